@@ -46,7 +46,7 @@ settings.register_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let nothing outlive the run, and record how long tests take where somebody asks for it."""
+    """Let nothing outlive the run, and record durations of tests on request."""
     leftovers.pytest_configure(config)
     durations.pytest_configure(config)
 
@@ -71,13 +71,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Groups:
-    """Tests that share a cluster stay together."""
+    """Keep tests that share a cluster together."""
     return Groups(config, log)
 
 
 @pytest.fixture(scope="session")
 def mini() -> Iterator[Host]:
-    """A process that runs one ``crenel`` after another, each on a mini-cluster of its own."""
+    """Yield a process that runs one ``crenel`` after another, each on a mini-cluster of its own."""
     made = Host()
     yield made
     made.stop()
@@ -85,7 +85,7 @@ def mini() -> Iterator[Host]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A standalone cluster. Who kills a part of it starts another."""
+    """Start a standalone cluster. A test that kills a part of it starts another."""
     from tests.support.cluster import Cluster  # Flink takes a second to import
 
     with running(Cluster(tmp_path_factory.mktemp("cluster"))) as made:

@@ -59,15 +59,15 @@ PACKAGES = (
 
 ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
 
-PROMISES = {promise.name: promise for name in promises.__all__ if (promise := getattr(promises, name))}
+MODELS = {model.name: model for name in builtin_models.__all__ if (model := getattr(builtin_models, name))}
 EVERY_REASON = Privacy(
     2,
     further=(
-        (promises.ALPHA, 1.0),
-        (promises.ENTROPY_L, 1.0),
-        (promises.RECURSIVE, (1.0, 2.0)),
-        (promises.T, 1.0),
-        (promises.BETA, 1.0),
+        (builtin_models.ALPHA, 1.0),
+        (builtin_models.ENTROPY_L, 1.0),
+        (builtin_models.RECURSIVE, (1.0, 2.0)),
+        (builtin_models.T, 1.0),
+        (builtin_models.BETA, 1.0),
     ),
     noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)),
     lasting=Lasting(),
@@ -77,18 +77,18 @@ _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
-# What the code has.
+# Facts of the code.
 
 
 @pytest.fixture(autouse=True)
 def _only_what_comes_with_crenel(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests make algorithms and promises of their own known.
     monkeypatch.setattr("crenel.anonymity.algorithm._KNOWN", {known.name: known for known in ALGORITHMS})
-    monkeypatch.setattr("crenel.anonymity.model.privacy_model._KNOWN", PROMISES)
+    monkeypatch.setattr("crenel.anonymity.model.privacy_model._KNOWN", MODELS)
 
 
 def parameters(section: type[Section] | None = None, prefix: str = "") -> dict[str, FieldInfo]:
-    """Every parameter of the file by its dotted name; ``NAME`` stands for a name of the user's own."""
+    """Return every parameter of the file by its dotted name; ``NAME`` stands for a name of the user's own."""
     section = section or file_model()
     found: dict[str, FieldInfo] = {}
     for name, field in section.model_fields.items():
@@ -111,7 +111,7 @@ def _sections(annotation: Any, of: str = "") -> Iterator[tuple[str, type[Section
 
 
 def words() -> dict[str, set[str]]:
-    """What a release, a suppressed tuple and a rejected row may be called, by the heading of its table."""
+    """Return the names of kinds and reasons, by the heading of their table."""
     return {
         "kind of release": set(KINDS),
         "reason for suppression": set(EVERY_REASON.reasons),
@@ -180,16 +180,16 @@ def options() -> dict[str, set[str]]:
     return found
 
 
-# What the pages say.
+# Statements of the pages.
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks of code."""
+    """Return a page without its blocks of code."""
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def rows(page: str, heading: str) -> list[dict[str, str]]:
-    """The rows of all tables of a page whose first column has this heading, each by the heading of its column."""
+    """Return the rows of all tables of a page whose first column has this heading, by the headings of columns."""
     found, header = [], None
     for line in prose(DOCS / page).splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else None
@@ -203,14 +203,14 @@ def rows(page: str, heading: str) -> list[dict[str, str]]:
 
 
 def named(page: str, heading: str) -> list[str]:
-    """The names in the first column of those tables."""
+    """Return the names in the first column of those tables."""
     return [name for row in rows(page, heading) for name in _CODE.findall(row[heading])]
 
 
 def test_every_parameter_is_in_the_tables_and_every_one_in_the_tables_is_a_parameter() -> None:
-    told = [name.removesuffix(".NAME") for name in named("configuration.md", "parameter")]
-    assert len(told) == len(set(told))
-    assert set(told) == parameters().keys()
+    documented = [name.removesuffix(".NAME") for name in named("configuration.md", "parameter")]
+    assert len(documented) == len(set(documented))
+    assert set(documented) == parameters().keys()
 
 
 def test_defaults_are_those_of_the_code() -> None:
@@ -265,25 +265,29 @@ def code(types: str) -> str:
 
 @pytest.mark.parametrize("heading", list(words()))
 def test_every_kind_and_reason_is_in_the_tables(heading: str) -> None:
-    told = named("outputs.md", heading)
-    assert len(told) == len(set(told))
-    assert set(told) == words()[heading]
+    documented = named("outputs.md", heading)
+    assert len(documented) == len(set(documented))
+    assert set(documented) == words()[heading]
 
 
 def test_every_metric_is_in_the_table_with_its_type_and_algorithm() -> None:
     known = metrics()
-    told = {_CODE.findall(row["metric"])[0]: (row["type"], row["algorithm"]) for row in rows("outputs.md", "metric")}
+    documented = {
+        _CODE.findall(row["metric"])[0]: (row["type"], row["algorithm"]) for row in rows("outputs.md", "metric")
+    }
     has: dict[str, tuple[str, list[str]]] = {}
     for algorithm, types in known.items():
         for name, kind in types.items():
             has.setdefault(name, (kind, []))[1].append(algorithm)
     of = {name: "all" if len(names) == len(known) else ", ".join(sorted(names)) for name, (_, names) in has.items()}
-    assert told == {name: (kind, of[name]) for name, (kind, _) in has.items()}
+    assert documented == {name: (kind, of[name]) for name, (kind, _) in has.items()}
 
 
 def test_every_metric_of_shards_is_in_the_table_with_its_type() -> None:
-    told = {_CODE.findall(row["metric of shards"])[0]: row["type"] for row in rows("outputs.md", "metric of shards")}
-    assert told == metrics_of_shards()
+    documented = {
+        _CODE.findall(row["metric of shards"])[0]: row["type"] for row in rows("outputs.md", "metric of shards")
+    }
+    assert documented == metrics_of_shards()
 
 
 def test_what_to_watch_is_a_metric() -> None:
@@ -294,12 +298,12 @@ def test_what_to_watch_is_a_metric() -> None:
 
 
 def test_every_option_of_the_command_line_is_in_the_table() -> None:
-    told = {
+    documented = {
         option: set(_CODE.findall(row["of"]))
         for row in rows("operations.md", "option")
         for option in _CODE.findall(row["option"])
     }
-    assert told == options()
+    assert documented == options()
     text = (DOCS / "operations.md").read_text(encoding="utf-8")
     for command in typer.main.get_command(app).commands:
         assert f"crenel {command}" in text
@@ -318,14 +322,14 @@ def test_the_options_of_the_job_for_a_cluster_are_shown(capsys: pytest.CaptureFi
 def test_every_cause_of_a_failed_job_is_in_the_table_of_troubleshooting() -> None:
     text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     section = text.partition("## While the job runs\n")[2].partition("\n## ")[0]
-    told = {_CODE.findall(line)[0]: line for line in section.splitlines() if line.startswith("| `")}
-    assert [cause.told for cause in CAUSES if cause.told not in told] == []
-    for line in told.values():
+    documented = {_CODE.findall(line)[0]: line for line in section.splitlines() if line.startswith("| `")}
+    assert [cause.told for cause in CAUSES if cause.told not in documented] == []
+    for line in documented.values():
         assert len(line.strip("| ").split(" | ")) == 3, line
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name behind ``#``, made of headings as GitHub does."""
+    """Return the anchors of a page, made of its headings as GitHub does."""
     found = set()
     for title in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE):
         found.add(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-"))
@@ -374,13 +378,13 @@ def test_the_readme_is_short() -> None:
 
 
 def blocks(page: Path) -> list[str]:
-    """The blocks of YAML of a page."""
+    """Return the blocks of YAML of a page."""
     return re.findall(r"^```yaml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the policies of the pages find their hierarchies."""
+    """Return a folder with the hierarchies of the policies on the pages."""
     (tmp_path / "hierarchies").symlink_to(ROOT / "conf" / "hierarchies")
     monkeypatch.setenv("CRENEL_SUBJECT_KEY", "sixteen bytes or more")
     return tmp_path

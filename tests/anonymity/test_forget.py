@@ -1,4 +1,4 @@
-"""What always holds where persons are forgotten: of every algorithm, on any stream."""
+"""Invariants of erasure: of every algorithm, on any stream."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def crowd(chance: Random, people: int, *, noised: bool) -> list[Row]:
 
 
 def setting_of(algorithm: str, k: int, delay: int, *, noised: bool, compared: bool = False) -> Setting:
-    """``compared`` : with the stream so far, by a promise that everything keeps."""
+    """Return a policy and its privacy; ``compared``: with the stream so far, by a model that every set satisfies."""
     policy = Policy(
         (Numeric("age", (0.0, TOP)), Numeric("pay", (0.0, TOP))),
         sensitive=("illness",),
@@ -125,7 +125,7 @@ def setting_of(algorithm: str, k: int, delay: int, *, noised: bool, compared: bo
 
 
 def bytes_of(row: Row, shown: set[float]) -> Iterator[bytes]:
-    """What a state must not hold of a tuple, but for what was published of it as the end of an interval."""
+    """Return the bytes of a tuple that a state must not hold, except published ends of intervals."""
     yield struct.pack("<Q", hashes([row.subject])[0])
     yield struct.pack("<Q", hashes([row.published[0]])[0])
     for value in (*row.values, *row.published):
@@ -190,7 +190,7 @@ def test_what_waits_of_a_person_is_in_the_state_until_the_person_is_forgotten(al
 
 
 def published(releases: Releases) -> set[float]:
-    """The ends of all intervals that left."""
+    """Return the ends of all intervals that left."""
     return {*np.ravel(releases.lower).tolist(), *np.ravel(releases.upper).tolist()}
 
 

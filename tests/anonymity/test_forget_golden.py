@@ -1,4 +1,4 @@
-"""Shards that have forgotten somebody load in every later version (``tests/golden/make_forgotten.py``)."""
+"""Snapshots of shards with forgotten persons, which every later version loads (``tests/golden/make_forgotten.py``)."""
 
 from __future__ import annotations
 

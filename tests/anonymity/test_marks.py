@@ -1,4 +1,4 @@
-"""What event time had passed rides on blocks: it counts as if it had passed between the tuples."""
+"""Watermarks on blocks: each counts as if event time had passed between the tuples."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def test_what_rides_on_a_block_counts_as_if_it_had_passed_between_its_tuples(
 
 
 def taken_all(case: Case, steps: Iterable[Step]) -> tuple[list[Releases], Counters]:
-    """What a new shard gives for each step, and its counters by then."""
+    """Return the results of a new shard for each step, and its counters at that step."""
     shard = case.setting.algorithm.new(case.setting.terms(), 0, KEY)
     return [taken(case.setting, shard, step).releases for step in steps], shard.counters

@@ -43,7 +43,7 @@ def _terms(algorithm: Algorithm, noise: SamplingAndNoise | None = None) -> Shard
 
 
 def _block(number: int) -> Block:
-    """As it comes to the operator; persons come again and again."""
+    """Return the stream as the operator receives it; persons return again and again."""
     chance = np.random.default_rng(number)
     made = Block(
         shard=0,

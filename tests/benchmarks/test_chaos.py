@@ -1,4 +1,4 @@
-"""The judge of what left in spite of kills finds what is lost, what left twice, and groups that are too small."""
+"""Judge of outputs after kills: it finds lost rows, rows published twice, and groups that are too small."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _line(*values: Any) -> str:
 
 
 def _left(*, kafka: bool) -> dict[str, list[Any]]:
-    """All rows under one generalization, but for some that were suppressed and some that were rejected."""
+    """Return all rows under one generalization, except some that were suppressed and some that were rejected."""
     released = [
         {"age_min": 0, "age_max": 99, "town": "*", "illness": row["illness"], "id": row["id"]} for row in _PUBLISHED
     ]

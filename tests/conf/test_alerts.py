@@ -20,7 +20,7 @@ def test_they_fire_when_they_should_and_else_do_not() -> None:
 
 
 def promtool(*arguments: str | Path) -> str:
-    """What it prints of what is right."""
+    """Return the output for a valid file."""
     done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

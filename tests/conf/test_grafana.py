@@ -27,7 +27,7 @@ def test_grafana_knows_every_field() -> None:
 
 
 def lost(written: Any, read: Any, where: str = "") -> Iterator[str]:
-    """Where something that was written did not come back."""
+    """Yield the location of each written value that did not return."""
     if isinstance(written, dict) and isinstance(read, dict):
         for name, value in written.items():
             yield from lost(value, read.get(name), f"{where}.{name}")
@@ -56,7 +56,7 @@ def test_every_panel_says_what_it_shows_of_the_data_source_and_job_that_were_cho
 
 
 def cells(place: dict[str, int]) -> set[tuple[int, int]]:
-    """The cells of the grid that a panel covers."""
+    """Return the cells of the grid that a panel covers."""
     return {
         (x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])
     }

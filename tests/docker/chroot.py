@@ -61,7 +61,7 @@ class Root:
         if building:
             env |= {name: value for name, value in os.environ.items() if name.upper().startswith(_VARIABLES)}
             outside += _OF_PACKAGES
-        # What runs has no network but its own: nothing is fetched at a start, and no port is in use.
+        # A process has no network but its own: nothing is fetched at a start, and no port is in use.
         lines = [
             "set -e",
             *([] if building else ["ip link set lo up"]),
@@ -90,12 +90,12 @@ class Root:
         return subprocess.run(wrapped, text=True, stdin=subprocess.DEVNULL, **options)
 
     def copied(self, folder: Path) -> Root:
-        """The same in a folder of its own."""
+        """Return the same in a folder of its own."""
         subprocess.run(["cp", "-a", "--reflink=auto", str(self.folder), str(folder)], check=True)
         return replace(self, folder=folder)
 
     def path(self, inside: str) -> Path:
-        """Where a path of there is outside."""
+        """Return the location outside of a path inside."""
         return self.folder / os.path.join(self.workdir, inside).lstrip("/")
 
     def _home(self) -> str:
@@ -177,7 +177,7 @@ def _copy(words: list[str], to: Root, context: Path, stages: Mapping[str, Root])
 
 
 def of_context(context: Path, source: str) -> list[Path]:
-    """The files of the context that Docker would see at ``source``, relative to the context."""
+    """Return the files of the context that Docker would see at ``source``, relative to the context."""
     lines = (context / ".dockerignore").read_text(encoding="utf-8").splitlines()
     # To Docker a pattern begins at the context, and what it matches is so with all that is below.
     rooted = [re.sub(r"^(!?)(?!\*\*)(.*)", r"\1/\2", line).replace("/*", "/**", line == "*") for line in lines if line]

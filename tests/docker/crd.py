@@ -17,7 +17,7 @@ import yaml
 
 
 def schema(definition: dict[str, Any], version: str) -> dict[str, Any]:
-    """The schema of a whole FlinkDeployment; that of a pod's template, which it has three times, stands there once."""
+    """Return the schema of a whole FlinkDeployment, with one copy of the schema of its three pod templates."""
     (served,) = definition["spec"]["versions"]
     spec = served["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"]["flinkVersion"]["enum"].append(version)

@@ -33,7 +33,7 @@ ROWS = 20_000
 
 @pytest.fixture(scope="session")
 def debian() -> Root:
-    """A clean Debian with Java and Maven; kept for the next time."""
+    """Return a clean Debian with Java and Maven; kept for the next time."""
     lacking = [name for name in ("debootstrap", "unshare", "chroot", "ip") if shutil.which(name) is None]
     if os.geteuid() != 0 or lacking:
         pytest.exit(f"the test of the image needs root and {' '.join(lacking) or 'debootstrap'}", 2)
@@ -55,7 +55,7 @@ def debian() -> Root:
 
 @pytest.fixture(scope="session")
 def image(debian: Root) -> Iterator[Root]:
-    """The last stage of the Dockerfile."""
+    """Yield the last stage of the Dockerfile."""
     cache = cached("image")
     assert cache is not None
     folder = cache / f"stages.{os.getpid()}"
@@ -127,16 +127,16 @@ def test_it_has_the_connectors_that_were_asked_for(image: Root) -> None:
 
 
 def inside(image: Root, command: str) -> str:
-    """What a command prints that runs in the image as its user, and must succeed."""
+    """Return the output of a command that runs in the image as its user, and must succeed."""
     done = image.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
     assert done.returncode == 0, done.stdout[-6000:]
     return str(done.stdout)
 
 
 def compiled(image: Root) -> set[Path]:
-    """All files of compiled code in the image, wherever."""
-    places = [image.path(place) for place in ("/opt", "/tmp", "/var", "/home", "/root", "/usr/local")]
-    return {path for place in places for path in place.rglob("*.nb[ci]")}
+    """Return all files of compiled code in the image."""
+    roots = [image.path(place) for place in ("/opt", "/tmp", "/var", "/home", "/root", "/usr/local")]
+    return {path for place in roots for path in place.rglob("*.nb[ci]")}
 
 
 def succeeded(*command: str | Path) -> None:

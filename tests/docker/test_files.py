@@ -1,4 +1,4 @@
-"""What the files of containers say of versions, places and names is the same everywhere, and what Crenel has."""
+"""Agreement of all files of containers on versions, paths and names, and with Crenel."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_lock_of_the_image_is_part_of_that_of_the_checks() -> None:
 
 
 def entries(lock: Path) -> set[str]:
-    """Each package of a lock with its version, marker and hashes."""
+    """Return each package of a lock with its version, marker and hashes."""
     text = "".join(line for line in lock.read_text(encoding="utf-8").splitlines(True) if not line.startswith("#"))
     return set(text.replace("\\\n", "").splitlines())
 
@@ -88,7 +88,7 @@ def test_all_processes_have_the_keys_as_files_so_that_the_job_graph_has_none() -
 
 
 def container(part: str) -> dict[str, Any]:
-    """The container of Flink in one of the pod templates."""
+    """Return the container of Flink in one of the pod templates."""
     template = DEPLOYMENT["spec"] if part == "podTemplate" else DEPLOYMENT["spec"][part]
     (found,) = template["podTemplate"]["spec"]["containers"]
     assert found["name"] == "flink-main-container"
@@ -166,5 +166,7 @@ def test_the_job_of_compose_reads_what_the_generator_writes_and_finds_its_topics
     volumes = DEPLOYMENT["spec"]["jobManager"]["podTemplate"]["spec"]["volumes"]
     (policy,) = [volume for volume in volumes if volume["name"] == "policy"]
     there = {item["path"] for item in policy["configMap"]["items"]}
-    asked = {found["hierarchy"] for found in kafka["policy"]["quasi_identifiers"].values() if "hierarchy" in found}
-    assert there == {"policy.yaml", *asked}
+    configured_hierarchies = {
+        found["hierarchy"] for found in kafka["policy"]["quasi_identifiers"].values() if "hierarchy" in found
+    }
+    assert there == {"policy.yaml", *configured_hierarchies}

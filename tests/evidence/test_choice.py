@@ -1,4 +1,4 @@
-"""Which of some settings is chosen."""
+"""Choice among settings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_front_is_what_none_with_the_same_promises_beats(held: dict[Named, F
             for other, costs in releasing.items()
             if (other.k, other.l) == (setting.k, setting.l)
             and costs != mine
-            and all(theirs <= ours for theirs, ours in zip(costs, mine, strict=True))
+            and all(other_cost <= ours for other_cost, ours in zip(costs, mine, strict=True))
         ]
         assert (setting in best) == (not better)
 

@@ -1,4 +1,4 @@
-"""What a replay tells of a sample, held to what the shards themselves do."""
+"""Replays of a sample, compared with the shards themselves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def setting_of(case: Case, shards: int = 1) -> Setting:
 
 
 def contains(sample: Sample, replayed: Replayed) -> None:
-    """Each released row lies in the generalization that is published of it."""
+    """Require that each released row lies in its published generalization."""
     released, row = replayed.outputs.released, replayed.row
     numeric = categorical = 0
     for attribute in sample.policy.quasi_identifiers:
@@ -88,16 +88,16 @@ def test_each_tuple_is_in_its_own_release_or_suppressed_once(case: Case, shards:
         strict=True,
     ):
         members[shard, release].append(row)
-        told = audit[shard, release]
+        entry = audit[shard, release]
         assert {column: out[column] for column in outputs.generalization} == {
-            column: told[column] for column in outputs.generalization
+            column: entry[column] for column in outputs.generalization
         }
     for key, rows in members.items():
-        told = audit[key]
-        assert len(rows) == told["tuples"]
-        if told["kind"] not in ("reused", "generalized", "again"):
+        entry = audit[key]
+        assert len(rows) == entry["tuples"]
+        if entry["kind"] not in ("reused", "generalized", "again"):
             people = rows if sample.tuples.subject is None else sample.tuples.subject[rows].tolist()
-            assert len(set(people)) == told["subjects"] >= setting.privacy.k
+            assert len(set(people)) == entry["subjects"] >= setting.privacy.k
 
 
 @given(case=st.one_of(cases(), nearest_cases()))
@@ -112,16 +112,16 @@ def test_a_replay_is_what_a_shard_makes_of_one_block_on_which_the_watermark_ride
         shard.finish(),
     )
     parts = [step.releases for step in steps]
-    totals, told = replay(sample, setting), shard.counters
+    totals, counters = replay(sample, setting), shard.counters
     replayed = replay_outputs(sample, setting)
     assert replayed.outputs.audit is not None
     for name in ("loss", "subjects", "tuples", "release_id"):
         found = replayed.outputs.audit[name].to_pylist()
         assert found == [x for part in parts for x in getattr(part, name).tolist()]
     assert without_time(totals) == without_time(replayed.totals)
-    assert (totals.released, totals.suppressed) == (told.released, told.suppressed)
+    assert (totals.released, totals.suppressed) == (counters.released, counters.suppressed)
     if totals.delay is not None:
-        assert totals.delay.longest == told.longest_delay
+        assert totals.delay.longest == counters.longest_delay
         assert totals.delay.p50 <= totals.delay.p99 <= totals.delay.longest
 
 

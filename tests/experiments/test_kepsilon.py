@@ -94,7 +94,7 @@ def test_values_lie_in_the_domain_of_their_noise() -> None:
 
 
 def people_of(count: int = 2000) -> Population:
-    """Some of the invented people of list B, few enough to look at each."""
+    """Return some of the invented people of list B, few enough to look at each."""
     return list_b().first(count)
 
 
@@ -127,8 +127,8 @@ def test_error_is_that_of_the_published_values_and_equation_8_expects_it(algorit
     for epsilon in EPSILONS:
         runs = [run(people, algorithm, noise(epsilon, 10, confident=False, least=0), chosen, seed) for seed in range(4)]
         errors = np.mean([found.errors(people).mean() for found in runs])
-        told = [np.average(found.releases.noise_error[:, 0], weights=found.releases.tuples) for found in runs]
-        assert errors == pytest.approx(np.mean(told))
+        mean_errors = [np.average(found.releases.noise_error[:, 0], weights=found.releases.tuples) for found in runs]
+        assert errors == pytest.approx(np.mean(mean_errors))
         assert errors == pytest.approx(expected_error(people, chosen, epsilon), rel=0.06)
         assert errors < before
         before = errors
@@ -217,8 +217,8 @@ def test_people_of_a_stream_are_published_once_with_the_error_that_is_told(metho
     people = people_of(3000)
     found, loss = stream.run(people, method, noise(2.0, 10, confident=False), 1)
     assert len(np.unique(found.rows)) == len(found.rows) > 2900
-    told = np.average(found.releases.noise_error[:, 0], weights=found.releases.tuples)
-    assert found.errors(people).mean() == pytest.approx(told)
+    mean_errors = np.average(found.releases.noise_error[:, 0], weights=found.releases.tuples)
+    assert found.errors(people).mean() == pytest.approx(mean_errors)
     assert 0 < loss < 1
     assert 0 < found.linked < 0.5
     near = stream.streamed(people, method, 10, 16.0, number=2)

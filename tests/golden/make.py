@@ -63,7 +63,7 @@ UNSALTED = "1abb1f63fb58f4fb"  # the key's hash as these snapshots have it: one 
 
 
 def fingerprint_of(policy: Policy) -> Fingerprint:
-    """What stored state has in common with one of these policies."""
+    """Return the parts of stored state that one of these policies shares."""
     types = {"illness": "STRING", "height": "INT", "dose": "DOUBLE", IDENTITY: "BIGINT"}
     found = fingerprint(
         policy, Shards(), SubjectKey.of(b"golden", "direct"), {name: types[name] for name in policy.members}
@@ -103,12 +103,12 @@ TAKEN = 28
 
 
 def setting_of(folder: Path) -> Setting:
-    """What a snapshot was made of, by its name."""
+    """Return the settings of a snapshot by its name."""
     return {"noise": NOISED, "within": WITHIN}.get(folder.name.partition("-")[2], SETTING)
 
 
 def steps_of(policy: Policy) -> list[Step]:
-    """The stream; with heights and doses where the policy has them noised."""
+    """Return the stream; with heights and doses where the policy has them noised."""
     return [_with_noised(step) for step in STEPS] if policy.noised else STEPS
 
 
@@ -123,7 +123,7 @@ def _with_noised(step: Step) -> Step:
 
 
 def snapshot(setting: Setting) -> StoredShard:
-    """What is stored after ``TAKEN`` steps."""
+    """Return the stored state after ``TAKEN`` steps."""
     shard = Kept(setting, fingerprint_of(setting.policy))
     for step in steps_of(setting.policy)[:TAKEN]:
         shard.take(step)
@@ -131,23 +131,23 @@ def snapshot(setting: Setting) -> StoredShard:
 
 
 def restored(stored: StoredShard, where: str = "", setting: Setting = SETTING) -> Castle:
-    """The shard that was stored."""
+    """Return the shard that was stored."""
     return setting.restored(stored, fingerprint_of(setting.policy), where)
 
 
 def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
-    """What the steps after the snapshot release."""
+    """Return the releases of the steps after the snapshot."""
     return columns_of([apply(setting, castle, step) for step in steps_of(setting.policy)[TAKEN:]])
 
 
 def files(stored: StoredShard) -> dict[str, bytes]:
-    """A snapshot's files by name."""
+    """Return a snapshot's files by name."""
     entries = {f"{kind}-{key}.bin": blob for kind, held in stored.entries.items() for key, blob in held.items()}
     return {"shard.bin": stored.shard, **entries}
 
 
 def read(folder: Path) -> StoredShard:
-    """The snapshot in a folder."""
+    """Return the snapshot in a folder."""
     entries = {
         kind: {int(path.stem.removeprefix(f"{kind}-")): path.read_bytes() for path in folder.glob(f"{kind}-*.bin")}
         for kind in ENTRIES

@@ -1,14 +1,16 @@
 """Golden snapshots of shards that are judged as a batch: ``python -m tests.golden.make_batch``.
 
 As ``tests.golden.make`` has them of CASTLE. Version 1, of which nothing came with Crenel, was made by
-``tests.seams.in_order``; the later ones are of Mondrian, and there is a second one of each, ``vN-within``, with noised
-attributes and confidence.
+``tests.extension_points.in_order``; the later ones are of Mondrian, and there is a second one of each, ``vN-within``,
+with noised attributes and confidence.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
@@ -18,14 +20,13 @@ from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.batch import VERSION
 from crenel.state.shard import StoredShard
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write
-from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, columns_of, taken
 
 HERE = Path(__file__).parent / "batch"
 
 
 def made_of(folder: Path) -> tuple[Algorithm, ShardContext]:
-    """What a snapshot was made of, by its name."""
+    """Return the settings of a snapshot by its name."""
     of = setting_of(folder)
 
     def terms(parameters: object, k: int) -> ShardContext:
@@ -39,20 +40,20 @@ def made_of(folder: Path) -> tuple[Algorithm, ShardContext]:
     return MONDRIAN, terms(MondrianParameters(ClosedBy(90, 400_000)), 3)
 
 
-def begun(folder: Path) -> Shard:
-    """A shard of which nothing is stored."""
+def new_shard(folder: Path) -> Shard:
+    """Return a shard of which nothing is stored."""
     algorithm, terms = made_of(folder)
     return algorithm.new(terms, 0, KEY)
 
 
 def restored(folder: Path, stored: StoredShard) -> Shard:
-    """The shard that was stored."""
+    """Return the shard that was stored."""
     algorithm, terms = made_of(folder)
     return algorithm.restored(terms, stored, "")
 
 
 def rest(folder: Path, shard: Shard) -> dict[str, list[Any]]:
-    """What the steps after the snapshot release."""
+    """Return the releases of the steps after the snapshot."""
     setting = setting_of(folder)
     return columns_of([taken(setting, shard, step).releases for step in steps_of(setting.policy)[TAKEN:]])
 
@@ -62,7 +63,7 @@ def main(parent: Path = HERE) -> None:
     for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-within"):
         refuse_anew(folder)
         setting = setting_of(folder)
-        shard, stored = begun(folder), StoredShard(b"", {})
+        shard, stored = new_shard(folder), StoredShard(b"", {})
         for step in steps_of(setting.policy)[:TAKEN]:
             changes = taken(setting, shard, step).changes
             assert changes is not None

@@ -1,7 +1,7 @@
-"""Golden snapshots of shards that have forgotten somebody: ``python -m tests.golden.make_forgotten``.
+"""Golden snapshots of shards with forgotten persons: ``python -m tests.golden.make_forgotten``.
 
 Of the stream of ``tests.golden.make``, in which some are forgotten before the snapshot is taken, and some after it.
-There is one of each kind of state: what forgetting adds is stored only where somebody was forgotten.
+There is one of each kind of state: the additions are stored only where a person was forgotten.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TAKEN = 30
 
 
 def snapshot(setting: Setting) -> StoredShard:
-    """What is stored after ``TAKEN`` steps."""
+    """Return the stored state after ``TAKEN`` steps."""
     shard = KeptAny(setting)
     for step in STEPS[:TAKEN]:
         shard.take(step)
@@ -44,7 +44,7 @@ def snapshot(setting: Setting) -> StoredShard:
 
 
 def rest(setting: Setting, stored: StoredShard) -> tuple[KeptAny, dict[str, list[Any]]]:
-    """The shard that was stored, at its end, and what the steps after the snapshot release."""
+    """Return the shard that was stored, at its end, and what the steps after the snapshot release."""
     shard = KeptAny(setting)
     shard.stored = stored
     shard.restore()

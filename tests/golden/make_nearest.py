@@ -20,7 +20,7 @@ KINDS = ("", "-noise", "-within", "-jitter")
 
 
 def setting(folder: Path) -> NearestSetting:
-    """What a snapshot was made of, by its name."""
+    """Return the settings of a snapshot by its name."""
     of = setting_of(folder)
     jitter = 0.25 if folder.name.endswith("-jitter") else 0.0
     parameters = NearestParameters(50, 90_000, delay_jitter=jitter, loss_window=8, reuse_limit=12)

@@ -45,12 +45,12 @@ TAKEN = 28
 
 
 def setting_of(folder: Path) -> WindowSetting:
-    """What a snapshot was made of, by its name."""
+    """Return the settings of a snapshot by its name."""
     return WITHIN if folder.name.endswith("-within") else SETTING
 
 
 def snapshot(setting: WindowSetting) -> StoredShard:
-    """What is stored after ``TAKEN`` steps."""
+    """Return the stored state after ``TAKEN`` steps."""
     shard = KeptWindow(setting, fingerprint_of(setting.policy))
     for step in steps_of(setting.policy)[:TAKEN]:
         shard.take(step)
@@ -58,12 +58,12 @@ def snapshot(setting: WindowSetting) -> StoredShard:
 
 
 def restored(stored: StoredShard, setting: WindowSetting = SETTING) -> SuhdsaShard:
-    """The shard that was stored."""
+    """Return the shard that was stored."""
     return setting.again(stored, fingerprint_of(setting.policy))
 
 
 def rest(window: SuhdsaShard, setting: WindowSetting = SETTING) -> dict[str, list[Any]]:
-    """What the steps after the snapshot release."""
+    """Return the releases of the steps after the snapshot."""
     return columns_of([take(setting, window, step) for step in steps_of(setting.policy)[TAKEN:]])
 
 

@@ -1,4 +1,4 @@
-"""What tests of jobs begin with."""
+"""Fixtures for tests of jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """The configuration of a module of tests, its ``TEXT``, as a file."""
+    """Return the configuration of a module of tests, its ``TEXT``, as a file."""
     found = tmp_path / "job.yaml"
     found.write_text(request.module.TEXT, encoding="utf-8")
     return found

@@ -106,8 +106,8 @@ def test_typed_columns_leave_under_labels_that_hold_them(mini: Host, tmp_path: P
     sizes = Counter(tuple(row[name] for name in WITHIN) for row in released)
     assert min(sizes.values()) >= K
     # Something is told of each column, and not only that it is anything; OLA has one level for all of a column.
-    told = [any(row[name] != "*" for row in released) for name in WITHIN]
-    assert any(told) if "algorithm=ola" in algorithm else all(told)
+    has_detail = [any(row[name] != "*" for row in released) for name in WITHIN]
+    assert any(has_detail) if "algorithm=ola" in algorithm else all(has_detail)
 
     rejected = rows_of(tmp_path / "rejected", ("column", "reason", "event_time", "reference"))
     assert sorted((int(row["reference"]), row["column"], row["reason"]) for row in rejected) == [

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyflink.java_gateway import get_gateway
+from tests.extension_points.broken import SAYS
 
 from crenel.jobs.causes import CAUSES, JobSetup
 from crenel.jobs.failure import why_failed
 from crenel.jobs.local.flags import prepare_java
-from tests.seams.broken import SAYS
 from tests.support.broker import connector
 from tests.support.cluster import free_port
 from tests.support.launch import Host
@@ -119,34 +119,36 @@ def test_a_job_that_fails_tells_field_cause_and_remedy_and_no_value(
     case = CASES[name]
     with small_disk(tmp_path / "run" / "full") if name.startswith("full") else nullcontext():
         ended = run(mini, tmp_path / "run", listener, case)
-    told = " ".join(ended.split())
+    output = " ".join(ended.split())
     (cause,) = {(cause.told, cause.remedy) for cause in CAUSES if cause.told == case.told}
     field = case.field.replace("FOLDER", str(tmp_path / "run")).replace("PORT", str(listener))
-    assert field in told
-    assert re.search(re.escape(cause[0]) + r" \(\w+\)\. " + re.escape(cause[1]), told)
-    assert SECRET not in told
-    assert "withheld" not in told
+    assert field in output
+    assert re.search(re.escape(cause[0]) + r" \(\w+\)\. " + re.escape(cause[1]), output)
+    assert SECRET not in output
+    assert "withheld" not in output
 
 
 def test_flink_s_full_temporary_folder_is_told(mini: Host, tmp_path: Path) -> None:
     with small_disk(tmp_path / "run" / "full"):
-        told = run(mini, tmp_path / "run", 0, Case("", "", arguments=["flink.io.tmp.dirs=FOLDER/full"]), code=2)
+        output = run(mini, tmp_path / "run", 0, Case("", "", arguments=["flink.io.tmp.dirs=FOLDER/full"]), code=2)
     field = f"flink.io.tmp.dirs: {tmp_path / 'run' / 'full'} (its disk has "
-    assert field in told
-    assert "a disk is full (IOException). Free space, or name a folder on another disk" in told
+    assert field in output
+    assert "a disk is full (IOException). Free space, or name a folder on another disk" in output
 
 
 def test_brokers_that_refuse_a_connection_are_told_before_the_start(mini: Host, tmp_path: Path) -> None:
     port = free_port()
     case = CASES["silent_source"]
     case = Case("", "", source=case.source.replace("earliest", "latest"), arguments=[*case.arguments, SINK])
-    told = run(mini, tmp_path / "run", port, case, code=2)  # 1 is that of a job which has waited for them
+    output = run(mini, tmp_path / "run", port, case, code=2)  # 1 is that of a job which has waited for them
     for field in ("source.ddl", "sinks.rejected"):
-        assert f"{field}: no Kafka broker at 'properties.bootstrap.servers' = 'localhost:{port}' accepts a conn" in told
+        assert (
+            f"{field}: no Kafka broker at 'properties.bootstrap.servers' = 'localhost:{port}' accepts a conn" in output
+        )
     checked = mini.crenel("check", tmp_path / "run" / "job.yaml", *sets(tmp_path / "run", port, case))
     assert checked.returncode == 0, checked.stderr
     assert "Warning: source.ddl: no Kafka broker at" in checked.stdout
-    # What only reads the source waits for them no longer.
+    # A command that only reads the source waits for them no longer.
     sampled = mini.crenel("plan", tmp_path / "run" / "job.yaml", *sets(tmp_path / "run", port, case))
     assert sampled.returncode == 2, sampled.stderr
     assert "source.ddl: no Kafka broker at" in sampled.stderr
@@ -160,30 +162,35 @@ def test_a_canceled_job_tells_so(mini: Host, tmp_path: Path) -> None:
     reached = [f"flink={{rest.port: {port}, rest.bind-port: {port}}}"]
     canceller = threading.Thread(target=cancel, args=(port,))
     canceller.start()
-    told = run(mini, tmp_path / "run", 0, Case("", "", source=f"{rows}, {times}", arguments=reached))
+    output = run(mini, tmp_path / "run", 0, Case("", "", source=f"{rows}, {times}", arguments=reached))
     canceller.join()
-    assert "the job was canceled (JobCancellationException). Start it again from its last checkpoint" in told
+    assert "the job was canceled (JobCancellationException). Start it again from its last checkpoint" in output
 
 
 @pytest.mark.parametrize("mode", ["loopback", "process"])
 def test_what_our_own_code_raises_in_a_worker_is_told(mini: Host, tmp_path: Path, mode: str) -> None:
-    broken = ["castle=null", "algorithm=violating", "violating={most: 100}", "extensions=[tests.seams.broken]"]
-    told = run(mini, tmp_path / "run", 0, Case("", "", arguments=broken), mode=mode)
-    assert f"the job failed: {SAYS}\n" in told
+    broken = [
+        "castle=null",
+        "algorithm=violating",
+        "violating={most: 100}",
+        "extensions=[tests.extension_points.broken]",
+    ]
+    output = run(mini, tmp_path / "run", 0, Case("", "", arguments=broken), mode=mode)
+    assert f"the job failed: {SAYS}\n" in output
 
 
 def test_classes_are_told_of_java_s_own_exceptions_and_of_those_that_flink_has_wrapped() -> None:
     prepare_java()
     jvm = get_gateway().jvm
     setup = JobSetup.of({"source.ddl": {"connector": "jdbc"}}, {"released": {"connector": "filesystem"}}, {})
-    told = "source.ddl: a host cannot be reached ({}). Check that it runs, and that its address and port are right"
+    output = "source.ddl: a host cannot be reached ({}). Check that it runs, and that its address and port are right"
     for host, name in (("localhost", "ConnectException"), ("Eastley.invalid", "UnknownHostException")):
         with pytest.raises(Py4JJavaError) as raised:
             jvm.java.net.Socket(host, free_port())
-        assert why_failed(raised.value, setup) == told.format(name)
+        assert why_failed(raised.value, setup) == output.format(name)
         wrapped = jvm.org.apache.flink.util.SerializedThrowable(raised.value.java_exception)
         outer = jvm.java.util.concurrent.ExecutionException(wrapped)
-        assert why_failed(Py4JJavaError("", outer), setup) == told.format(name)
+        assert why_failed(Py4JJavaError("", outer), setup) == output.format(name)
     # A cluster waits for slots for minutes until it throws this.
     slots = jvm.org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException("Eastley")
     assert why_failed(Py4JJavaError("", slots), setup) == (
@@ -216,20 +223,20 @@ def run(mini: Host, folder: Path, port: int, case: Case, code: int = 1, mode: st
 
 
 def sets(folder: Path, port: int, case: Case) -> list[str]:
-    """The arguments of a command."""
+    """Return the arguments of a command."""
     found = case.arguments
     return [part for argument in found for part in ("--set", filled(argument, folder, port))]
 
 
 def filled(text: str, folder: Path, port: int) -> str:
-    """A text with what stands for the run's own."""
+    """Return a text with what stands for the run's own."""
     text = text.replace("FOLDER", str(folder)).replace("PORT", str(port))
     return text.replace("JAR", str(connector())) if "JAR" in text else text
 
 
 @pytest.fixture
 def listener() -> Iterator[int]:
-    """The port of what accepts connections and never answers."""
+    """Yield the port of what accepts connections and never answers."""
     with socket.socket() as silent:
         silent.bind(("localhost", 0))
         silent.listen(100)
@@ -238,7 +245,7 @@ def listener() -> Iterator[int]:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """A folder whose disk is soon full; skips the test where none can be mounted, as without root."""
+    """Return a folder whose disk is soon full; skips the test where none can be mounted, as without root."""
     folder.mkdir(parents=True)
     mounted = shutil.which("mount") and subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", folder], capture_output=True, check=False

@@ -56,7 +56,7 @@ SINKS = ("released", "audit", "suppressed", "rejected", "summary")
 
 @pytest.fixture(scope="module", params=["csv", "json"])
 def job(request: pytest.FixtureRequest, mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The configuration of a job that has ended."""
+    """Return the configuration of a job that has ended."""
     return ended(mini, tmp_path_factory.mktemp(f"chain-{request.param}"), request.param, rows=ROWS, people=400)
 
 
@@ -80,13 +80,13 @@ def ended(mini: Host, folder: Path, form: str, *, rows: int, people: int) -> Pat
 
 
 def verified(mini: Host, job: Path, *arguments: str) -> tuple[int, dict[str, list[dict[str, Any]]], dict[str, str]]:
-    """The exit code of ``crenel verify``, what it found, by statement, and the outcome of each."""
+    """Return the exit code of ``crenel verify``, what it found, by statement, and the outcome of each."""
     done = mini.crenel("verify", job, "--json", *arguments)
-    told = json.loads(done.stdout)
+    verdict = json.loads(done.stdout)
     return (
         done.returncode,
-        {check["name"]: check["findings"] for check in told["checks"] if check["findings"]},
-        {check["name"]: check["outcome"] for check in told["checks"]},
+        {check["name"]: check["findings"] for check in verdict["checks"] if check["findings"]},
+        {check["name"]: check["outcome"] for check in verdict["checks"]},
     )
 
 
@@ -99,7 +99,7 @@ def test_what_the_job_wrote_holds_with_columns_of_every_type(mini: Host, job: Pa
 
 
 def largest(job: Path, sink: str) -> Path:
-    """The file of a sink that holds most: where a checkpoint comes early, the first holds a few lines."""
+    """Return the file of a sink that holds most: where a checkpoint comes early, the first holds a few lines."""
     return max((job.parent / sink).rglob("part-*"), key=lambda file: file.stat().st_size)
 
 

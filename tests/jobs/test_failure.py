@@ -1,4 +1,4 @@
-"""Why a job failed: field, cause and remedy, and nothing of a record, whatever its messages hold."""
+"""Causes of a failed job: field, cause and remedy, and nothing of a record, for any message."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Link = tuple[str, str, str]
 
 
 def java(chain: Sequence[Link], serialized: bool = False) -> Any:
-    """What py4j shows of a chain of Java exceptions, as they are or as Flink's ``SerializedThrowable``."""
+    """Return py4j's text of a chain of Java exceptions, as they are or as Flink's ``SerializedThrowable``."""
     (name, message, frame), *rest = chain
     shown = "org.apache.flink.util.SerializedThrowable" if serialized else name
     return SimpleNamespace(
@@ -53,7 +53,7 @@ def java(chain: Sequence[Link], serialized: bool = False) -> Any:
 
 
 class FailedError(Exception):
-    """As py4j raises it; its text shows what Java prints."""
+    """Error as py4j raises it; its text is Java's output."""
 
     def __init__(self, *chain: Link, serialized: bool = False) -> None:
         self.java_exception = java(chain, serialized)
@@ -61,7 +61,7 @@ class FailedError(Exception):
 
 
 def trace(*chain: Link) -> str:
-    """A stack trace as Java prints it."""
+    """Return a stack trace as Java prints it."""
     return "Caused by: ".join(f"{n}: {m}\n\tat {f}\n\t... 5 more\n" for n, m, f in chain)
 
 
@@ -73,17 +73,17 @@ OUTER = link("java.util.concurrent.ExecutionException", "Job execution failed.")
 
 
 def both(*chain: Link) -> tuple[str, str]:
-    """What is told of a chain of exceptions, and of the same as text."""
+    """Return the messages for a chain of exceptions, and for the same chain as text."""
     return why_failed(FailedError(OUTER, *chain), SETUP), why_failed(trace(OUTER, *chain), SETUP, OUTER[0])
 
 
 def test_a_missing_file_is_told_by_the_field_that_names_it() -> None:
-    told, by_text = both(link("java.io.FileNotFoundException", "File /data/in.csv of Eastley does not exist"))
+    answer, by_text = both(link("java.io.FileNotFoundException", "File /data/in.csv of Eastley does not exist"))
     missing = "a file or folder is missing, or must not be used by the user who runs Flink"
-    assert told == (
+    assert answer == (
         f"source.ddl: /data/in.csv: {missing} (FileNotFoundException). Create it, correct the path, or grant the rights"
     )
-    assert by_text == told.replace(" (FileNotFoundException)", "")
+    assert by_text == answer.replace(" (FileNotFoundException)", "")
 
 
 @pytest.mark.parametrize(
@@ -97,25 +97,27 @@ def test_a_missing_file_is_told_by_the_field_that_names_it() -> None:
 def test_a_value_that_cannot_be_read_is_not_shown_but_its_column_is(name: str, message: str) -> None:
     converter = "org.apache.flink.formats.csv.CsvToRowDataConverters.x(X.java:1)"
     field = link("java.lang.RuntimeException", "Fail to deserialize at field: wage.", converter)
-    for told in both(field, link(name, message)):
-        assert told.startswith("source.ddl: column wage: a value of the source could not be read as the type of its co")
-        assert told.endswith(
+    for answer in both(field, link(name, message)):
+        assert answer.startswith(
+            "source.ddl: column wage: a value of the source could not be read as the type of its co"
+        )
+        assert answer.endswith(
             "Declare the column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
         )
-    for told in both(link(field[0], "Fail to deserialize at field: Eastley.", converter), link(name, message)):
-        assert told.startswith("source.ddl: a value of the source")
+    for answer in both(link(field[0], "Fail to deserialize at field: Eastley.", converter), link(name, message)):
+        assert answer.startswith("source.ddl: a value of the source")
 
 
 def test_a_message_of_an_unknown_cause_is_withheld_and_by_text_its_class_too() -> None:
-    told, by_text = both(link("com.example.DriverException", "cannot store Eastley"))
-    assert told == f"DriverException; {WITHHELD}"
+    answer, by_text = both(link("com.example.DriverException", "cannot store Eastley"))
+    assert answer == f"DriverException; {WITHHELD}"
     assert by_text == f"ExecutionException; {WITHHELD}"
     assert why_failed(trace(link("com.Eastley", "x"))) == f"an error; {WITHHELD}"
 
 
 def test_a_path_of_the_configuration_is_told_where_the_message_is_withheld() -> None:
-    told, _ = both(link("java.io.IOException", "cannot write Eastley to /data/out/audit/.part-0"))
-    assert told == f"IOException at sinks.audit.path: file:///data/out/audit/; {WITHHELD}"
+    answer, _ = both(link("java.io.IOException", "cannot write Eastley to /data/out/audit/.part-0"))
+    assert answer == f"IOException at sinks.audit.path: file:///data/out/audit/; {WITHHELD}"
 
 
 def test_a_class_that_the_client_does_not_have_is_told_as_others_are() -> None:
@@ -136,7 +138,7 @@ def test_an_error_that_is_not_javas_is_told_by_its_class() -> None:
 
 
 def worker(error: BaseException, signer: ErrorSigner | None = None) -> str:
-    """What Java says of an error in a worker: Python's traceback."""
+    """Return Java's text of an error in a worker: Python's traceback."""
     try:
         with (signer or ErrorSigner()).signing():
             raise error
@@ -147,16 +149,16 @@ def worker(error: BaseException, signer: ErrorSigner | None = None) -> str:
 @pytest.mark.parametrize("kind", [InvariantError, PolicyError, StateError])
 def test_what_our_own_code_says_is_told(kind: type[Exception]) -> None:
     own = "the stored state of shard 2 was made under another policy"
-    for told in both(link("java.lang.RuntimeException", worker(kind(own)))):
-        assert told == own
+    for answer in both(link("java.lang.RuntimeException", worker(kind(own)))):
+        assert answer == own
 
 
 def test_a_library_error_in_a_worker_tells_its_place_and_not_its_message() -> None:
     with pytest.raises(ValueError, match="Eastley") as raised, ErrorSigner().signing():
         add_kind("Eastley", 4711)
     text = "".join(traceback.format_exception(raised.value))
-    for told in both(link("java.lang.RuntimeException", text)):
-        assert re.fullmatch(rf"ValueError in state/codec\.py, line \d\d; {WITHHELD}", told)
+    for answer in both(link("java.lang.RuntimeException", text)):
+        assert re.fullmatch(rf"ValueError in state/codec\.py, line \d\d; {WITHHELD}", answer)
 
 
 def test_the_causes_of_an_error_stay_in_its_trace() -> None:
@@ -173,9 +175,9 @@ def test_the_causes_of_an_error_stay_in_its_trace() -> None:
 def test_an_error_of_a_worker_that_is_not_signed_for_this_process_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     signer = ErrorSigner()
     monkeypatch.setattr(signer, "_key", b"another")
-    for told in both(link("java.lang.RuntimeException", worker(PolicyError("Eastley"), signer))):
-        assert told.endswith(f" in a Python worker; {WITHHELD}")
-        assert "Eastley" not in told
+    for answer in both(link("java.lang.RuntimeException", worker(PolicyError("Eastley"), signer))):
+        assert answer.endswith(f" in a Python worker; {WITHHELD}")
+        assert "Eastley" not in answer
 
 
 FORGED = [
@@ -219,12 +221,12 @@ links = st.tuples(
 def test_no_value_of_a_record_is_told_whatever_messages_imitate(
     chain: list[Link], serialized: bool, setup: JobSetup | None
 ) -> None:
-    for told in (
+    for answer in (
         why_failed(FailedError(*chain, serialized=serialized), setup),
         why_failed(trace(*chain), setup, chain[0][0]),
         why_failed("".join(message for _, message, _ in chain), setup),
     ):
-        assert not [secret for secret in SECRETS if secret in told], told
+        assert not [secret for secret in SECRETS if secret in answer], answer
 
 
 def test_all_causes_are_among_the_classes_that_messages_imitate() -> None:
@@ -233,7 +235,7 @@ def test_all_causes_are_among_the_classes_that_messages_imitate() -> None:
 
 
 def failure(cause: str) -> RuntimeError:
-    """An error whose text alone is read, as where a job is refused."""
+    """Return an error whose text alone is read, as where a job is refused."""
     return RuntimeError(f"org.apache.flink.runtime.client.JobExecutionException: Job execution failed.{AT}{cause}")
 
 
@@ -251,7 +253,7 @@ def test_why_a_job_did_not_start_is_the_last_cause() -> None:
 
 
 def configured(ddl: str = "", **others: Any) -> Any:
-    """What a refusal reads of a configuration."""
+    """Return the fields of a configuration that a refusal reads."""
     source = SimpleNamespace(
         ddl=f"CREATE TEMPORARY TABLE source (a INT) WITH ({ddl})",
         query="SELECT a, SHA256('hush''salt') AS b FROM source",
@@ -275,7 +277,7 @@ ODD = "hush '\"\\\n頭"
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "answer"),
     [
         (  # where Flink lists options, it doubles quotes and hides those alone whose names it knows
             "Unable to create a source for reading table 'a'.\n\nTable options are:\n\n'connector'='jdbc'\n"
@@ -299,7 +301,7 @@ ODD = "hush '\"\\\n頭"
     ],
 )
 def test_a_refusal_shows_no_value_of_an_option_that_may_be_secret(
-    message: str, told: str, monkeypatch: pytest.MonkeyPatch
+    message: str, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHAIN_KEY", "hushchain")
     quoted = ODD.replace("'", "''")
@@ -312,7 +314,7 @@ def test_a_refusal_shows_no_value_of_an_option_that_may_be_secret(
         sinks={"released": {"connector": "jdbc", "table-name": "Invalid", "user": "hushsink"}},
     )
     shown = why_refused(failure(f"Caused by: org.apache.flink.table.api.ValidationException: {message}{AT}"), config)
-    assert told in shown
+    assert answer in shown
     assert "_material" not in vars(config.subject_key)  # scrypt takes 0.3 s
     assert not re.search("hush|salt|scott|hu/sh|4711", shown)
 

@@ -38,7 +38,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_requests(crowd: Path, output: Path, *changes: tuple[str, str]) -> Path:
-    """The configuration of a job that keeps what came for long, and reads requests."""
+    """Return the configuration of a job that keeps what came for long, and reads requests."""
     configuration = configure(crowd, output, ("released", "suppressed", "forgotten"))
     (output / "requests").mkdir()
     text = configuration.read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def with_requests(crowd: Path, output: Path, *changes: tuple[str, str]) -> Path:
 
 
 def plain(configuration: Path) -> Path:
-    """The same for a command that knows no function of ours."""
+    """Return the same for a command that knows no function of ours."""
     made = configuration.with_name("plain.yaml")
     made.write_text(configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id"), encoding="utf-8")
     return made
@@ -90,15 +90,15 @@ def test_a_savepoint_holds_nothing_of_a_person_who_was_forgotten(
     assert code in done.stdout
     assert LONELY not in done.stdout + done.stderr
 
-    def told() -> list[dict[str, str]]:
+    def request_records() -> list[dict[str, str]]:
         return rows_of(configuration.parent / "out" / "forgotten", FORGOTTEN)
 
-    cluster.wait(lambda: len(told()) == 4, "record of the request")
+    cluster.wait(lambda: len(request_records()) == 4, "record of the request")
     after = cluster.stop_job(job, tmp_path / "savepoints")
     assert not holds(after, subject)
-    assert {row["code"] for row in told()} == {code}
-    assert sum(int(row["tuples"]) for row in told()) == 1
-    assert len({row["shard"] for row in told()}) == 4
+    assert {row["code"] for row in request_records()} == {code}
+    assert sum(int(row["tuples"]) for row in request_records()) == 1
+    assert len({row["shard"] for row in request_records()}) == 4
 
     # All others are still there, and leave once.
     text = configuration.read_text(encoding="utf-8").replace("'source.monitor-interval' = '200 ms', ", "")

@@ -153,8 +153,8 @@ def test_every_row_leaves_once(run: Run) -> None:
     assert len(rejected) == len(set(rejected))
     assert not set(released) & set(rejected)
     assert len(released) + len(rejected) + len(suppressed) == ROWS
-    places = {(row["shard"], row["position"]) for row in suppressed}
-    assert len(places) == len(suppressed)
+    positions = {(row["shard"], row["position"]) for row in suppressed}
+    assert len(positions) == len(suppressed)
 
 
 def test_the_summary_tells_what_is_in_the_sinks(run: Run) -> None:
@@ -207,7 +207,7 @@ def test_a_row_lies_inside_its_generalization_and_its_values_survive(run: Run) -
 
 
 def ward(row: Row) -> str:
-    """As the query has it."""
+    """Return the rows as the query reads them."""
     return "day" if row["id"] % 3 == 0 else "night"
 
 
@@ -264,9 +264,9 @@ def test_nothing_of_a_record_is_printed(run: Run) -> None:
 
 def test_the_summary_has_a_sink_of_its_own_where_one_is_given(run: Run) -> None:
     rows = run.sink("summary", ("shard", "name", "amount"))
-    let_in = {row["shard"]: float(row["amount"]) for row in rows if row["name"] == "tuples_in"}
-    assert set(let_in) == {"0", "1", "2", "3"}
-    assert sum(let_in.values()) == ROWS - sum(run.summary["rejected"].values())
+    admitted = {row["shard"]: float(row["amount"]) for row in rows if row["name"] == "tuples_in"}
+    assert set(admitted) == {"0", "1", "2", "3"}
+    assert sum(admitted.values()) == ROWS - sum(run.summary["rejected"].values())
 
 
 @pytest.mark.parametrize(("sink", "columns"), [("released", RELEASED), ("audit", AUDIT), ("rejected", REJECTED)])
@@ -420,7 +420,7 @@ def test_a_run_that_is_told_to_stop_cancels_its_job_says_so_and_leaves_nothing(
 
 
 def milliseconds(time: str) -> int:
-    """A TIMESTAMP_LTZ as CSV has it: in UTC, without zeros at the end of the fraction."""
+    """Return a TIMESTAMP_LTZ as CSV has it: in UTC, without zeros at the end of the fraction."""
     second, _, fraction = time.removesuffix("Z").partition(".")
     whole = datetime.strptime(second, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
     return int(whole.timestamp()) * 1000 + int(fraction.ljust(3, "0"))
@@ -433,13 +433,13 @@ def test_noise_samples_rows_and_publishes_what_lies_on_its_grid(runs: Runs) -> N
     released = run.released
     withheld, rejected = (sum(summary[name].values()) for name in ("suppressed", "rejected"))
     assert summary["rows_in"] == ROWS == len(released) + withheld + rejected + summary["sampled_out"]
-    let_in = ROWS - rejected
-    assert summary["sampled_out"] == pytest.approx(0.2 * let_in, abs=5 * (0.16 * let_in) ** 0.5)
+    admitted = ROWS - rejected
+    assert summary["sampled_out"] == pytest.approx(0.2 * admitted, abs=5 * (0.16 * admitted) ** 0.5)
     assert summary["parameters"] == {"k": K, "l": L, "sample_rate": 0.8, "phi": 50}
     assert {(row["k"], row["sample_rate"], row["phi"]) for row in run.audit} == {(str(K), "0.8", "50.0")}
     ends = {float(row[f"wage_{end}"]) for row in released for end in ("min", "max")}
     assert all(end % 0.5 == 0 and 0 <= end <= 100_000 for end in ends)
-    # One wage in fifty is a multiple of the step as it came, and hardly any end is somebody's wage.
+    # One wage in fifty is a multiple of the step in the input, and hardly any end is a person's wage.
     assert len(ends & {row["wage"] for row in visits()}) < len(ends) / 10
     # Without noise every row lies inside; with noise many do not.
     came = {row["id"]: row for row in visits()}
@@ -467,12 +467,12 @@ def test_repairs_and_windows_have_sinks_of_their_own(runs: Runs) -> None:
         released_at[row["shard"]].append((int(row["release_id"]), row["event_time"]))
     times = {shard: iter([time for _, time in sorted(releases)]) for shard, releases in released_at.items()}
     windows.sort(key=lambda window: int(window["window"]))
-    told = {(window["shard"], window["window"]): window["event_time"] for window in windows}
+    closed_at = {(window["shard"], window["window"]): window["event_time"] for window in windows}
     for window in windows:
         newest = max((next(times[window["shard"]]) for _ in range(int(window["releases"]))), default="")
         assert window["event_time"] == newest
     assert all(next(left, None) is None for left in times.values())
-    assert all(repair["event_time"] == told[repair["shard"], repair["window"]] for repair in repairs)
+    assert all(repair["event_time"] == closed_at[repair["shard"], repair["window"]] for repair in repairs)
 
 
 def test_a_number_is_published_as_the_mean_of_its_release(runs: Runs) -> None:

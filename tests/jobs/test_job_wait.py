@@ -1,4 +1,4 @@
-"""What an attached ``flink run`` says of the restarts of a job."""
+"""Messages of an attached ``flink run`` about the restarts of a job."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ def test_each_restart_is_told_once_with_its_task_and_cause_and_no_value() -> Non
     answers = job("RESTARTING", second, first)  # the newest first
     with cluster(answers) as address:
         restarts = Restarts(Rest(address, "j"), SETUP)
-        told = list(restarts.told())
-        assert [line.partition(": ")[0] for line in told] == ["restart 1", "restart 2"]
-        assert "task castle (2/4) failed: source.ddl: a value of the source could not be read" in told[0]
-        assert told[1].startswith("restart 2: source.ddl: /data/in.csv: a file or folder is missing, or must not be")
+        messages = list(restarts.told())
+        assert [line.partition(": ")[0] for line in messages] == ["restart 1", "restart 2"]
+        assert "task castle (2/4) failed: source.ddl: a value of the source could not be read" in messages[0]
+        assert messages[1].startswith(
+            "restart 2: source.ddl: /data/in.csv: a file or folder is missing, or must not be"
+        )
         assert list(restarts.told()) == []
         answers.update(job("FAILING", third, second))
         assert list(restarts.told()) == []  # it ends the job
@@ -46,7 +48,7 @@ def test_each_restart_is_told_once_with_its_task_and_cause_and_no_value() -> Non
             "restart 3: task castle (2/4) failed: JobException; its message is withheld, because it may hold values of "
             "a record"
         )
-        assert SECRET not in "".join([*told, line])
+        assert SECRET not in "".join([*messages, line])
 
 
 def test_a_cluster_that_does_not_answer_tells_of_no_restart() -> None:

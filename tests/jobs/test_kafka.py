@@ -113,18 +113,20 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     left = {name: broker.read(name) for name in SINKS}
     require_once(records, left)
     require_persons(records, left)
-    told = mini.crenel("verify", CONFIGURATION, "--json", *connected())
-    checks = {check["name"]: check for check in json.loads(told.stdout)["checks"]}
-    assert [check for check in checks.values() if check["findings"]] == [], told.stderr
+    result = mini.crenel("verify", CONFIGURATION, "--json", *connected())
+    checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+    assert [check for check in checks.values() if check["findings"]] == [], result.stderr
     assert {checks[name]["outcome"] for name in ("k", "cover", "release ids", "in force")} == {"holds"}
 
     # Under a policy that the state does not fit, a drained job goes on where it was, with shards that begin anew.
     changed = ("--set", "policy.quasi_identifiers.age.domain=[18, 110]", "--set", "shards.count=2")
-    told = mini.crenel("check", CONFIGURATION, "--against", drained, *changed, *connected())
-    assert (told.returncode, told.stderr.count("go on from here with another epoch")) == (2, 2), told.stderr
+    result = mini.crenel("check", CONFIGURATION, "--against", drained, *changed, *connected())
+    assert (result.returncode, result.stderr.count("go on from here with another epoch")) == (2, 2), result.stderr
     changed += ("--set", "epoch=2")
-    told = mini.crenel("check", CONFIGURATION, "--against", drained, *changed, *connected())
-    assert f"It can go on from {drained}: with -n; nothing waits in the 4 shards of before" in told.stdout, told.stderr
+    result = mini.crenel("check", CONFIGURATION, "--against", drained, *changed, *connected())
+    assert f"It can go on from {drained}: with -n; nothing waits in the 4 shards of before" in result.stdout, (
+        result.stderr
+    )
     more = [(0, json.dumps({**json.loads(records[0] or b""), "clinic": f"more {i}"}).encode()) for i in range(200)]
     broker.write("visits", more)
     settings = restored(drained) | {"execution.state-recovery.ignore-unclaimed-state": "true"}
@@ -136,7 +138,7 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
 
 
 def require_once(records: list[bytes | None], left: dict[str, list[Any]]) -> None:
-    """Each record was released, suppressed or rejected, and none of it twice; what cannot be read was rejected."""
+    """Require that each record was released, suppressed or rejected once, and that unreadable ones were rejected."""
     released = Counter(row["clinic"] for row in left["released"])
     rejected = Counter(row["reference"] for row in left["rejected"])
     assert max((released + rejected).values()) == 1
@@ -157,7 +159,7 @@ def require_persons(records: list[bytes | None], left: dict[str, list[Any]]) -> 
 
 
 def sixths(records: list[bytes | None]) -> Iterator[list[tuple[int, bytes | None]]]:
-    """A sixth of the records after the other, each with its partition."""
+    """Yield a sixth of the records after the other, each with its partition."""
     placed = [(number % PARTITIONS, record) for number, record in enumerate(records)]
     for number in range(6):
         yield placed[len(placed) * number // 6 : len(placed) * (number + 1) // 6]
@@ -184,12 +186,12 @@ def submit(
 
 
 def connected() -> tuple[str, str]:
-    """The argument with which a local run finds the connector."""
+    """Return the argument with which a local run finds the connector."""
     return "--set", f"flink.pipeline.jars=file://{brokers.connector()}"
 
 
 def killed_whole(cluster: Cluster) -> Callable[[], bool]:
-    """What kills the TaskManager with all that it started, and starts another."""
+    """Kill the TaskManager with all processes that it started, and start another."""
 
     def kill() -> bool:
         cluster.kill_taskmanager()

@@ -162,9 +162,9 @@ def test_each_type_is_published_as_itself_on_its_grid_and_within_its_domain(mini
     text = OF_TYPES.replace("FOLDER", str(tmp_path)).replace("NOISED", "\n".join(noised))
     (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
 
-    told = mini.crenel("check", tmp_path / "job.yaml")
-    assert told.returncode == 0, told.stderr
-    columns = [line.split() for line in told.stdout.partition("released: ")[2].splitlines()[1:]]
+    result = mini.crenel("check", tmp_path / "job.yaml")
+    assert result.returncode == 0, result.stderr
+    columns = [line.split() for line in result.stdout.partition("released: ")[2].splitlines()[1:]]
     assert [column for column in columns if column and column[0] in TYPED] == [
         [name, kind] for name, (kind, _, _, _) in TYPED.items()
     ]

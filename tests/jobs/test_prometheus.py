@@ -11,7 +11,7 @@ import pytest
 from tests.jobs.test_recovery import configure, write
 from tests.support.cluster import Cluster
 from tests.support.prometheus import Prometheus, needs_prometheus, scraping
-from tests.support.queries import asked, names, patterns
+from tests.support.queries import all_expressions, names, patterns
 
 pytestmark = [pytest.mark.cluster("standalone"), needs_prometheus]
 
@@ -38,7 +38,7 @@ def test_every_metric_that_the_dashboard_and_the_alerts_name_exists_and_adds_up(
                 configuration.write_text(text.replace(BY_REGIONS, ""), encoding="utf-8")
             job = cluster.submit(configuration, rate=RATE)
             cluster.wait(of(prometheus, job, "sum(released) > 3000"), "releases")
-            # What Prometheus scrapes may come in the middle of an update, but not each time.
+            # A scrape of Prometheus may fall in the middle of an update, but not each time.
             cluster.wait(
                 of(prometheus, job, "sum(tuples_in) - sum(released) - sum(ALL_suppressed_) - sum(buffered) == 0"),
                 "balance",
@@ -48,18 +48,18 @@ def test_every_metric_that_the_dashboard_and_the_alerts_name_exists_and_adds_up(
             assert of(prometheus, job, "min(least_class_size) > 0")()
             assert of(prometheus, job, "max(k) == 8")()
             assert of(prometheus, job, "sum(rejected_bad_type) == 0")()
-            shown |= {where for where, expression in asked() if prometheus.value(expression) is not None}
+            shown |= {where for where, expression in all_expressions() if prometheus.value(expression) is not None}
             cluster.cancel(job)
         known = prometheus.names()
-    for where, expression in asked():
+    for where, expression in all_expressions():
         assert names(expression) - known == set(), where
         for pattern in patterns(expression):
             assert any(re.fullmatch(pattern, name) for name in known), where
-    assert {where for where, _ in asked() if not where.startswith("Crenel")} - shown == WITHOUT
+    assert {where for where, _ in all_expressions() if not where.startswith("Crenel")} - shown == WITHOUT
 
 
 def of(prometheus: Prometheus, job: str, expression: str) -> Callable[[], bool]:
-    """Whether something holds of the metrics of a job, which are named as Crenel does; ``ALL_``: all that begin so."""
+    """Return whether a condition holds of the metrics of a job; ``ALL_``: all whose names begin so."""
     named = re.sub(r"\((?!ALL_)(\w+)\)", rf'({CRENEL}\1{{job_id="{job}"}})', expression)
     named = re.sub(r"\(ALL_(\w+)\)", rf'({{__name__=~"{CRENEL}\1.+",job_id="{job}"}})', named)
     return lambda: prometheus.value(named) is not None

@@ -82,13 +82,13 @@ SINK = "  {name}: {{connector: filesystem, path: {folder}/{name}, format: csv}}\
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of tuples; people come back, and their names and numbers are strings that a search can find."""
+    """Return a file of tuples; people come back, and their names and numbers are strings that a search can find."""
     chance = random.Random(5)
     return write(tmp_path_factory.mktemp("people"), (chance.randrange(ROWS // 3) for _ in range(ROWS)))
 
 
 def write(folder: Path, persons: Iterable[int]) -> Path:
-    """The file, with a tuple of each of these persons in turn, and its hierarchy."""
+    """Return the file, with a tuple of each of these persons in turn, and its hierarchy."""
     chance = random.Random(6)
     with (folder / "people.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
@@ -113,7 +113,7 @@ def configure(
     sinks: Sequence[str] = ("released", "audit", "suppressed"),
     way: str = "castle by subject",
 ) -> Path:
-    """A configuration of the job in the folder where it writes."""
+    """Return a configuration of the job in the folder where it writes."""
     output.mkdir(parents=True, exist_ok=True)
     towns = Path(shutil.copy(people.with_name("towns.csv"), output))
     regions = REGIONS.replace("HIERARCHY", hierarchy_digest(hierarchy.load(towns)))
@@ -126,7 +126,7 @@ def configure(
 
 
 def published(output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> dict[str, list[str]]:
-    """The lines that were committed, sorted, by output; of audit without the chain, which tells of restores."""
+    """Return the lines that were committed, sorted, by output; of audit without the chain, which tells of restores."""
     found = {}
     for name in sinks:
         files = sorted((output / "out" / name).rglob("part-*"))
@@ -139,8 +139,8 @@ def require_chained(mini: Host, configuration: Path) -> None:
     """``crenel verify`` finds all that was published good, and its releases tell that shards were restored."""
     plain = configuration.with_name("verified.yaml")  # without the function that only the cluster has
     plain.write_text(configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id"), encoding="utf-8")
-    told = mini.crenel("verify", plain, "--json")
-    checks = {check["name"]: check for check in json.loads(told.stdout)["checks"]}
+    result = mini.crenel("verify", plain, "--json")
+    checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
     assert [check for check in checks.values() if check["findings"]] == []
     assert {checks[name]["outcome"] for name in ("chain", "starts", "values", "end")} == {"holds"}
     audit = rows_of(configuration.parent / "out" / "audit", [*AUDIT, *CHAINED])
@@ -232,16 +232,16 @@ def test_windows_are_stopped_in_the_middle_and_restored(
     refused = by_windows(people, tmp_path / "refused", "castle by subject")
     plain = refused.read_text(encoding="utf-8").replace("paced(id) AS id", "id").replace("  repairs:", "  summary:")
     refused.write_text(plain, encoding="utf-8")
-    told = mini.crenel("check", refused, "--against", savepoint)
-    assert told.returncode == 2
-    assert "  - algorithm: has changed since the state was stored, and cannot" in told.stderr
+    result = mini.crenel("check", refused, "--against", savepoint)
+    assert result.returncode == 2
+    assert "  - algorithm: has changed since the state was stored, and cannot" in result.stderr
     taken = cluster.ask("anonymize", "--config", refused, *with_settings(refused, restored(savepoint)))
     assert taken.returncode == 2
     assert "Cannot map checkpoint/savepoint state for operator" in taken.stderr
 
 
 def by_windows(people: Path, output: Path, way: str = "window by subject") -> Path:
-    """The configuration with windows, and their outputs; or another way with the same outputs."""
+    """Return the configuration with windows, and their outputs; or another way with the same outputs."""
     configuration = configure(people, output, WINDOWED, way)
     text = configuration.read_text(encoding="utf-8")
     configuration.write_text(text.replace("l: 2", "l: 3"), encoding="utf-8")
@@ -274,7 +274,7 @@ def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, 
     assert sum(int(row["tuples"]) for row in audit) == len(ids) - len(before["released"])
     assert min(int(row["subjects"]) for row in audit) >= 12
 
-    # What cannot change is told by the check, and by the job before it publishes anything.
+    # The check reports fields that cannot change, and so does the job before it publishes anything.
     wider = later.with_name("wider.yaml")
     wider.write_text(later.read_text(encoding="utf-8").replace("[0, 99]", "[0, 120]"), encoding="utf-8")
     assert fits(mini, wider, savepoint) == (2, False)
@@ -289,7 +289,7 @@ EARLY = 2000
 
 
 def left_early(output: Path) -> list[int]:
-    """Which of the first tuples were published or withheld, by number; their event time is as many seconds."""
+    """Return the first tuples that were published or suppressed, by number; event time is as many seconds."""
     released = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
     times = [row["event_time"] for row in rows_of(output / "out" / "suppressed", SUPPRESSED)]
     withheld = [int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()) for time in times]
@@ -327,12 +327,12 @@ def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_o
     cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 150)
     assert cluster.state(job) == "RUNNING"  # not the end of the input
     cluster.cancel(job)
-    # What waits is in the last checkpoint, which a job that is canceled leaves.
+    # The last checkpoint, which a canceled job leaves, holds all buffered tuples.
     assert list((tmp_path / "checkpoints" / job).glob("chk-*/_metadata"))
 
 
 def fits(mini: Host, configuration: Path, savepoint: Path) -> tuple[int, bool]:
-    """What ``crenel check --against`` says: its exit code, and whether it named nothing that cannot change."""
+    """Return the exit code of ``crenel check --against``, and whether it named nothing that cannot change."""
     text = configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id")  # it knows no function of ours
     plain = configuration.with_name("plain.yaml")
     plain.write_text(text, encoding="utf-8")

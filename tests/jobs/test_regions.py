@@ -22,7 +22,7 @@ tree:
   left: {shard: 0, share: 0.1, loss: 0.5}
   right: {shard: 1, share: 0.9, loss: 0.5}
 """
-LET_IN = ROWS * (100 - len(WRONG)) // 100
+ADMITTED = ROWS * (100 - len(WRONG)) // 100
 
 
 def divided(count: int) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def run(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
     # The configuration may name the file already that is to be written.
     learned = mini.crenel("regions", path, "--count", "5", "--write", path.parent / "regions.yaml", *divided(5))
     assert learned.returncode == 0, learned.stderr
-    assert f"{LET_IN:,} tuples were read, and {ROWS - LET_IN:,} rows rejected, all of the source" in learned.stdout
+    assert f"{ADMITTED:,} tuples were read, and {ROWS - ADMITTED:,} rows rejected, all of the source" in learned.stdout
     ended = mini.crenel("run", path, "--parallelism", "2", "--json", *divided(5))
     assert ended.returncode == 0, ended.stderr
     return Run(path.parent, ended)
@@ -73,9 +73,9 @@ def test_what_leaves_a_shard_lies_within_its_region(run: Run) -> None:
 def test_each_shard_gets_the_share_that_was_expected(run: Run) -> None:
     summary = run.sink("summary", ("shard", "name", "amount"))
     came = {int(row["shard"]): float(row["amount"]) for row in summary if row["name"] == "tuples_in"}
-    assert sum(came.values()) == LET_IN
+    assert sum(came.values()) == ADMITTED
     # All of the source was the sample.
-    shares = {shard: round(tuples / LET_IN, 6) for shard, tuples in came.items()}
+    shares = {shard: round(tuples / ADMITTED, 6) for shard, tuples in came.items()}
     assert shares == dict(enumerate(tree_of(run).share.tolist()))
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster("mini")
 
 @pytest.fixture(scope="module")
 def job(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration whose run has ended, with ``run.html`` beside it."""
+    """Return a configuration whose run has ended, with ``run.html`` beside it."""
     path = write(tmp_path_factory.mktemp("report") / "job", visits())
     ended = mini.crenel("run", path, "--report", path.parent / "run.html", mode="loopback")
     assert ended.returncode == 0, ended.stderr

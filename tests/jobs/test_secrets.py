@@ -21,7 +21,7 @@ from tests.support.processes import command
 from tests.support.visits import visits, write
 
 ODD = "'\"\\\nß頭"
-"""What ends a literal, a line or a word, and what has more than one byte a character."""
+"""Characters that end a literal, a line or a word, and characters of more than one byte."""
 
 VARIABLES = {
     "SUBJECT_KEY": f"Qk7subjectkey {ODD}",
@@ -43,7 +43,7 @@ UNPUBLISHED = ("Qk7person", "Qk7name", "Qk7atlantis")
 """Values of a subject, of a dropped column, and of a category that is rejected."""
 
 PUBLISHED = ("Qk7town", "Qk7illness")
-MARKS = (*SECRETS, *UNPUBLISHED, *PUBLISHED)
+VALUES = (*SECRETS, *UNPUBLISHED, *PUBLISHED)
 
 OF_JOB = ("", "/plan", "/config", "/exceptions", "/checkpoints", "/accumulators", "/jobmanager/config")
 """Paths of the REST interface below a job."""
@@ -55,11 +55,11 @@ ROWS = 600
 def test_a_run_shows_and_leaves_no_secret(mini: Host, tmp_path: Path) -> None:
     job = marked_job(tmp_path / "job")
     checked = mini.crenel("check", job, **VARIABLES)
-    assert (checked.returncode, marks(checked.stdout + checked.stderr)) == (0, []), checked.stderr
+    assert (checked.returncode, leaks(checked.stdout + checked.stderr)) == (0, []), checked.stderr
     refused = mini.crenel("run", job, "--set", "sinks.audit.csv.field-delimiter=${OPTION}", **VARIABLES)
     assert refused.returncode == 2
     assert "but was: ******" in refused.stderr
-    assert marks(refused.stdout + refused.stderr) == []
+    assert leaks(refused.stdout + refused.stderr) == []
 
     port, page = free_port(), tmp_path / "run.html"
     address = f"http://localhost:{port}"
@@ -74,20 +74,20 @@ def test_a_run_shows_and_leaves_no_secret(mini: Host, tmp_path: Path) -> None:
                 answers = answers or read_rest(address)
             time.sleep(0.1)
         done = run.result()
-    assert (done.returncode, marks(done.stdout + done.stderr)) == (0, []), done.stderr
-    assert [line for line in commands if marks(line)] == []
+    assert (done.returncode, leaks(done.stdout + done.stderr)) == (0, []), done.stderr
+    assert [line for line in commands if leaks(line)] == []
     assert answers
-    assert {path: found for path, content in answers.items() if (found := marks(content))} == {}
-    assert marks(page.read_bytes()) == []
+    assert {path: found for path, content in answers.items() if (found := leaks(content))} == {}
+    assert leaks(page.read_bytes()) == []
     written = [tmp_path / "job" / name for name in ("released", "suppressed", "rejected", "audit", "summary")]
-    assert [found for folder in written for found in marks_in(folder, (*SECRETS, *UNPUBLISHED))] == []
-    assert marks_in(tmp_path / "job" / "released", PUBLISHED)  # the search finds what is there
-    assert marks_in(mini.folder, MARKS) == []
+    assert [found for folder in written for found in leaks_in(folder, (*SECRETS, *UNPUBLISHED))] == []
+    assert leaks_in(tmp_path / "job" / "released", PUBLISHED)  # the search finds what is there
+    assert leaks_in(mini.folder, VALUES) == []
 
     failing = mini.crenel("run", marked_job(tmp_path / "failing", wage="Qk7wage"), **VARIABLES)
     assert failing.returncode == 1
-    assert marks(failing.stdout + failing.stderr, (*MARKS, "Qk7wage")) == []
-    assert marks_in(mini.folder, SECRETS) == []  # logs of a run that failed are kept
+    assert leaks(failing.stdout + failing.stderr, (*VALUES, "Qk7wage")) == []
+    assert leaks_in(mini.folder, SECRETS) == []  # logs of a run that failed are kept
 
 
 def marked_job(folder: Path, **changed: str) -> Path:
@@ -120,7 +120,7 @@ def marked_job(folder: Path, **changed: str) -> Path:
     return path
 
 
-def marks(content: bytes | str, wanted: Iterable[str] = MARKS) -> list[str]:
+def leaks(content: bytes | str, wanted: Iterable[str] = VALUES) -> list[str]:
     """Return which marks a content holds, as text or in base64."""
     content = content.encode() if isinstance(content, str) else content
     return [mark for mark in wanted if any(form in content for form in forms(mark.encode()))]
@@ -132,10 +132,10 @@ def forms(mark: bytes) -> Iterator[bytes]:
         yield base64.b64encode(b"\0" * shift + mark)[4 if shift else 0 : -4]
 
 
-def marks_in(folder: Path, wanted: Iterable[str]) -> list[tuple[Path, list[str]]]:
+def leaks_in(folder: Path, wanted: Iterable[str]) -> list[tuple[Path, list[str]]]:
     """Return the files of a folder that have marks in their content or name."""
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return [(path, found) for path in files if (found := marks(path.read_bytes() + bytes(path), wanted))]
+    return [(path, found) for path in files if (found := leaks(path.read_bytes() + bytes(path), wanted))]
 
 
 def read_rest(address: str) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""What a start warns of, and refuses, that only Flink or the first rows can tell."""
+"""Warnings and refusals at a start that need Flink or the first rows."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_check_and_run_warn_of_the_same_and_check_of_the_first_rows(mini: Host, 
     assert 1000 <= rows <= len(visits())
     assert unknown * rows // len(visits()) - 1 <= count <= unknown
     assert "Atlantis" not in checked.stdout
-    told = [line for line in ran.stderr.splitlines() if line.startswith("crenel: warning: ")]
-    assert [f"crenel: warning: {warning.removesuffix('.')}" for warning in warnings[:2]] == told
+    result = [line for line in ran.stderr.splitlines() if line.startswith("crenel: warning: ")]
+    assert [f"crenel: warning: {warning.removesuffix('.')}" for warning in warnings[:2]] == result
     assert ran.returncode == 1
     assert f"at sinks.summary.path: {tmp_path}/taken/summary" in ran.stderr
 
@@ -79,14 +79,14 @@ def test_a_statement_with_a_variable_that_cannot_be_parsed_is_told_by_its_place_
     text = CHANGES.replace("FOLDER", str(tmp_path)).replace("age INT)", "age INT 'SECRET')")
     path.write_text(text.replace("SECRET", "${CRENEL_TEST_NONE:-hush'hush}"), encoding="utf-8")
     (tmp_path / "changes.json").touch()
-    told = mini.crenel(command, path)
+    result = mini.crenel(command, path)
     column = next(line for line in text.splitlines() if "SECRET" in line).index("'SECRET'") + 1 - len("    ")
-    assert (told.returncode, told.stdout) == (2, "")
-    assert f"source.ddl: Flink cannot parse it at line 1, column {column}; its message is withheld" in told.stderr
-    assert "hush" not in told.stderr
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"source.ddl: Flink cannot parse it at line 1, column {column}; its message is withheld" in result.stderr
+    assert "hush" not in result.stderr
     path.write_text(text, encoding="utf-8")
-    told = mini.crenel(command, path)
-    assert "source.ddl: Flink cannot parse it: ParseException: Encountered \"\\'SECRET\\'\" at line 1" in told.stderr
+    result = mini.crenel(command, path)
+    assert "source.ddl: Flink cannot parse it: ParseException: Encountered \"\\'SECRET\\'\" at line 1" in result.stderr
 
 
 def test_a_source_of_changes_is_refused_and_goes_as_rows_that_are_only_added(mini: Host, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_source_of_changes_is_refused_and_goes_as_rows_that_are_only_added(min
     # A second run would publish all of it once more, but for one that goes on from the state of the first.
     anew = mini.crenel("check", path, "--set", f"source.query={NOW}")
     restored = mini.crenel("check", path, "--set", f"source.query={NOW}", "--set", f"flink.{STATE[0]}=file:/state")
-    assert [told.returncode for told in (anew, restored)] == [0, 0]
+    assert [result.returncode for result in (anew, restored)] == [0, 0]
     assert "Warning: sinks.released.path: there are files already" in anew.stdout
     assert "Warning: " not in restored.stdout
 

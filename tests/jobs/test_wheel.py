@@ -33,7 +33,7 @@ COMPILED = Path("anonymity", "algorithms", "castle", "procedures.py")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ``bin`` of an environment with the wheel in it; what the wheel needs is that of this environment."""
+    """Return the ``bin`` of an environment with the wheel in it; what the wheel needs is that of this environment."""
     folder = tmp_path_factory.mktemp("wheel")
     sources = folder / "sources"
     sources.mkdir()
@@ -51,8 +51,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--python", bin_folder / "python")
     succeeded(*pip, "install", "--no-deps", "--no-index", wheel)
-    asked = succeeded(bin_folder / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
-    Path(asked.strip(), "dependencies.pth").write_text(f"{Path(pyflink.__file__).parents[1]}\n", encoding="utf-8")
+    site_packages = succeeded(bin_folder / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+    Path(site_packages.strip(), "dependencies.pth").write_text(
+        f"{Path(pyflink.__file__).parents[1]}\n", encoding="utf-8"
+    )
     return bin_folder
 
 
@@ -84,7 +86,7 @@ def test_it_brings_what_conf_holds(installed: Path, tmp_path: Path) -> None:
 
 
 def succeeded(*command: str | Path, cwd: Path | None = None) -> str:
-    """What a command prints, with nothing in its environment that leads to the checkout."""
+    """Return the output of a command, with nothing in its environment that leads to the checkout."""
     variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(command, env=variables, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

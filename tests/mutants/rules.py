@@ -1,7 +1,7 @@
 """Mutants of a module: small faults that rules make of its source.
 
 Positions come from the syntax tree and edits are made in the text, so a mutant differs in one expression or statement
-only. Texts for readers are left alone (docstrings, messages, logs, whatever has a space in it), and so are annotations.
+only. Texts for readers stay unchanged (docstrings, messages, logs, any text with a space), and so do annotations.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class StoppingError(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """How a mutant fared.
+    """Result of a mutant.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Runner:
         allowance = _STARTING + (_COMPILING if mutant.compiled else 0.0)
         limits = {test: _SLOWER * seconds[test] + allowance for test in plan}
         total = _SLOWER * sum(seconds[test] for test in plan) + allowance + _STARTING
-        begun = time.monotonic()
+        started_at = time.monotonic()
         copy = Path(mkdtemp(dir=self._folder))
         try:
             # Bytecode comes along, and none is stale: the copies keep the times of the files.
@@ -119,7 +119,7 @@ class Runner:
             code, record, _ = self._pytest(copy, limits, [*files, "-x"], total)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
-        taken = time.monotonic() - begun
+        taken = time.monotonic() - started_at
         ended = sum(outcome != "started" for _, outcome, *_ in record)
         test, outcome, _, error = record[-1] if record else ("", "", 0.0, "")
         if code == 0:

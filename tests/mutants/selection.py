@@ -1,4 +1,4 @@
-"""Which mutants are tried, and which tests each of them meets."""
+"""Choice of mutants, and of the tests that each of them meets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _module(path: Path) -> str:
 
 
 class ImportGraph:
-    """Which files of ours import which, as their text has it.
+    """Imports between our files, read from their text.
 
     A text that is the name of a module counts as its import: configurations name extensions that way.
     """

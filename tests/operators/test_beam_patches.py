@@ -20,7 +20,7 @@ MANY = 20_000  # rows
 
 @pytest.fixture(autouse=True)
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Beam has it, whatever ran in this process before."""
+    """Restore Beam's own functions, after earlier patches in this process."""
     monkeypatch.setattr(statesampler.StateSampler, "run", WATCH)
 
 

@@ -44,7 +44,7 @@ def test_ends_of_decimals_and_floats_stop_where_their_type_does() -> None:
 
 
 def test_noise_over_an_observed_range_never_turns_an_interval_around() -> None:
-    # What Flink's CAST to TINYINT makes of a number is what numpy does.
+    # Flink's CAST to TINYINT converts a number as numpy does.
     plan = planned(CASTLE, CastleParameters(20))
     observed = (Numeric("age", None, 1.0), Categorical("group", TREE))
     terms = dataclasses.replace(

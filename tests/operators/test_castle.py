@@ -29,7 +29,7 @@ def plan(sampling_and_noise: SamplingAndNoise | None = None, **castle: int) -> O
 
 
 def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
-    """The same plan under other terms."""
+    """Return the same plan under other terms."""
     return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
 
 
@@ -211,8 +211,13 @@ def test_sampled_tuples_are_counted_and_what_is_in_force_is_told() -> None:
     assert amounts["tuples_in"] + amounts["sampled_out"] == 300
     assert 60 < amounts["sampled_out"] < 120
     assert len(visits(harness)) + suppressed == amounts["tuples_in"]
-    told = {name: amount for name, amount in amounts.items() if name.startswith("parameter.")}
-    assert told == {"parameter.k": 3, "parameter.l": 2, "parameter.sample_rate": 0.7, "parameter.phi": 20.0}
+    stated_parameters = {name: amount for name, amount in amounts.items() if name.startswith("parameter.")}
+    assert stated_parameters == {
+        "parameter.k": 3,
+        "parameter.l": 2,
+        "parameter.sample_rate": 0.7,
+        "parameter.phi": 20.0,
+    }
     assert harness.runtime.metrics.known["crenel.sampled_out"].count == amounts["sampled_out"]
     reasons = {reason for _, reasons, *_ in harness.side.get("suppressed", []) for reason in reasons}
     assert reasons <= set(SUPPRESSIONS)

@@ -66,7 +66,7 @@ def plan(algorithm: str = "castle", key: bytes = b"a key", version: str = "1") -
 
 
 def run(of: OperatorPlan, size: int = 50, restored: OperatorPlan | None = None) -> Outputs:
-    """Two shards of one stream of 400 tuples in blocks of this size; ``restored`` goes on after half of it."""
+    """Run two shards of one stream of 400 tuples in such blocks; ``restored``: from a snapshot after half of it."""
     runtime, main = FakeRuntime(), list[list[Any]]()
     harness = Harness(ShardFunction(of), runtime)
     whole = {shard: block(1000 * shard, 200, shard=shard) for shard in range(2)}
@@ -82,12 +82,12 @@ def run(of: OperatorPlan, size: int = 50, restored: OperatorPlan | None = None) 
 
 
 def outputs(releases: list[list[Any]]) -> Outputs:
-    """As the sinks would have them."""
+    """Return the rows as the sinks would hold them."""
     audit, released = [], []
     for release in releases:
         values = [value for value in release if not isinstance(value, list)]
-        told, generalization, link = values[:8], values[8:11], values[11:]
-        audit.append(dict(zip(AUDIT.names, [*told, 3, 2, None, *generalization, *link], strict=True)))
+        leading, generalization, link = values[:8], values[8:11], values[11:]
+        audit.append(dict(zip(AUDIT.names, [*leading, 3, 2, None, *generalization, *link], strict=True)))
         for illness, visit in members(release):
             released.append(dict(zip(RELEASED.names, [*generalization, illness, str(visit)], strict=True)))
     policy = planned(*MADE["castle"]).context.policy
@@ -97,7 +97,7 @@ def outputs(releases: list[list[Any]]) -> Outputs:
 
 @pytest.fixture(scope="module")
 def plain() -> Outputs:
-    """A run of CASTLE with a key that nothing disturbs."""
+    """Return a run of CASTLE with a key that nothing disturbs."""
     return run(plan())
 
 
@@ -108,7 +108,7 @@ def followed(found: Outputs, chained: Chained = CHAINED) -> dict[str, Check]:
 
 
 def links(found: Outputs) -> list[tuple[int, int, str]]:
-    """Where the chain stands behind each release."""
+    """Return the position of the chain behind each release."""
     assert found.audit is not None
     return sorted(zip(*(found.audit[name].to_pylist() for name in ("shard", "release_id", "chain")), strict=True))
 
@@ -132,10 +132,10 @@ def test_a_chain_goes_on_after_a_restore_and_tells_of_it(algorithm: str) -> None
     assert "1 (2 shards begun or restored), 2 (2 shards begun or restored)" in checks["starts"].words
     assert found.audit is not None
     starts = found.audit.select(["shard", "chain_start", "chain_version"]).to_pylist()
-    told = [(row["shard"], row["chain_start"], row["chain_version"]) for row in starts if row["chain_version"]]
-    assert sorted(told) == [(0, 0, "1"), (0, 1, "2"), (1, 0, "1"), (1, 1, "2")]
+    versions = [(row["shard"], row["chain_start"], row["chain_version"]) for row in starts if row["chain_version"]]
+    assert sorted(versions) == [(0, 0, "1"), (0, 1, "2"), (1, 0, "1"), (1, 1, "2")]
     assert ended(found).outcome == HOLDS
-    # What left is what would have left anyway.
+    # The releases are those of a run without a chain.
     plain = run(plan(algorithm))
     assert plain.released.equals(found.released)
 
@@ -197,8 +197,8 @@ def test_a_removed_and_an_added_release_are_named(plain: Outputs) -> None:
         followed(dataclasses.replace(found, audit=pa.Table.from_pylist(rows, AUDIT)))["chain"].findings,
         key=lambda finding: (finding.shard != gone["shard"], finding.release),
     )[:2]
-    told = {(finding.shard, finding.release) for finding in (removed, added)}
-    assert told == {(gone["shard"], 3), (1, last["release_id"] + 1)}
+    release_ids = {(finding.shard, finding.release) for finding in (removed, added)}
+    assert release_ids == {(gone["shard"], 3), (1, last["release_id"] + 1)}
 
 
 def test_values_that_were_exchanged_are_found_by_the_releases_they_left_in(plain: Outputs) -> None:
@@ -249,7 +249,7 @@ def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
     assert other.text == "was there before, with another chain"
 
 
-PROMISED = Promised(Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalizes=False, noise=False, chained=CHAINED)
+GUARANTEES = Promised(Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalizes=False, noise=False, chained=CHAINED)
 
 
 def ended(found: Outputs, *, runs_on: bool = False) -> Check:
@@ -259,7 +259,7 @@ def ended(found: Outputs, *, runs_on: bool = False) -> Check:
 
 def what_is_broken(found: Outputs) -> set[tuple[str, int | None]]:
     """Statements of a verdict, and the shards of their findings."""
-    return {(check.name, finding.shard) for check in verify(found, PROMISED).checks for finding in check.findings}
+    return {(check.name, finding.shard) for check in verify(found, GUARANTEES).checks for finding in check.findings}
 
 
 @pytest.mark.parametrize("algorithm", MADE)
@@ -316,7 +316,7 @@ def test_an_end_that_is_cut_off_or_changed_is_seen(plain: Outputs, change: str, 
         rows[0]["release_id"] = count - 3
     else:
         rows[0]["shard"] = 1
-    # Whoever takes releases away takes their rows too.
+    # An attacker who removes releases removes their rows too.
     names = ["age_min", "age_max", "group"]
     left = set(zip(*(audit[name].to_pylist() for name in names), strict=True))
     released = [row for row in plain.released.to_pylist() if tuple(row[name] for name in names) in left]
@@ -336,15 +336,15 @@ def test_without_any_closing_record_the_end_is_not_checked_and_it_is_told_how_fa
     assert plain.closing is not None
     open_end = dataclasses.replace(plain, closing=plain.closing.slice(0, 0))
     assert what_is_broken(open_end) == set()
-    found = verify(open_end, PROMISED)
+    found = verify(open_end, GUARANTEES)
     assert found.outcome == UNCHECKED
-    told = ended(open_end)
-    assert told.outcome == UNCHECKED
+    ending = ended(open_end)
+    assert ending.outcome == UNCHECKED
     last = max(plain.audit.filter(FIRST).to_pylist(), key=lambda row: row["release_id"])
     time = str(np.datetime64(last["event_time"], "ms").astype("datetime64[m]")).replace("T", " ")
-    assert f"it reaches up to release {last['release_id']} of shard 0 (event time {time}), release" in told.words
+    assert f"it reaches up to release {last['release_id']} of shard 0 (event time {time}), release" in ending.words
     assert ended(open_end, runs_on=True).outcome == UNSEEN
-    assert verify(open_end, PROMISED, runs_on=True).outcome == HOLDS
+    assert verify(open_end, GUARANTEES, runs_on=True).outcome == HOLDS
 
 
 def test_a_job_goes_on_behind_a_closing_record() -> None:
@@ -389,8 +389,8 @@ def test_a_shard_that_never_got_a_tuple_has_a_closing_record_too() -> None:
     assert what_is_broken(found) == set()
     assert ended(found).outcome == HOLDS
     assert found.closing is not None
-    told = {row["shard"]: (row["release_id"], row["chain_members"]) for row in found.closing.to_pylist()}
-    assert told[1] == (0, "tuples_in=0 released=0")
+    closings = {row["shard"]: (row["release_id"], row["chain_members"]) for row in found.closing.to_pylist()}
+    assert closings[1] == (0, "tuples_in=0 released=0")
     # A tuple that comes once the job goes on is chained behind it.
     harness = Harness(ShardFunction(numbered), runtime)
     harness.element(KEY + 1, block(1000, 100, shard=1).to_bytes())
@@ -407,8 +407,8 @@ def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: Outputs
     assert plain.audit is not None
     assert plain.closing is not None
     (record,) = plain.closing.filter(FIRST).to_pylist()
-    told = [{"shard": 0, "name": name, "amount": n} for name, n in reader._counts(record["chain_members"]).items()]
-    summary = {"summary": pa.Table.from_pylist(told, schema)}
+    totals = [{"shard": 0, "name": name, "amount": n} for name, n in reader._counts(record["chain_members"]).items()]
+    summary = {"summary": pa.Table.from_pylist(totals, schema)}
     earlier = dataclasses.replace(plain, closing=plain.closing.slice(0, 0), further=summary)
     assert what_is_broken(earlier) == set()
     last = FIRST & (pc.field("release_id") == record["release_id"] - 1)
@@ -421,9 +421,18 @@ def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_do
         Secret("audit_chain.key", b"a key"), (3, 2, None), "1", "policy", "hierarchies", "", ((None, False),)
     )
     made = writer.Chain(of, pa.schema([("illness", pa.string())]))
-    told: list[list[Any]] = [[0, 1], [0, 0], [1000, None], ["cluster", "reused"], [3, 3], [3, 1], [2, 2], [0.1, 0.25]]
+    leading: list[list[Any]] = [
+        [0, 1],
+        [0, 0],
+        [1000, None],
+        ["cluster", "reused"],
+        [3, 3],
+        [3, 1],
+        [2, 2],
+        [0.1, 0.25],
+    ]
     generalization = [[1, 1], [2.5, 2.5], ["ab", "ab"]]
-    *_, sums, chain = made.columns(told, generalization, [["flu", "gout", None, "flu"]], [0, 3, 4])
+    *_, sums, chain = made.columns(leading, generalization, [["flu", "gout", None, "flu"]], [0, 3, 4])
     assert sums == ["1fe7a96d1d68717fc14acf35e1328f82", "ecf7101058724386b7a62d6eb8c578d8"]
     assert chain == [
         "34440fd49609c5c999c5b39904c18369a724c3f6e3769b28d1306cfef12438a3",
@@ -440,13 +449,13 @@ def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_do
 
 @given(st.floats(width=64))
 def test_a_number_is_hashed_alike_however_it_is_written(number: float) -> None:
-    told = writer._told(number)
-    assert reader._text(number) == told
+    as_text = writer._told(number)
+    assert reader._text(number) == as_text
     if isfinite(number):
         for text in (repr(number), f"{number:.17E}", f"{number:.1f}" if number.is_integer() else repr(number)):
             assert reader._alike(text) == writer._alike(text)
             if not text.lstrip("-").isdecimal():
-                assert reader._alike(text) == (told if number else "0")
+                assert reader._alike(text) == (as_text if number else "0")
 
 
 @given(st.text() | st.from_regex(r"-?\d{1,5}(\.\d{1,4})?([eE][+-]?\d)?", fullmatch=True))

@@ -69,8 +69,8 @@ def test_whoever_is_forgotten_leaves_no_byte_and_who_comes_again_is_new(plan: Op
     harness.element(KEY, crowd(100, 100, shard=3))
     harness.advance(END)
     assert sorted(left(harness)) == [i for i in range(200) if i not in (11, 48, 85)]
-    (told,) = [amount for _, name, amount in harness.side["summary"] if name == "forgotten"]
-    assert told == 3
+    (forgotten_count,) = [amount for _, name, amount in harness.side["summary"] if name == "forgotten"]
+    assert forgotten_count == 3
 
 
 def test_a_restored_shard_forgets_before_any_tuple_of_it_comes() -> None:

@@ -23,16 +23,16 @@ GAUGES = ("waiting", "oldest")
 
 
 class Java:
-    """What Flink knows of the metrics of one operator, from what Python tells it at the end of each bundle."""
+    """Metrics of one operator in Flink, as Python reports them at the end of each bundle."""
 
     def __init__(self) -> None:
         self.container = MetricsContainer("step")
         self.known: dict[str, int] = {}
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     @contextmanager
     def bundle(self, end: Callable[[], None]) -> Iterator[None]:
-        """A bundle, as ``FunctionOperation`` of PyFlink and Beam's bundle processor have it."""
+        """Return a bundle, as ``FunctionOperation`` of PyFlink and Beam's bundle processor have it."""
         sampler = StateSampler("bundle", CounterFactory())
         state = sampler.scoped_state(NameContext("step"), "finish", metrics_container=self.container)
         sampler.start()
@@ -42,12 +42,12 @@ class Java:
                 end()
         finally:
             sampler.stop()
-        self.told = set()
+        self.reported = set()
         for key, cell in self.container.metrics.items():
             name, counts = key.metric_name.name, "Counter" in key.cell_type.__name__
             amount = cell.get_cumulative() if counts else cell.get_cumulative().value
             self.known[name] = amount + (self.known.get(name, 0) if counts else 0)
-            self.told.add(name)
+            self.reported.add(name)
         self.container.reset()
 
 
@@ -75,7 +75,7 @@ def test_java_knows_everything_and_is_told_what_has_changed(bundles: list[tuple[
                 now[name] += amount
             now |= dict(zip(GAUGES, gauges, strict=True))
         assert java.known == now
-        assert java.told == {name for name in now if now[name] != before.get(name)}
+        assert java.reported == {name for name in now if now[name] != before.get(name)}
         before = dict(now)
 
 

@@ -37,7 +37,7 @@ def plan(algorithm: str, pseudonym: Pseudonym | None) -> OperatorPlan:
 
 
 def coded(harness: Harness) -> list[tuple[int, str, tuple[int, int]]]:
-    """Each released row: the number of its tuple, its code, and its shard and release."""
+    """Yield the number of the tuple, the code, the shard and the release of each released row."""
     rows = []
     for release in harness.main:
         rows += [(visit, code, (release[1], release[0])) for _, visit, code in members(release)]
@@ -45,7 +45,7 @@ def coded(harness: Harness) -> list[tuple[int, str, tuple[int, int]]]:
 
 
 def run(algorithm: str, pseudonym: Pseudonym, *, restored: bool = False) -> list[tuple[int, str, tuple[int, int]]]:
-    """Two shards of one stream; ``restored``: another process goes on after half of it."""
+    """Run two shards of one stream; ``restored``: another process continues after half of it."""
     runtime, rows = FakeRuntime(), []
     harness = Harness(ShardFunction(plan(algorithm, pseudonym)), runtime)
     for first in range(0, 400, 50):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
@@ -22,7 +23,6 @@ from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
-from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, planned
 
@@ -31,12 +31,12 @@ NEAREST_PARAMETERS = NearestParameters(40, 30_000, delay_jitter=0.25, reuse_limi
 
 
 def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
-    """The same plan under other terms."""
+    """Return the same plan under other terms."""
     return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
 
 
 def of_labels(made: OperatorPlan) -> OperatorPlan:
-    """The same plan without numeric quasi-identifiers, which OLA does not take."""
+    """Return the same plan without numeric quasi-identifiers, which OLA does not take."""
     policy = made.context.policy
     labels = tuple(each for each in policy.quasi_identifiers if isinstance(each, Categorical))
     made = with_terms(made, policy=dataclasses.replace(policy, quasi_identifiers=labels))
@@ -80,10 +80,10 @@ def test_a_new_function_goes_on_from_the_state_of_the_one_that_died(algorithm: s
     assert [release for part in parts for release in part.main] == whole.main
     assert parts[-1].side["summary"] == whole.side["summary"]
     for side in whole.side.keys() - {"summary"}:
-        assert [told for part in parts for told in unmeasured(part, side)] == unmeasured(whole, side) != []
+        assert [entry for part in parts for entry in unmeasured(part, side)] == unmeasured(whole, side) != []
 
 
 def unmeasured(harness: Harness, side: str) -> list[list[Any]]:
-    """Records of a side output, without what a clock measures."""
+    """Return the records of a side output, without measurements of a clock."""
     clock = [i for i, name in enumerate(WINDOWS.columns) if name in MEASURED] if side == "windows" else []
     return [[value for i, value in enumerate(record) if i not in clock] for record in harness.side.get(side, [])]

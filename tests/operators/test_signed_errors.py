@@ -1,4 +1,4 @@
-"""What the functions of a job raise in a worker carries a report that only this job's client takes for true."""
+"""Errors of functions in a worker, with a report that only the client of this job accepts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pickle
 import traceback
 
 import pytest
+from tests.extension_points.broken import BROKEN, SAYS
+from tests.extension_points.in_order import InOrderParameters
 
 from crenel.anonymity.model.errors import InvariantError
 from crenel.operators import signed_errors
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.signed_errors import signed_error
-from tests.seams.broken import BROKEN, SAYS
-from tests.seams.in_order import InOrderParameters
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
 

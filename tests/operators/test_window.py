@@ -36,7 +36,7 @@ def plan(**window: object) -> OperatorPlan:
 
 
 def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
-    """The same plan under other terms."""
+    """Return the same plan under other terms."""
     return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
 
 
@@ -45,7 +45,7 @@ def started(runtime: FakeRuntime | None = None, **window: object) -> Harness:
 
 
 def records(harness: Harness, side: str) -> list[dict[str, object]]:
-    """Records of a side output by column, but for what is measured by the clock."""
+    """Return the records of a side output by column, except measurements of the clock."""
     columns = {"repairs": REPAIRS, "windows": WINDOWS}[side].columns
     found = [dict(zip(columns, record, strict=True)) for record in harness.side.get(side, [])]
     return [{name: value for name, value in record.items() if name not in MEASURED} for record in found]
@@ -85,7 +85,7 @@ def test_a_timer_closes_the_window_whose_event_time_has_passed() -> None:
     harness.advance(160_000)
     assert harness.main
     assert [window["tuples"] for window in records(harness, "windows")] == [50]
-    # What was carried has a deadline of its own.
+    # A carried tuple has a deadline of its own.
     carried = sorted(set(range(100, 150)) - set(left(harness)))
     expected = {(carried[0] * 1000 + 120_000, KEY)} if carried else set()
     assert harness.runtime.timers == {(END, KEY), *expected}
@@ -123,7 +123,7 @@ def test_a_window_is_told_with_what_became_of_its_tuples() -> None:
 
 
 def test_no_record_of_a_repair_or_a_window_holds_a_value_of_a_tuple() -> None:
-    # What a record holds of a value would be another where all values are, in the same order and as far apart.
+    # The record would differ for other values, but not for values in the same order and as far apart.
     other_tree = from_paths([("w", "wx", "any"), ("x", "wx", "any"), ("y", "yz", "any"), ("z", "yz", "any")])
     ages, groups = Numeric("age", (FAR, FAR + 100), 1), Categorical("group", other_tree)
     disguise = dataclasses.replace(plan().context.policy, quasi_identifiers=(ages, groups))
@@ -146,7 +146,7 @@ FAR = 2**20
 
 
 def disguised(first: int, count: int) -> Block:
-    """The tuples of ``block`` with other values in every column but event time."""
+    """Return the tuples of ``block`` with other values in every column but event time."""
     tuples = block(first, count)
     assert tuples.subject is not None
     members = tuples.members.to_pydict()

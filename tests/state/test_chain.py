@@ -1,4 +1,4 @@
-"""Where a hash chain stands, as it is stored."""
+"""Stored position of a hash chain."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def entry(state: str) -> bytes:
 
 
 def with_entry(state: str, blob: bytes) -> StoredShard:
-    """The golden snapshot with another blob in the place of ``entry``."""
+    """Return the golden snapshot with another blob in the place of ``entry``."""
     if state == "shard":
         return replace(GOLDEN, shard=blob)
     held = GOLDEN.entries[state]
@@ -207,7 +207,7 @@ def with_entry(state: str, blob: bytes) -> StoredShard:
 
 
 def resealed(blob: bytes, at: int, changed: bytes) -> bytes:
-    """A blob with other bytes in its header, and the checksum that goes with them."""
+    """Return a blob with other bytes in its header, and the checksum that goes with them."""
     head, body = bytearray(blob[:9]), blob[13:]
     head[at : at + len(changed)] = changed
     return bytes(head) + zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + body

@@ -16,7 +16,7 @@ from crenel.state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of
 from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Advance, Finish, Forget, Push, Row, Step
-from tests.support.space import Box, Seen, Space
+from tests.support.space import Box, Ranges, Space
 
 
 class AtRestChecker:
@@ -38,7 +38,7 @@ class AtRestChecker:
         self.confidence: Counter[str] = Counter()  # what it brought about
         self.released = self.forgotten = self.windows = 0
         self.loss_sum = 0.0
-        self.parts: list[tuple[list[int], Seen]] = []  # members of each release, and the ranges it is measured by
+        self.parts: list[tuple[list[int], Ranges]] = []  # members of each release, and the ranges it is measured by
         self.closed: list[list[int]] = []
         self._identity = policy.members.index(IDENTITY)
         self._position: dict[int, int] = {}
@@ -47,7 +47,7 @@ class AtRestChecker:
         self._linking = linking_of(policy, privacy)
 
     def observe(self, step: Step, out: Releases) -> None:
-        """Judge one step by what came in and what left."""
+        """Judge one step by its input and its releases."""
         if isinstance(step, Forget):
             expect("what leaves where somebody is forgotten", (len(out), len(out.suppressed_reason)), (0, 0))
             gone = forgotten_of(step, self.rows, self.waiting)
@@ -78,8 +78,8 @@ class AtRestChecker:
                 released = [members for members, _ in self.parts[len(self.parts) - len(numbers) :]][first : first + end]
                 self._check_confidence(members, list(zip(released, shown[first : first + end], strict=True)))
 
-    def _closing(self, step: Push | Advance | Finish) -> Iterator[tuple[list[int], Seen]]:
-        """The windows that a step closes, tuple by tuple, and the ranges seen by then."""
+    def _closing(self, step: Push | Advance | Finish) -> Iterator[tuple[list[int], Ranges]]:
+        """Yield the windows that a step closes, tuple by tuple, and the ranges seen by then."""
         watermark = NO_TIME if isinstance(step, Finish) else step.watermark
         if self.waiting and self._is_due(watermark):
             yield self._close()
@@ -100,7 +100,7 @@ class AtRestChecker:
         first = self.rows[self.waiting[0]].event_time
         return self.window.event_time is not None and first + self.window.event_time <= watermark
 
-    def _close(self) -> tuple[list[int], Seen]:
+    def _close(self) -> tuple[list[int], Ranges]:
         members, self.waiting = self.waiting, []
         self.windows += 1
         self.closed.append(members)
@@ -116,7 +116,7 @@ class AtRestChecker:
             members.append(position)
         return members
 
-    def _check_release(self, out: Releases, i: int, members: list[int], seen: Seen) -> None:
+    def _check_release(self, out: Releases, i: int, members: list[int], seen: Ranges) -> None:
         if (reason := self.broken(members)) is not None:
             raise Violation(f"a release is one of {reason}")
         people = self._people(members)
@@ -179,7 +179,7 @@ class AtRestChecker:
         return None
 
     def _people(self, members: Sequence[int]) -> list[list[set[Any]]]:
-        """Of each person, the values of each sensitive attribute."""
+        """Return the values of each sensitive attribute, of each person."""
         people: dict[Any, list[set[Any]]] = {}
         for p in members:
             name = p if self.policy.subject is None else self.rows[p].subject
@@ -188,12 +188,12 @@ class AtRestChecker:
                 value.add(self.rows[p].published[a])
         return list(people.values())
 
-    def loss_of(self, members: Sequence[int], seen: Seen) -> float:
+    def loss_of(self, members: Sequence[int], seen: Ranges) -> float:
         """InfoLoss of some tuples' least generalization, times the tuples."""
         return len(members) * self.space.loss(self.space.around([self.points[p] for p in members]), seen)
 
     def cuts(self, members: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-        """Every cut of some tuples whose sides keep the promises."""
+        """Return every cut of some tuples whose sides satisfy the privacy models."""
         around = self.space.around([self.points[p] for p in members])
         found = []
         for a in range(len(self.policy.numeric)):

@@ -1,4 +1,4 @@
-"""Who, or what, is behind each generalization that left, as whoever has the input can count."""
+"""Persons and rows behind each published generalization, counted with knowledge of the input."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 def jars() -> Path:
-    """The folder of the broker's jars and the connector, outside the checkout.
+    """Return the folder of the broker's jars and the connector, outside the checkout.
 
     Skips the test where they are missing and Maven is not there to fetch them; in CI that is a failure.
     """
@@ -68,7 +68,7 @@ def jars() -> Path:
 
 
 def connector() -> Path:
-    """The jar of Flink's connector."""
+    """Return the jar of Flink's connector."""
     (found,) = jars().glob("flink-sql-connector-kafka-*.jar")
     return found
 
@@ -129,7 +129,7 @@ class Broker:
         assert not failed, failed[0]
 
     def read(self, topic: str) -> list[Any]:
-        """All that was committed to a topic so far, from JSON; of each partition in order."""
+        """Return all records committed to a topic so far, from JSON; of each partition in order."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.address,
@@ -155,11 +155,11 @@ class Broker:
         return found
 
     def behind(self, topic: str, group: str) -> int:
-        """Records of a topic behind the offsets that a group of consumers has committed."""
+        """Return the number of records of a topic behind the offsets that a group of consumers has committed."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group, "log_level": 0})
-        places = [TopicPartition(topic, number) for number in consumer.list_topics(topic, 30).topics[topic].partitions]
+        parts = [TopicPartition(topic, number) for number in consumer.list_topics(topic, 30).topics[topic].partitions]
         behind = 0
-        for place in consumer.committed(places, timeout=30):
+        for place in consumer.committed(parts, timeout=30):
             first, end = consumer.get_watermark_offsets(place, timeout=30)
             behind += end - max(place.offset, first)
         consumer.close()

@@ -1,4 +1,4 @@
-"""An independent judge of what a shard did: it knows what came in and what left, not how one became the other.
+"""Independent judge of a shard: it knows the input and the releases, and not how one became the other.
 
 All of it is computed anew in plain Python from tuples as they came (values, not codes) and releases as they left.
 Of the project only types that hold data are imported.
@@ -23,7 +23,7 @@ from crenel.state.block import NO_TIME
 from tests.support.deadlines import last_position, last_time
 from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row, Step
-from tests.support.space import Box, Seen, Space
+from tests.support.space import Box, Ranges, Space
 
 if TYPE_CHECKING:
     from crenel.anonymity.algorithms.castle.shard import CastleCounters as Counters
@@ -39,7 +39,7 @@ class Violation(AssertionError):  # noqa: N818 - an error of what is tested, not
 
 
 class Stated(NamedTuple):
-    """What a release says of itself, and what Omega keeps of it."""
+    """Statements of a release about itself, and its part in Omega."""
 
     box: Box
     subjects: int
@@ -98,7 +98,7 @@ class Checker:
         return sum(losses) / len(losses) if losses else 0.0
 
     def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
-        """Judge one step by what came in and what left; with ``gamma``, as it is now, also who was an outlier."""
+        """Judge one step by its input and its releases; with the current ``gamma``, also the outliers."""
         self._check_shape(out)
         if isinstance(step, Forget):
             self._forget(step, out, gamma)
@@ -118,7 +118,7 @@ class Checker:
         self._linkable, self._classes = set(), []
         withheld = self._check_withheld(out)
         self._check_releases(out)
-        # What Omega held before and after, it held in between.
+        # Entries that Omega held before and after, it held in between.
         self._check_reasons(withheld, waited, reusable & Counter(self.omega if withheld else ()))
         if len(rows) == len(withheld) == 1 and not len(out.release_id) and not self._linkable:
             self._check_outlier(*withheld[0], gamma)
@@ -148,7 +148,7 @@ class Checker:
             expect("the clusters of the others", dict(gamma), left)
         self._gamma = gamma
 
-    # What came in.
+    # Input.
 
     def _place(self, row: Row) -> None:
         position = len(self.rows)
@@ -162,7 +162,7 @@ class Checker:
             self._seen.append(seen)
 
     def _find_due(self, watermark: int) -> set[int]:
-        """Which tuples must leave by the end of the step."""
+        """Return the tuples that must be published or suppressed by the end of the step."""
         if self._ended:
             return set(self.waiting)
         due: set[int] = set()
@@ -180,10 +180,10 @@ class Checker:
         return last_time(self.key, position, came, parameters.delay_event_time, parameters.delay_jitter)
 
     def _stays_until(self, position: int) -> int:
-        """The last position before which a release can have been made that holds this tuple."""
+        """Return the last position before which a release can have been made that holds this tuple."""
         return self._last_position(position)
 
-    # What left.
+    # Releases.
 
     def _check_shape(self, out: Releases) -> None:
         releases, suppressed = len(out.release_id), len(out.suppressed_reason)
@@ -262,8 +262,8 @@ class Checker:
             self.kinds[KINDS[kind]] += 1
             self.released += len(members)
             self.loss_sum += loss * len(members)
-        runs = made_together(kinds)
-        # Of a part that does not leave somebody was withheld; so was who was due, where no part has it.
+        runs = release_runs(kinds)
+        # A part without a release had a member excluded; so had a due tuple that is in no part.
         if sum(kinds[run[0]] == _SPLIT and len(run) < 2 for run in runs) > len(self._linkable):
             raise Violation("a split has one part only")
         left = [{position for i in run for position in self._positions(out, i)} for run in runs]
@@ -283,8 +283,8 @@ class Checker:
             check_published(self.policy, [column[m] for column in out.members], self.rows[position].published)
         return positions
 
-    def _check_time(self, members: Sequence[int], box: Box, loss: float) -> list[Seen]:
-        """What may have been seen when the release was made: no member waited longer, and the loss fits.
+    def _check_time(self, members: Sequence[int], box: Box, loss: float) -> list[Ranges]:
+        """Require that no member waited longer, and that the loss fits the ranges at the time of the release.
 
         Releases stand in the order in which they were made, so how many tuples had come by then never falls.
         """
@@ -301,8 +301,8 @@ class Checker:
         self._least_placed = max(least, fitting[0].since)
         return fitting
 
-    def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Seen]) -> float:
-        """What tau averages: the loss of the least generalization, which is told where there is no grid."""
+    def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Ranges]) -> float:
+        """Return the losses that tau averages: of the least generalization, which is stated where there is no grid."""
         if not self.space.on_a_grid:
             return loss
         around = self._around(members)
@@ -317,7 +317,7 @@ class Checker:
         newest = max(self.rows[position].event_time for position in members)
         expect("event time of a release", stated, newest)
 
-    def _check_promise(self, stated: Stated) -> None:
+    def _check_models(self, stated: Stated) -> None:
         if stated.subjects < self.privacy.k:
             raise Violation(f"a release has {stated.subjects} subjects, fewer than k = {self.privacy.k}")
         if any(found < self.privacy.l for found in stated.diversity):
@@ -326,12 +326,12 @@ class Checker:
     def _check_cluster(self, stated: Stated, members: Sequence[int], loss: float) -> None:
         box = self.space.published(self._around(members))
         found = Stated(box, self._subjects(members), self._diversity(members))
-        self._check_promise(found)
-        self._check_promise(stated)
+        self._check_models(found)
+        self._check_models(stated)
         expect("subjects", stated.subjects, found.subjects)
         if found.subjects == len(members):
             expect("diversity", stated.diversity, found.diversity)
-        elif any(told > true for told, true in zip(stated.diversity, found.diversity, strict=True)):
+        elif any(stated_value > true for stated_value, true in zip(stated.diversity, found.diversity, strict=True)):
             raise Violation(f"a release states the diversity {stated.diversity}; it is {found.diversity}")
         expect("the least generalization", stated.box, found.box)
         self._ring[self._clusters % len(self._ring)] = loss
@@ -348,12 +348,12 @@ class Checker:
         return len({self.rows[position].subject for position in positions})
 
     def _diversity(self, positions: Iterable[int]) -> tuple[int, ...]:
-        """The largest l of each sensitive attribute for which no l - 1 values name one of each person's own."""
+        """Return the largest l of each sensitive attribute for which no l - 1 values name one of each person's own."""
         people = self._people(positions)
         return tuple(diversity([values[a] for values in people]) for a in range(len(self.policy.sensitive)))
 
     def _diversity_by_sums(self, positions: Iterable[int]) -> tuple[int, ...]:
-        """The same by what is promised to be used: the commonest values together, persons summed over them."""
+        """Return the same by what is promised to be used: the commonest values together, persons summed over them."""
         people = self._people(positions)
         found = []
         for a in range(len(self.policy.sensitive)):
@@ -362,7 +362,7 @@ class Checker:
         return tuple(found)
 
     def _people(self, positions: Iterable[int]) -> list[list[set[Any]]]:
-        """Of each person, the values of each sensitive attribute."""
+        """Return the values of each sensitive attribute, of each person."""
         people: dict[Any, list[set[Any]]] = {}
         for position in positions:
             row = self.rows[position]
@@ -375,11 +375,11 @@ class Checker:
     def _check_reused(self, stated: Stated, members: Sequence[int]) -> None:
         expect("tuples of a reused generalization", len(members), 1)
         self._leave_alone(members[0], "")
-        self._check_promise(stated)
+        self._check_models(stated)
         if stated not in (self._kept if self._unsure and not self.keeps_all else self.omega):
             raise Violation("a generalization was reused that Omega does not hold, or with other counts than its own")
 
-    def _check_generalized(self, stated: Stated, members: Sequence[int], possible: Sequence[Seen]) -> None:
+    def _check_generalized(self, stated: Stated, members: Sequence[int], possible: Sequence[Ranges]) -> None:
         expect("tuples of a full generalization", len(members), 1)
         self._leave_alone(members[0], "generalize")
         expect("what stands behind a full generalization", stated[1:], (1, (1,) * len(self.policy.sensitive)))
@@ -403,7 +403,7 @@ class Checker:
     def _check_hopeless(
         self, position: int, reasons: Sequence[str], lower: set[int], upper: set[int], reusable: Iterable[Stated]
     ) -> None:
-        """A tuple may be suppressed while at least ``lower``, as far as they had come, and at most ``upper`` wait."""
+        """Require that at least ``lower``, of those then read, and at most ``upper`` wait at a suppression."""
         if len(self.rows) - self._placed_before > 1:
             lower = {other for other in lower if other < self._placed_before or other <= position}
         known = self.keeps_all or not self._unsure
@@ -419,7 +419,7 @@ class Checker:
             raise Violation(f"a tuple was suppressed as {' or '.join(reasons)}, which it cannot be")
 
     def _may_lack_diversity(self, lower: set[int], upper: set[int]) -> bool:
-        """Whether some tuples, these at least and those at most, are not diverse.
+        """Return whether some tuples, these at least and those at most, are not diverse.
 
         One more tuple can make them less diverse too: it can give a person the value that the others have.
         """
@@ -434,7 +434,7 @@ class Checker:
         )
 
     def _check_outlier(self, reason: str, position: int, gamma: Gamma | None) -> None:
-        """One tuple was withheld as one came: Gamma as it was then is Gamma now, and that tuple in its cluster."""
+        """Require that Gamma is unchanged by a tuple suppressed at its arrival, except for its cluster."""
         own = next((id for id, held in (self._gamma or {}).items() if position in held), None)
         if gamma is None or own is None:
             return
@@ -455,18 +455,18 @@ class Checker:
         positions = [position for position in out.suppressed_position.tolist() if position not in self._linkable]
         withheld, linkable = [expiry(position) for position in positions], [expiry(p) for p in self._linkable]
         ordered, due = withheld == sorted(withheld), (NO_TIME, -1)
-        for run in made_together(out.kind.tolist()):
+        for run in release_runs(out.kind.tolist()):
             first = min(expiry(position) for i in run for position in self._positions(out, i))
             ordered &= first > due
-            # Who was due is in the release, or was withheld from it.
+            # The due tuple is in the release, or was excluded from it.
             due = min(time for time in (first, *linkable) if time > due) if first > due else first
         if not ordered:
             raise Violation("at the end of the input tuples left out of the order of their expiry")
 
-    # What confidence withheld.
+    # Exclusions by confidence.
 
     def _check_gamma(self, gamma: Gamma | None) -> list[frozenset[int]]:
-        """The clusters of tuples that waited before in another one; who waits is in one cluster."""
+        """Find the clusters of tuples that waited in another cluster before; each buffered tuple is in one cluster."""
         if gamma is None:
             return []
         in_clusters = sorted(position for held in gamma.values() for position in held)
@@ -481,7 +481,7 @@ class Checker:
         return moved
 
     def _check_confidence(self, moved: Sequence[frozenset[int]], gamma: Gamma | None, present: frozenset[int]) -> None:
-        """Judge who was withheld from the classes of a step, who of them left, and who waits on."""
+        """Judge the members that a step excluded from its classes: those suppressed, and those still buffered."""
         assert self._linking is not None
         withheld = self._rows_of(self._linkable)
         for members, published in self._classes:
@@ -506,15 +506,15 @@ class Checker:
             raise Violation("tuples were withheld as linkable, or wait on, that cannot have been")
 
     def _is_class(self, left: set[int], waiting: frozenset[int]) -> bool:
-        """Whether one class that was due can have left behind what it has: ``left``, and who of it waits on."""
+        """Return whether a due class can have ended as it did: ``left``, and its members that wait on."""
         assert self._linking is not None
         whole, k, (due,) = left | waiting, self.privacy.k, self._due
         failed = len(whole) // k - len(self._classes)  # parts, at most: each had k tuples of k subjects
-        if not self._keeps_promises(whole) or failed < (len(waiting) > 0):
+        if not self._satisfies_models(whole) or failed < (len(waiting) > 0):
             return False
         if self.privacy.l == 1 and self._subjects(waiting) > failed * (k - 1):
             return False
-        if waiting and failed == 1 and all(self._keeps_promises(rest) for rest in (waiting, waiting | {due})):
+        if waiting and failed == 1 and all(self._satisfies_models(rest) for rest in (waiting, waiting | {due})):
             return False
         if len(whole) >= 2 * k:
             return True  # it may have been split, who knows how
@@ -529,11 +529,11 @@ class Checker:
     def _rows_of(self, positions: Iterable[int]) -> list[Row]:
         return [self.rows[position] for position in positions]
 
-    def _keeps_promises(self, positions: Collection[int]) -> bool:
+    def _satisfies_models(self, positions: Collection[int]) -> bool:
         diverse = all(found >= self.privacy.l for found in self._diversity_by_sums(positions))
         return diverse and self._subjects(positions) >= self.privacy.k
 
-    # What is said of all steps.
+    # Statements about all steps.
 
     def agree(self, counters: Counters) -> None:
         """Judge the shard's counters by what was observed so far."""
@@ -582,7 +582,7 @@ def forgotten_of(step: Forget, rows: Sequence[Row], waiting: Iterable[int]) -> s
 
 
 def check_published(policy: Policy, published: Sequence[Any], came: Sequence[Any]) -> None:
-    """Each value is the one that came; noised ones are on their grid, within their domain, and of their type."""
+    """Require that each value is the original; noised ones are on their grid, in their domain, and of their type."""
     noised = {attribute.name: attribute for attribute in policy.noised}
     for name, value, before in zip(policy.members, published, came, strict=True):
         if (attribute := noised.get(name)) is None:
@@ -598,7 +598,7 @@ def check_published(policy: Policy, published: Sequence[Any], came: Sequence[Any
 
 
 def diversity(people: Sequence[set[Any]]) -> int:
-    """The largest l such that no l - 1 values are enough to name, for every person, a value that the person has.
+    """Return the largest l such that no l - 1 values are enough to name, for every person, a value that the person has.
 
     By trying out, fewer values first: one more than the fewest of which everybody has one is too many. Whatever the
     values are, one of them is the first person's, one that of the first of those who have not got it, and so on.
@@ -624,7 +624,7 @@ def expect(what: str, stated: object, found: object) -> None:
         raise Violation(f"{what}: stated {stated}, found {found}")
 
 
-def made_together(kinds: Sequence[int]) -> list[list[int]]:
+def release_runs(kinds: Sequence[int]) -> list[list[int]]:
     """Releases in order, parts of a split together (of two splits in a row as well: nothing tells them apart)."""
     runs: list[list[int]] = []
     for i, kind in enumerate(kinds):

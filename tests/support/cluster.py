@@ -61,7 +61,7 @@ class Cluster:
     log : folder of the logs
     task_environment : further variables of the environment for TaskManagers that are started
 
-    ``flink run`` takes ten seconds to start. What is submitted here goes through one that was started once.
+    ``flink run`` takes ten seconds to start. Jobs of this fixture go through one that was started once.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -155,7 +155,7 @@ class Cluster:
         )
 
     def ask(self, program: str, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """What ``anonymize`` or ``paced`` says when ``flink run -d`` starts it with these arguments."""
+        """Return the output of ``anonymize`` or ``paced`` when ``flink run -d`` starts it with these arguments."""
         return host.ask(self._socket, program, *arguments, **variables)
 
     def submit(
@@ -177,8 +177,8 @@ class Cluster:
     def stop_job(self, job: str, folder: Path, *, drain: bool = False) -> Path:
         """Stop a job with a savepoint, as ``flink stop`` does, with ``drain`` as ``--drain``; where it lies."""
         what = {"targetDirectory": str(folder), "formatType": "CANONICAL", "drain": drain}
-        asked = self.post(f"/jobs/{job}/stop", what)
-        path = f"/jobs/{job}/savepoints/{asked['request-id']}"
+        stop_request = self.post(f"/jobs/{job}/stop", what)
+        path = f"/jobs/{job}/savepoints/{stop_request['request-id']}"
         self.wait(lambda: bool(self.get(path)["status"]["id"] == "COMPLETED"), "savepoint")
         made = self.get(path)["operation"]
         assert "location" in made, made
@@ -225,25 +225,25 @@ class Cluster:
         assert self.state(job) == "FINISHED", self.get(f"/jobs/{job}/exceptions")
 
     def restarts(self, job: str) -> int:
-        """How often a job has been restarted."""
+        """Return the number of restarts of a job."""
         metrics = self.get(f"/jobs/{job}/metrics?get=numRestarts")
         return int(metrics[0]["value"]) if metrics else 0
 
     def checkpoints(self, job: str) -> int:
-        """How many checkpoints of a job have completed."""
+        """Return the number of completed checkpoints of a job."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
 
     def rows_read(self, job: str) -> int:
-        """How many rows a job has let in or rejected since it was started."""
+        """Return the number of rows that a job has admitted or rejected since its start."""
         return Rest(f"http://localhost:{self._rest}", job).rows_read() or 0
 
     def get(self, path: str) -> Any:
-        """What the REST interface answers."""
+        """Return an answer of the REST interface."""
         with urllib.request.urlopen(f"http://localhost:{self._rest}{path}", timeout=20) as answer:
             return json.load(answer)
 
     def post(self, path: str, content: Mapping[str, Any]) -> Any:
-        """What the REST interface answers to a request with JSON."""
+        """Return an answer of the REST interface to a request with JSON."""
         request = urllib.request.Request(
             f"http://localhost:{self._rest}{path}",
             json.dumps(content).encode(),
@@ -289,18 +289,18 @@ class Cluster:
 
 
 def restored(savepoint: Path) -> dict[str, str]:
-    """The setting of Flink that has a job go on from a savepoint, as ``-s`` does."""
+    """Return the setting of Flink that has a job go on from a savepoint, as ``-s`` does."""
     return {"execution.state-recovery.path": str(savepoint)}
 
 
 def with_settings(configuration: Path, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """The argument that adds settings of Flink to those of a configuration."""
+    """Return the argument that adds settings of Flink to those of a configuration."""
     content = yaml.safe_load(configuration.read_text(encoding="utf-8"))
     return "--set", f"flink={json.dumps(content.get('flink', {}) | settings)}"
 
 
 def job_id(submitted: subprocess.CompletedProcess[str]) -> str:
-    """The id of the job that ``anonymize`` says it has submitted."""
+    """Return the id of the job that ``anonymize`` says it has submitted."""
     return submitted.stdout.split("Job ")[-1].split()[0]
 
 

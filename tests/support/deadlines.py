@@ -10,23 +10,23 @@ _LAST = 2**63 - 1  # deadlines beyond it are the same
 
 
 def last_position(key: bytes, position: int, delay: int, jitter: float) -> int:
-    """The last position that a tuple may wait for."""
+    """Return the last position that a tuple may wait for."""
     return position + wait(key, position, delay, jitter)
 
 
 def last_time(key: bytes, position: int, event_time: int, delay: int, jitter: float) -> int:
-    """The epoch milliseconds at which it must leave."""
+    """Return the epoch milliseconds at which it must leave."""
     return min(event_time + wait(key, position, delay, jitter), _LAST)
 
 
 def wait(key: bytes, position: int, delay: int, jitter: float) -> int:
-    """Of the waits from ``delay`` down to (1 - jitter) of it, the one that is drawn for a tuple."""
+    """Return the wait that is drawn for a tuple, from ``delay`` down to (1 - jitter) of it."""
     early = int(jitter * delay)
     return delay - int(drawn(key, position) * (early + 1)) if early else delay
 
 
 def drawn(key: bytes, number: int) -> Fraction:
-    """A number from 0 to 1, of 53 bits."""
+    """Return a number from 0 to 1, of 53 bits."""
     derived = hashlib.blake2b(key, digest_size=32, person=b"crenel-delay").digest()
     words = _block(derived, number // 8)
     low, high = words[number % 8 * 2 : number % 8 * 2 + 2]

@@ -1,4 +1,4 @@
-"""How tests get tuples into a ``Castle`` and judge what comes out."""
+"""Drive of a ``Castle`` in tests: tuples in, judged releases out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PRINT = {"policy": "the same"}
 
 @dataclass(frozen=True)
 class Setting:
-    """What a shard is built from; ``types`` are those of ``Policy.members``."""
+    """Settings that a shard is built from; ``types`` are those of ``Policy.members``."""
 
     policy: Policy
     privacy: Privacy
@@ -59,12 +59,12 @@ class Setting:
         )
 
     def castle(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Castle:
-        """A shard of which nothing is stored."""
+        """Return a shard of which nothing is stored."""
         terms = self.terms(fingerprint)
         return self.shard_class(terms, initial_snapshot(terms, 0, key))
 
     def restored(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Castle:
-        """The shard that was stored."""
+        """Return the shard that was stored."""
         terms = self.terms(fingerprint)
         return self.shard_class(terms, read(terms, stored, where))
 
@@ -72,7 +72,7 @@ class Setting:
         return Checker(self.policy, self.privacy, self.parameters, key)
 
     def block(self, rows: Sequence[Row]) -> Block:
-        """The block that encode would make of tuples."""
+        """Return the block that encode would make of tuples."""
         policy = self.policy
         columns: dict[str, list[Any]] = {
             attribute.name: [row.values[i] for row in rows] for i, attribute in enumerate(policy.quasi_identifiers)
@@ -112,7 +112,7 @@ def hashes(values: Iterable[object]) -> NDArray[np.uint64]:
 
 
 def taken(setting: Setting, shard: Shard, step: Step) -> Taken:
-    """What a shard gives for one step."""
+    """Return the result of a shard for one step."""
     if isinstance(step, Push):
         block = setting.block(step.rows)
         if step.passed:
@@ -124,12 +124,12 @@ def taken(setting: Setting, shard: Shard, step: Step) -> Taken:
 
 
 def apply(setting: Setting, shard: Shard, step: Step) -> Releases:
-    """Have a shard take one step; what left."""
+    """Have a shard take one step, and return its releases."""
     return taken(setting, shard, step).releases
 
 
 def steps_of(setting: Setting, shard: Shard, steps: Iterable[Step]) -> Iterator[tuple[Step, Releases]]:
-    """Each step with what it released, as it is taken."""
+    """Yield each step with its releases, as it is taken."""
     for step in steps:
         yield step, apply(setting, shard, step)
 
@@ -149,7 +149,7 @@ class Kept:
         self.stored = StoredShard(b"", {})
 
     def take(self, step: Step) -> Releases:
-        """One step."""
+        """Take one step."""
         found = taken(self.setting, self.castle, step)
         assert found.changes is not None
         self.stored = self.stored.after(found.changes)
@@ -173,7 +173,7 @@ def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[l
 
 
 def gamma_of(castle: Castle) -> Gamma:
-    """Its open clusters, for the checker."""
+    """Return its open clusters, for the checker."""
     arrays = castle.arrays
     found: dict[int, set[int]] = {}
     for slot in np.flatnonzero(arrays.tuples.cluster != NONE).tolist():
@@ -183,13 +183,13 @@ def gamma_of(castle: Castle) -> Gamma:
 
 
 def in_blocks(rows: Sequence[Row], size: int) -> list[Step]:
-    """A stream without event time, cut into blocks of ``size`` tuples, to its end."""
+    """Return a stream without event time, cut into blocks of ``size`` tuples, to its end."""
     blocks = [Push(tuple(rows[i : i + size])) for i in range(0, len(rows), size)]
     return [*blocks, Finish()]
 
 
 def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
-    """All releases of a run as one, a list a column."""
+    """Return all releases of a run as one, a list per column."""
     of_noise = ("linked", "noise_expected", "noise_error") if not any(out.noise_error.size for out in outputs) else ()
     unknown = () if any(out.subject.size for out in outputs) else ("subject", "member_event_time")
     names = [name for name in Releases.__dataclass_fields__ if name not in ("members", "offsets", *of_noise, *unknown)]

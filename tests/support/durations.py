@@ -1,4 +1,4 @@
-"""Where the time of the suite goes: seconds, CPU-seconds and starts of Java for each test.
+"""Durations of the suite: seconds, CPU-seconds and starts of Java for each test.
 
 A pytest plugin that records where ``CRENEL_DURATIONS`` names a folder; as a command this makes a page of tables from
 that, as ``make durations`` does. CPU-seconds count what a test's process used and whatever it started, so they hold on
@@ -96,14 +96,14 @@ class Recorder:
 
 
 def pytest_configure(config: Any) -> None:
-    """Record, where somebody asks for it, in each process that runs tests."""
+    """Record durations on request, in each process that runs tests."""
     in_worker = hasattr(config, "workerinput")
     if (folder := os.environ.get(VARIABLE)) and (in_worker or not config.getoption("numprocesses", None)):
         config.pluginmanager.register(Recorder(Path(folder)))
 
 
 def page(records: list[dict[str, Any]]) -> str:
-    """The tables, in Markdown: test groups, folders, files, and the slowest tests."""
+    """Return the tables, in Markdown: test groups, folders, files, and the slowest tests."""
 
     def table(title: str, name: Callable[[dict[str, Any]], str], most: int) -> Iterator[str]:
         summed: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0])
@@ -133,7 +133,7 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 def recorded(folder: Path) -> list[dict[str, Any]]:
-    """What all processes of a run have recorded."""
+    """Return the records of all processes of a run."""
     lines: Iterable[str] = (line for path in sorted(folder.glob("*.jsonl")) for line in path.open(encoding="utf-8"))
     return [json.loads(line) for line in lines]
 

@@ -1,4 +1,4 @@
-"""How tests get rows into the encoder and tuples out of its blocks."""
+"""Drive of the encoder in tests: rows in, tuples of its blocks out."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def without(*roles: str, **changed: Any) -> Policy:
 
 
 def arguments(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[pd.Series[Any]]:
-    """What PyFlink calls the function with."""
+    """Return the arguments that PyFlink calls the function with."""
     single = (plan.subject, plan.event_time, plan.reference)
     reads = [
         *plan.quasi_identifiers,
@@ -117,14 +117,14 @@ def as_series(read: Read, values: list[Any]) -> pd.Series[Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of batches: for each shard its tuples in order, and the rejected rows."""
+    """Results of batches: the tuples of each shard in order, and the rejected rows."""
 
     tuples: dict[int, list[tuple[Any, ...]]]
     rejected: list[tuple[str, str, int, str | None]]
 
 
 def blocks_of(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[Block]:
-    """The blocks of one batch, read back from their bytes."""
+    """Return the blocks of one batch, read back from their bytes."""
     keys, blobs = Encoder(plan).encode(*arguments(plan, rows))
     assert len(keys) == len(blobs) == len(rows)
     schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)

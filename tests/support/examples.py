@@ -1,4 +1,4 @@
-"""How many examples laws are tried with, and seeds by which streams that bring something about are found again.
+"""Numbers of examples for property tests, and seeds of streams with a certain effect.
 
 The number follows the profile of hypothesis (``tests/conftest.py``): ``make laws`` tries 33 times as many as the gate.
 """

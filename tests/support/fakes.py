@@ -136,7 +136,7 @@ class Harness:
         self._collect(self.function.process_element((key, value), self.runtime))  # type: ignore[arg-type]
 
     def advance(self, watermark: int) -> None:
-        """The watermark moves."""
+        """Advance the watermark."""
         self.runtime.watermark = watermark
         self.runtime.domain = TimeDomain.EVENT_TIME
         while due := sorted(timer for timer in self.runtime.timers if timer[0] <= watermark):
@@ -144,7 +144,7 @@ class Harness:
             self._fire(*due[0])
 
     def wait(self, milliseconds: int) -> None:
-        """Processing time passes."""
+        """Advance the processing time."""
         until = self.runtime.clock + milliseconds
         self.runtime.domain = TimeDomain.PROCESSING_TIME
         while due := sorted(timer for timer in self.runtime.wake_ups if timer[0] <= until):

@@ -18,7 +18,7 @@ from tests.support.strategies import Case
 
 
 def with_forgets(steps: Sequence[Step], forgets: Mapping[int, tuple[int, ...]]) -> Iterator[Step]:
-    """The same stream where some persons are forgotten once so many tuples have come, however it is cut."""
+    """Yield the same stream where some persons are forgotten once so many tuples have come, however it is cut."""
     came = 0
     for step in steps:
         if not isinstance(step, Push):
@@ -55,7 +55,7 @@ class KeptAny:
         self.stored = StoredShard(b"", {})
 
     def take(self, step: Step) -> Releases:
-        """One step."""
+        """Take one step."""
         found = taken(self.setting, self.shard, step)
         assert found.changes is not None
         self.stored = self.stored.after(found.changes)
@@ -66,7 +66,7 @@ class KeptAny:
         self.shard = self.setting.algorithm.restored(self.setting.terms(), self.stored, "key 3")
 
     def blobs(self) -> list[bytes]:
-        """All that is stored."""
+        """Return all stored bytes."""
         return [self.stored.shard, *(blob for held in self.stored.entries.values() for blob in held.values())]
 
 
@@ -81,8 +81,8 @@ def judged_any(setting: Setting, steps: Sequence[Step]) -> tuple[list[Releases],
             checker.observe(step, found.releases, gamma_of(shard))
             checker.agree(shard.counters)
         else:
-            told = (found.repairs,) if isinstance(found, SuhdsaStep) else ()
-            checker.observe(step, found.releases, *told)
+            reports = (found.repairs,) if isinstance(found, SuhdsaStep) else ()
+            checker.observe(step, found.releases, *reports)
             checker.agree(shard.counters, shard.next_deadline)
         outputs.append(found.releases)
     return outputs, shard.counters

@@ -1,7 +1,7 @@
-"""Which tests run in one process of pytest-xdist: those that share a cluster.
+"""Groups of tests that run in one process of pytest-xdist, because they share a cluster.
 
 The marker says so: ``cluster("mini")`` shares the process of many jobs, ``cluster("standalone")`` the standalone
-cluster, and a file with a bare ``cluster`` has one of its own. All other tests go wherever there is time. What follows
+cluster, and a file with a bare ``cluster`` has one of its own. All other tests go to a process that has time. The rest
 an underscore divides a group that would take longer than all else: ``standalone_restores`` has a cluster of its own.
 
 ``--dist loadgroup`` does not do it: pytest-xdist 3.8 marks groups in a field that pytest 9.2 no longer reads.
@@ -36,13 +36,13 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def group_of(file: Path) -> str | None:
-    """The group of a file's tests, as its text has it: who hands out tests knows no more of them than their names."""
+    """Return the group of a file's tests, read from its text: the scheduler knows only names of tests."""
     found = _MARKER.search(file.read_text(encoding="utf-8"))
     return found and (found[1] or str(file))
 
 
 def order() -> Callable[[pytest.Item], tuple[bool, bool, str]]:
-    """What to sort tests by: groups first, since they mostly wait and the others run beside them."""
+    """Return the sort key of a test: groups first, since they mostly wait and the others run beside them."""
     known: dict[Path, str | None] = {}
 
     def key(item: pytest.Item) -> tuple[bool, bool, str]:

@@ -26,7 +26,7 @@ def ask(place: Path, program: str, /, *arguments: str | Path, **variables: str) 
     return CompletedProcess([program, *map(str, arguments)], *answer)
 
 
-def serve(place: Path) -> None:
+def answer_requests(place: Path) -> None:
     """Answer for as long as this process lives."""
     with Listener(str(place), "AF_UNIX") as listener:
         while True:
@@ -79,4 +79,4 @@ def _exit_code(program: Callable[[Sequence[str]], object], arguments: Sequence[s
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    answer_requests(Path(sys.argv[1]))

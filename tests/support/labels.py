@@ -1,4 +1,4 @@
-"""What a reader takes the labels of built hierarchies for, told without any code of the project."""
+"""Values that a reader takes from labels of built hierarchies, without any code of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tests get tuples into a shard of nearest release whose promise lasts, and judge what comes out."""
+"""Drive of a nearest release with a lasting guarantee in tests: tuples in, judged releases out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY
 from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases
 from tests.support.source import Forget, Step
-from tests.support.space import Seen
+from tests.support.space import Ranges
 from tests.support.strategies import Case
 
 _WIDENED = KINDS.index("widened")
 
 
 class LastingChecker(NearestChecker):
-    """As of nearest release, for what leaves first; who is behind later rows is an ``Observer``'s to judge."""
+    """Checker of nearest release, for first releases; an ``Observer`` judges later rows."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -45,8 +45,8 @@ class LastingChecker(NearestChecker):
         if not self._linkable <= self._due:
             raise Violation("a tuple was suppressed as linkable before it was due")
 
-    def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Seen]) -> float:
-        """It is that of a box around all latest values of the members' persons, which are not followed here."""
+    def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Ranges]) -> float:
+        """Accept any loss: it is that of a box around all latest values of the members' persons."""
         self._unsure |= self.space.on_a_grid
         return loss
 
@@ -62,8 +62,8 @@ class LastingChecker(NearestChecker):
 
     def _check_cluster(self, stated: Stated, members: Sequence[int], loss: float) -> None:
         found = Stated(stated.box, self._subjects(members), self._diversity(members))
-        self._check_promise(found)
-        self._check_promise(stated)
+        self._check_models(found)
+        self._check_models(stated)
         expect("subjects", stated.subjects, found.subjects)
         if len(members) > max(self.privacy.k, found.subjects) and self.privacy.l == 1:
             raise Violation(f"a release has {len(members)} members, where k = {self.privacy.k} were enough")
@@ -79,7 +79,7 @@ class LastingChecker(NearestChecker):
     def _check_hopeless(
         self, position: int, reasons: Sequence[str], lower: set[int], upper: set[int], reusable: Iterable[Stated]
     ) -> None:
-        """A later row is suppressed by what has left before it; a first one as ever, by who is new as well."""
+        """Judge a first row as ever; a later row is suppressed by earlier releases."""
         lasting, subject = self.privacy.lasting, self.rows[position].subject
         assert lasting is not None
         if lasting.horizon is not None or (subject in self._known and subject not in self._known_before):
@@ -98,7 +98,7 @@ class LastingChecker(NearestChecker):
 
 @dataclass(frozen=True)
 class LastingSetting(NearestSetting):
-    """What a shard whose promise lasts is built from."""
+    """Settings of a shard with a lasting guarantee."""
 
     shard_class: ClassVar[Any] = LastingNearest
 
@@ -108,7 +108,7 @@ class LastingSetting(NearestSetting):
 
 @st.composite
 def lasting_cases(draw: st.DrawFn, /, *, moved: str | None = None, forgets: bool = False, **changed: Any) -> Case:
-    """A setting and a stream, persons named; ``forgets``: there is a horizon."""
+    """Return a setting and a stream, persons named; ``forgets``: there is a horizon."""
     if forgets:
         changed |= {"delay_event_time": draw(st.sampled_from((0, 1, 5, 20)))}
     case = draw(nearest_cases(timed=True if forgets else None, plain=True, **changed))

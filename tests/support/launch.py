@@ -34,7 +34,7 @@ def crenel(*arguments: str | Path, mode: str = "loopback") -> CompletedProcess[s
 
 
 def start(*arguments: str | Path, mode: str = "loopback") -> subprocess.Popen[str]:
-    """The same, while it runs."""
+    """Return the same, while it runs."""
     return subprocess.Popen(
         [sys.executable, "-m", "crenel.jobs.cli.main", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
@@ -42,7 +42,7 @@ def start(*arguments: str | Path, mode: str = "loopback") -> subprocess.Popen[st
         stderr=subprocess.PIPE,
         text=True,
         env={**environment(), "_python_worker_execution_mode": mode},
-        # Whoever started the tests in the background had them ignore it.
+        # A shell that started the tests in the background had them ignore it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
@@ -56,7 +56,7 @@ class Host:
         with self._printed.open("wb") as printed:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.host", str(self._folder / "socket")],
-                # What is in there until the process exits is gone with the folder: it is killed.
+                # A process that still uses the folder is killed, and its files disappear with it.
                 env={**environment(), "TMPDIR": str(self._folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
@@ -79,7 +79,7 @@ class Host:
         return self._folder
 
     def crenel(self, *arguments: str | Path, mode: str = "loopback", **more: str) -> CompletedProcess[str]:
-        """As ``launch.crenel``, with ``more`` variables; what Java prints beside the command is part of stderr."""
+        """Run ``launch.crenel`` with ``more`` variables; stderr also holds Java's output."""
         before = self._printed.stat().st_size
         variables = {**environment(), "_python_worker_execution_mode": mode, **more}
         done = host.ask(self._folder / "socket", "crenel", *arguments, **variables)
@@ -94,7 +94,7 @@ class Host:
 
 
 class Startable(Protocol):
-    """What is started and stopped, such as a cluster."""
+    """Service that is started and stopped, such as a cluster."""
 
     def start(self) -> None: ...
 
@@ -106,7 +106,7 @@ _Started = TypeVar("_Started", bound=Startable)
 
 @contextmanager
 def running(made: _Started) -> Iterator[_Started]:
-    """It, which runs until the end of the block."""
+    """Start a process that runs until the end of the block."""
     try:
         made.start()
         yield made
@@ -115,12 +115,12 @@ def running(made: _Started) -> Iterator[_Started]:
 
 
 def environment() -> dict[str, str]:
-    """That of this process, in which Python finds the project, installed or not."""
+    """Return the environment of this process, in which Python finds the project, installed or not."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
 
 
 def rows_of(folder: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """All rows of a CSV sink; fails where a row has other than these columns."""
+    """Return all rows of a CSV sink; fail where a row has other columns than these."""
     rows = []
     for path in sorted(folder.rglob("part-*")):
         with path.open(encoding="utf-8", newline="") as file:

@@ -31,7 +31,7 @@ def pytest_configure(config: Any) -> None:
 
 
 def marked(run: str) -> Iterator[int]:
-    """The processes that a run has started, and what these have; none that has ended and only waits to be asked."""
+    """Yield the processes that a run has started, and theirs; none that has ended and only waits to be reaped."""
     wanted = f"{MARK}={run}".encode()
     for folder in _PROCESSES.iterdir():
         if folder.name.isdecimal():

@@ -1,4 +1,4 @@
-"""Who may be meant by a noised value, for the checkers: plain Python on values as they came and as they were shown."""
+"""Persons to whom a noised value may belong, for the checkers: plain Python on raw and published values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Span: TypeAlias = Sequence[tuple[float, float]]
 
 
 class Linking:
-    """What confidence asks of a class ((k, epsilon)-anonymity, Section V-C).
+    """Conditions of confidence on a class ((k, epsilon)-anonymity, Section V-C).
 
     Of each value that is shown of it nobody of the class may be near, or enough subjects.
     """
@@ -25,13 +25,13 @@ class Linking:
     def __init__(self, policy: Policy, noise: NoiseWithin, confidence: Confidence) -> None:
         self.confidence = confidence
         self._policy, self._noise = policy, noise
-        self._places = [policy.members.index(attribute.name) for attribute in policy.noised]
+        self._columns = [policy.members.index(attribute.name) for attribute in policy.noised]
         self._identity = policy.members.index(IDENTITY)
 
     def shows_too_much(
         self, members: Sequence[Row], published: Sequence[Sequence[Any]], withheld: Sequence[Row], *, whole: bool
     ) -> bool:
-        """Whether too few subjects are near what was published of a member, whoever of the withheld was of its class.
+        """Return whether too few subjects are near a published value of a member, with any suppressed ones.
 
         Parameters
         ----------
@@ -39,11 +39,11 @@ class Linking:
         withheld, whole : rows that may have been of the class, or (``whole``) that were of it
         """
         known, perhaps = ([*members, *withheld], []) if whole else (list(members), withheld)
-        shown = [[float(values[place]) for place in self._places] for values in published]
+        shown = [[float(values[place]) for place in self._columns] for values in published]
         return all(self._shows_too_much(known, shown, perhaps, span) for span in self._spans(known, perhaps))
 
     def may_show_too_much(self, row: Row, of_class: Sequence[Row]) -> bool:
-        """Whether too few subjects would be near anything that could be shown of a member of a class."""
+        """Return whether too few subjects would be near any value that a member of a class could be published with."""
         (span,) = self._spans(of_class, ())
         reach, scales = self._reach(span), self._scales(span)
         grids = [
@@ -63,9 +63,9 @@ class Linking:
         return False
 
     def _spans(self, known: Sequence[Row], perhaps: Sequence[Row]) -> list[Span]:
-        """What a class may span that has some members, and perhaps some others."""
+        """Return the largest span of a class that has some members, and perhaps some others."""
         ends = []
-        for a in range(len(self._places)):
+        for a in range(len(self._columns)):
             own, others = ([self._values(row)[a] for row in rows] for rows in (known, perhaps))
             low, high = min(own), max(own)
             lows, highs = {low, *(v for v in others if v < low)}, {high, *(v for v in others if v > high)}
@@ -73,7 +73,7 @@ class Linking:
         return list(product(*ends))
 
     def _values(self, row: Row) -> list[float]:
-        return [float(row.published[place]) for place in self._places]
+        return [float(row.published[place]) for place in self._columns]
 
     def _near(self, shown: Sequence[float], rows: Sequence[Row], reach: Sequence[float]) -> int:
         around = [(value - far, value + far) for value, far in zip(shown, reach, strict=True)]
@@ -82,12 +82,12 @@ class Linking:
         return len({row.subject if named else row.published[self._identity] for row in near})
 
     def _reach(self, span: Span) -> list[float]:
-        beyond = 1 - self.confidence.c ** (1 / len(self._places))
+        beyond = 1 - self.confidence.c ** (1 / len(self._columns))
         return [(linking_range(scale, beyond) + 1e-6) * self._step(a) for a, scale in enumerate(self._scales(span))]
 
     def _scales(self, span: Span) -> list[float]:
         """Laplace scales in steps."""
-        found, count = [], len(self._places)
+        found, count = [], len(self._columns)
         shares = self._noise.shares or [1 / count] * count
         for a, ((low, high), share) in enumerate(zip(span, shares, strict=True)):
             lowest, highest = self._policy.noised[a].domain or (0.0, 0.0)
@@ -107,7 +107,7 @@ class Linking:
 
 
 def linking_of(policy: Policy, privacy: Privacy) -> Linking | None:
-    """What is asked under a policy, if anything is."""
+    """Return the settings of confidence under a policy, or None."""
     noise = privacy.noise_within
     if noise is None or noise.confidence is None:
         return None
@@ -120,7 +120,7 @@ def _lies_in(values: Sequence[float], span: Span) -> bool:
 
 @cache
 def linking_range(scale: float, beyond: float) -> int:
-    """How many steps discrete Laplace noise exceeds with no larger probability, by trying one after another."""
+    """Return the number of steps that discrete Laplace noise exceeds with no larger probability, by trial."""
     ratio, steps = exp(-1 / scale) if scale > 0 else 0.0, 0
     while 2 * ratio ** (steps + 1) / (1 + ratio) > beyond * (1 + 1e-9):
         steps += 1

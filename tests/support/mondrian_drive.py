@@ -1,4 +1,4 @@
-"""How tests get tuples into a ``Mondrian`` and judge what comes out."""
+"""Drive of a ``Mondrian`` in tests: tuples in, judged releases out."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tests.support.strategies import Case, cases
 
 @dataclass(frozen=True)
 class MondrianSetting(Setting):
-    """What a shard of Mondrian is built from."""
+    """Settings of a Mondrian shard."""
 
     parameters: MondrianParameters  # type: ignore[assignment]
     algorithm: ClassVar[Algorithm] = MONDRIAN
 
     def shard(self, key: bytes = KEY) -> Shard:
-        """A shard of which nothing is stored."""
+        """Return a shard of which nothing is stored."""
         return self.algorithm.new(self.terms(), 0, key)
 
     def again(self, stored: StoredShard) -> Shard:
-        """The shard that was stored."""
+        """Return the shard that was stored."""
         return self.algorithm.restored(self.terms(), stored, "key 3")
 
     def checker(self) -> AtRestChecker:  # type: ignore[override]
@@ -49,7 +49,7 @@ class KeptShard:
         self.written = 0
 
     def take(self, step: Step) -> Releases:
-        """One step."""
+        """Take one step."""
         found = taken(self.setting, self.shard, step)
         assert found.changes is not None
         self.stored = self.stored.after(found.changes)
@@ -80,7 +80,7 @@ def judged(
 def mondrian_cases(
     draw: st.DrawFn, /, *, timed: bool | None = None, confident: bool | None = None, **changed: Any
 ) -> Case:
-    """A setting and a stream; ``changed`` are parameters that are not random, the others as those of ``cases``."""
+    """Return a setting and a stream; ``changed`` are parameters that are not random, others as in ``cases``."""
     case = draw(cases(timed=timed, confident=confident))
     policy, privacy = case.setting.policy, case.setting.privacy
     tuples = draw(st.sampled_from((None, privacy.k, privacy.k + 1, 2 * privacy.k, 16, 30, 30, 1000)))

@@ -1,4 +1,4 @@
-"""How tests get tuples into a ``Nearest`` and judge what comes out."""
+"""Drive of a ``Nearest`` in tests: tuples in, judged releases out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.strategies import Case, cases
 
 
 class NearestChecker(Checker):
-    """As of CASTLE, but for clusters: who leaves are k persons, more only where l asks for it."""
+    """Checker of CASTLE, without clusters: releases are of k persons, and of more only for l."""
 
     keeps_all = True
 
@@ -33,7 +33,7 @@ class NearestChecker(Checker):
 
 @dataclass(frozen=True)
 class NearestSetting(Setting):
-    """What a shard of nearest release is built from."""
+    """Settings of a shard of nearest release."""
 
     parameters: NearestParameters  # type: ignore[assignment]
     algorithm: ClassVar[Algorithm] = NEAREST
@@ -45,7 +45,7 @@ class NearestSetting(Setting):
 
 @st.composite
 def nearest_cases(draw: st.DrawFn, /, *, timed: bool | None = None, plain: bool = False, **changed: Any) -> Case:
-    """A setting and a stream; ``changed`` are parameters that are not random."""
+    """Return a setting and a stream; ``changed`` are parameters that are not random."""
     case = draw(cases(timed=timed, confident=False, plain=plain, **changed))
     old = case.setting
     parameters = NearestParameters(**{f.name: getattr(old.parameters, f.name) for f in fields(NearestParameters)})

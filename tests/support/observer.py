@@ -1,4 +1,4 @@
-"""Who knows everybody's values whenever they came, and which published rows are a person's, and intersects."""
+"""Attacker with all values at all times, and the published rows of each person, who intersects."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Observer:
         self.behind: dict[Any, set[Any]] = {}
 
     def observe(self, step: Step, out: Releases) -> None:
-        """What came in a step, and what left."""
+        """Observe the rows and the releases of a step."""
         if isinstance(step, Forget):
             self._forgotten.update(step.subjects)
         if isinstance(step, Push | Advance):
             self._watermark = max(self._watermark, step.watermark)
         for row in step.rows if isinstance(step, Push) else ():
-            self._come(row)
+            self._add(row)
         for i, kind in enumerate(out.kind.tolist()):
             if kind == _GENERALIZED:
                 continue
@@ -57,11 +57,11 @@ class Observer:
             for row in self._rows(out, i):
                 person = self._person(row)
                 self.behind[person] = self.behind.get(person, may_be) & may_be
-                told = self._published.setdefault(person, [set() for _ in range(self._sensitive)])
-                for values, value in zip(told, row.published, strict=False):
+                published = self._published.setdefault(person, [set() for _ in range(self._sensitive)])
+                for values, value in zip(published, row.published, strict=False):
                     values.add(value)
 
-    def _come(self, row: Row) -> None:
+    def _add(self, row: Row) -> None:
         person = self._person(row)
         newest = self._newest.get(person)
         if self._horizon is not None and newest is not None and newest + self._horizon <= self._watermark:
@@ -72,7 +72,7 @@ class Observer:
         self._newest[person] = row.event_time if newest is None else max(newest, row.event_time)
 
     def _person(self, row: Row) -> tuple[Any, int]:
-        """Who was forgotten on request and comes again is somebody else; what came of them before stays known."""
+        """Treat a person who returns after erasure as another person; earlier releases stay known."""
         return row.subject, self._forgotten[row.subject]
 
     def _rows(self, out: Releases, release: int) -> Iterator[Row]:
@@ -81,13 +81,13 @@ class Observer:
 
     @property
     def fewest(self) -> int | None:
-        """The fewest persons who can be behind somebody's rows; None where nothing was published."""
+        """Fewest persons who can be behind the rows of one person; None where nothing was published."""
         return min((len(persons) for persons in self.behind.values()), default=None)
 
     def diversity(self) -> int | None:
-        """The least diversity of what was ever published of those who can be behind somebody's rows."""
+        """Return the least diversity of all published values of the persons who can be behind one person's rows."""
         found = [
-            diversity([told[a] for person in persons if (told := self._published.get(person)) is not None])
+            diversity([published[a] for person in persons if (published := self._published.get(person)) is not None])
             for persons in self.behind.values()
             for a in range(self._sensitive)
         ]

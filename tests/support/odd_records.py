@@ -20,17 +20,32 @@ _TEXTS = (
 )
 _ESCAPED = (r"\ud800", r"\udc00x", r"\ud83d\ude00", r"\ud800\ud800\udc00", r"\u0000", r"\\ud800", r"\x", r"\ufeff")
 _CONSTANTS = ("true", "false", "null", "NaN", "Infinity", "nul", "[]", "{}")
-_MARKS = (b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf", b"\xff\xfe")
-_BYTES = (b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n", b"\r", b"\x00", b"\xff", _MARKS[0], b"\xed\xa0\x80")
+_PREFIXES = (b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf", b"\xff\xfe")
+_BYTES = (
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\n",
+    b"\r",
+    b"\x00",
+    b"\xff",
+    _PREFIXES[0],
+    b"\xed\xa0\x80",
+)
 
 
 def json_record(chance: random.Random) -> bytes | None:
-    """A record with members a and b, or what is left of one."""
+    """Return a record with members a and b, or what is left of one."""
     return _damaged(chance, lambda: _object(chance, chance.randrange(4)).encode())
 
 
 def csv_line(chance: random.Random, width: int, quote: str = '"', delimiter: str = ",") -> bytes | None:
-    """A line of some fields, or what is left of one."""
+    """Return a line of some fields, or what is left of one."""
 
     def field() -> str:
         text = chance.choice(_TEXTS + _NUMBERS) if chance.random() < 0.5 else str(chance.randrange(-200, 200))
@@ -69,14 +84,14 @@ def _value(chance: random.Random, levels: int) -> str:
 
 
 def _damaged(chance: random.Random, made: Callable[[], bytes]) -> bytes | None:
-    """As it was made, in two of three cases; else with some of its bytes changed."""
+    """Return the record unchanged in two of three cases, else with some of its bytes changed."""
     fate = chance.random()
     if fate < 0.66:
         return made()
     if fate < 0.68:
-        return chance.choice((None, b"", b" ", b"\r", b"null", *_MARKS))
+        return chance.choice((None, b"", b" ", b"\r", b"null", *_PREFIXES))
     if fate < 0.74:
-        return chance.choice(_MARKS) + made()
+        return chance.choice(_PREFIXES) + made()
     if fate < 0.8:
         return made() + chance.choice((b" x", b"}", b"\x00", b"[" * 600))
     if fate < 0.83:

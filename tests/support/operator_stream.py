@@ -22,7 +22,7 @@ TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "
 
 
 def planned(algorithm: Algorithm, parameters: Any) -> OperatorPlan:
-    """A job with these."""
+    """Return a job with these."""
     policy = Policy(
         (Numeric("age", (0, 100), 1), Categorical("group", TREE)),
         sensitive=("illness",),
@@ -57,17 +57,17 @@ def block(first: int, count: int, shard: int = 0, rejected: Rejected | None = No
 
 
 def members(release: list[Any]) -> list[tuple[Any, ...]]:
-    """The values of each member: illness, visit and the pseudonym, if there is one."""
+    """Return the values of each member: illness, visit and the pseudonym, if there is one."""
     return list(zip(*(column for column in release if isinstance(column, list)), strict=True))
 
 
 def visits(harness: Harness) -> list[int]:
-    """Which tuples were released."""
+    """Return the released tuples."""
     return [visit for release in harness.main for _, visit, *_ in members(release)]
 
 
 def left(harness: Harness) -> list[int]:
-    """Which tuples were released or withheld, where all are of one shard."""
+    """Return the released and suppressed tuples, where all are of one shard."""
     return sorted(visits(harness) + withheld(harness))
 
 

@@ -37,12 +37,12 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def member(low: int, high: int, town: str, illness: str, number: int) -> dict[str, Any]:
-    """A released row."""
+    """Return a released row."""
     return dict(zip(RELEASED, (low, high, town, illness, number), strict=True))
 
 
 def release(number: int, shard: int, low: int, high: int, town: str, **others: Any) -> dict[str, Any]:
-    """A row of the audit log: of two rows of two persons, but for what ``others`` say."""
+    """Return a row of the audit log: of two rows of two persons, but for what ``others`` say."""
     row = dict.fromkeys(AUDIT) | {"kind": "cluster", "subjects": 2, "tuples": 2, "diversity_illness": 2, "loss": 0.25}
     given = {"release_id": number, "shard": shard, "age_min": low, "age_max": high, "town": town, "k": 2, "l": 2}
     return row | {"event_time": "2024-03-01 08:00:00.5Z"} | given | others
@@ -55,11 +55,11 @@ ALIKE = [
 """Released rows of two releases."""
 
 AUDITED = [release(0, 0, 20, 30, "north"), release(1, 0, 40, 50, "all")]
-"""What the audit log tells of them."""
+"""Their rows in the audit log."""
 
 
 def configure(folder: Path, sinks: Sequence[str] = ("released", "audit", "suppressed"), options: str = "csv") -> Path:
-    """A configuration whose sinks are folders below ``folder``; ``options``: the format, and what goes with it."""
+    """Return a configuration whose sinks are folders below ``folder``; ``options``: the format and its options."""
     (folder / "towns.csv").write_text("oslo;north;all\nbergen;north;all\nrome;south;all\n", encoding="utf-8")
     text = CONFIGURATION + "".join(
         f"  {sink}: {{connector: filesystem, path: {folder / sink}, format: {options}}}\n" for sink in sinks
@@ -77,7 +77,7 @@ def write_csv(folder: Path, rows: Rows, name: str = "part-0-0", delimiter: str =
 
 
 def write_json(folder: Path, rows: Rows, name: str = "part-0-0") -> Path:
-    """The same in JSON."""
+    """Return the same in JSON."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return folder / name

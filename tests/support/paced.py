@@ -22,7 +22,7 @@ _environment, _outputs = anonymize.cluster_environment, pipeline.outputs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """As ``crenel.jobs.anonymize.main``."""
+    """Run ``crenel.jobs.anonymize.main``."""
     anonymize.cluster_environment = _with_function(int(os.environ.get("CRENEL_TEST_RATE", "5000")))
     later = os.environ.get("CRENEL_TEST_VERSION") == "2"
     pipeline.outputs = (lambda found: {"more": _outputs(found)["audit"], **_outputs(found)}) if later else _outputs

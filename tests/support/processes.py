@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def running(process: int) -> bool:
-    """Whether it is there, and does not only wait to be asked how it ended."""
+    """Return whether it exists, and does not only wait to be reaped."""
     try:
         state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
@@ -15,7 +15,7 @@ def running(process: int) -> bool:
 
 
 def command(process: int) -> str:
-    """Its command line; empty where it has ended."""
+    """Return its command line; empty where it has ended."""
     try:
         return Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
     except OSError:

@@ -38,7 +38,7 @@ class Prometheus:
         self._base = f"http://localhost:{port}"
 
     def ready(self) -> bool:
-        """Whether it answers queries."""
+        """Return whether it answers queries."""
         try:
             with urllib.request.urlopen(f"{self._base}/-/ready", timeout=5):
                 return True
@@ -46,7 +46,7 @@ class Prometheus:
             return False
 
     def get(self, path: str, **parameters: str) -> Any:
-        """What its interface answers; raises what is wrong with a query."""
+        """Return an answer of its interface; raise for a wrong query."""
         query = urllib.parse.urlencode(parameters)
         try:
             with urllib.request.urlopen(f"{self._base}/api/v1/{path}?{query}", timeout=30) as answer:
@@ -55,11 +55,11 @@ class Prometheus:
             raise ValueError(json.load(error)["error"]) from None
 
     def names(self) -> set[str]:
-        """All metrics that it has seen."""
+        """Return all metrics that it has scraped."""
         return set(self.get("label/__name__/values"))
 
     def value(self, expression: str) -> float | None:
-        """What an expression of one value gives now; None: nothing."""
+        """Return the current value of an expression of one value; None: nothing."""
         result = self.get("query", query=expression)["result"]
         return float(result[0]["value"][1]) if result else None
 
@@ -73,7 +73,7 @@ class Prometheus:
 
 @contextmanager
 def scraping(folder: Path, ports: Sequence[int]) -> Iterator[Prometheus]:
-    """A Prometheus of the configuration and the rules that come with Crenel, every second, of these ports."""
+    """Yield a Prometheus of the configuration and the rules that come with Crenel, every second, of these ports."""
     content = yaml.safe_load(SCRAPE.read_text(encoding="utf-8"))
     content["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     content["rule_files"] = [str(ALERTS)]

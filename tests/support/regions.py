@@ -18,7 +18,7 @@ Case = tuple[Policy, Sample]
 
 @st.composite
 def cases(draw: st.DrawFn, rows: int = 30) -> Case:
-    """A policy of up to four quasi-identifiers, and encoded tuples of it."""
+    """Return a policy of up to four quasi-identifiers, and encoded tuples of it."""
     chosen = [draw(attributes(f"a{i}")) for i in range(draw(st.integers(1, 4)))]
     policy = Policy(tuple(attribute for attribute, _ in chosen))
     many = draw(st.integers(1, rows))
@@ -45,7 +45,7 @@ def learned(draw: st.DrawFn) -> tuple[Policy, Sample, RegionTree]:
 
 
 def walk(branch: Branch, row: Sequence[float]) -> Region:
-    """The region of a tuple, in plain Python."""
+    """Return the region of a tuple, in plain Python."""
     while not isinstance(branch, Region):
         branch = branch.right if row[branch.attribute] >= branch.value else branch.left
     return branch

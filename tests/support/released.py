@@ -36,7 +36,7 @@ AUDIT = [
 SUPPRESSED = [("reason", pa.string()), *((name, pa.int64()) for name in ("shard", "position", "event_time"))]
 SUMMARY = [("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())]
 PRIVACY = Privacy(K, L, further=((ALPHA, 0.8),))
-PROMISED = Promised(
+GUARANTEES = Promised(
     privacy=PRIVACY,
     in_force={"k": K, "l": L, "alpha": 0.8, "sample_rate": None, "phi": None},
     shards=SHARDS,
@@ -59,7 +59,7 @@ class Run:
     subject: bool
 
     def outputs(self) -> Outputs:
-        """As tables."""
+        """Return the rows as tables."""
         policy = Policy(
             (Numeric("age", (0, 99)), Categorical("town", TREE)),
             sensitive=("illness",),
@@ -80,7 +80,7 @@ class Run:
 
 
 def diversity(rows: Sequence[tuple[int, str]]) -> int:
-    """The largest l that rows of persons keep, as docs/privacy.md has the test."""
+    """Return the largest l that rows of persons keep, as docs/privacy.md has the test."""
     persons = {who for who, _ in rows}
     held = sorted(
         (len({who for who, value in rows if value == one}) for one in {value for _, value in rows}), reverse=True
@@ -90,7 +90,7 @@ def diversity(rows: Sequence[tuple[int, str]]) -> int:
 
 @st.composite
 def runs(draw: st.DrawFn) -> Run:
-    """Some classes, rows that leave alone under them, and suppressed rows, over two shards."""
+    """Return some classes, rows that reuse them, and suppressed rows, over two shards."""
     subject = draw(st.booleans())
     pseudonym = subject and draw(st.booleans())
     run = Run([], [], [], [], pseudonym, subject)
@@ -108,10 +108,10 @@ def runs(draw: st.DrawFn) -> Run:
             "town": draw(st.sampled_from(TREE.labels)),
         }
         shard = draw(st.integers(0, SHARDS - 1))
-        told = {"subjects": count, "diversity_illness": found}
-        _release(run, following, shard, "cluster", told, generalization, rows, number)
+        statements = {"subjects": count, "diversity_illness": found}
+        _release(run, following, shard, "cluster", statements, generalization, rows, number)
         for _ in range(draw(st.integers(0, 2)) if draw(st.booleans()) else 0):
-            _release(run, following, shard, "reused", told, generalization, [(100 + number, "gout")], number)
+            _release(run, following, shard, "reused", statements, generalization, [(100 + number, "gout")], number)
     for position in range(draw(st.integers(0, 2))):
         run.suppressed.append({"reason": "outlier", "shard": 0, "position": position, "event_time": None})
     for shard in range(SHARDS):
@@ -129,14 +129,14 @@ def _release(
     following: dict[int, int],
     shard: int,
     kind: str,
-    told: Row,
+    statements: Row,
     generalization: Row,
     rows: Sequence[tuple[int, str]],
     number: int,
 ) -> None:
     row = dict.fromkeys(name for name, _ in AUDIT) | {"release_id": following[shard], "shard": shard, "kind": kind}
     row |= {"tuples": len(rows), "loss": 0.5, "k": K, "l": L, "alpha": 0.8, "event_time": 1000 * len(run.audit)}
-    run.audit.append({**row, **told, **generalization})
+    run.audit.append({**row, **statements, **generalization})
     following[shard] += 1
     for person, value in rows:
         member = {"illness": value, "id": str(len(run.released)), "who": f"{number}-{person}"}

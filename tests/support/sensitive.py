@@ -40,7 +40,7 @@ def picks(rows: Iterable[tuple[Person, Value]]) -> Iterator[Counter[Value]]:
 
 
 def keeps(name: str, parameter: Sequence[float], counts: Sequence[int]) -> bool:
-    """Whether counts of persons, largest first, keep a promise; decimals are taken as they are written."""
+    """Return whether counts of persons, largest first, satisfy a model; decimals are taken as written."""
     first, *rest = (Fraction(str(number)) for number in parameter)
     persons = sum(counts)
     if name == "alpha":
@@ -59,12 +59,12 @@ Ground = Callable[[Value, Value], float]
 
 
 def apart(one: Value, other: Value) -> float:
-    """The equal distance."""
+    """Return the equal distance."""
     return float(one != other)
 
 
 def ground_of(reference: Reference) -> Ground:
-    """The distances of a reference; a value that it has not got is 1 from every other."""
+    """Return the distances of a reference; a value that it has not got is 1 from every other."""
     place, tree = {value: i for i, value in enumerate(reference.values)}, reference.hierarchy
     ways = {} if tree is None else {way[0]: way for way in tree.paths()}
 
@@ -82,7 +82,7 @@ def ground_of(reference: Reference) -> Ground:
 
 
 def distance(counts: Mapping[Value, int], reference: Shares, ground: Ground = apart) -> float:
-    """The Earth Mover's Distance of counts of persons to a reference: the cheapest way to move one onto the other."""
+    """Return the Earth Mover's Distance of counts of persons to a reference: the cheapest way to move one onto it."""
     persons, held, usual = sum(counts.values()), list(counts), list(reference)
     cost = [[ground(one, other) for other in usual] for one in held]
     leaves, comes = np.kron(np.eye(len(held)), np.ones(len(usual))), np.kron(np.ones(len(held)), np.eye(len(usual)))
@@ -92,7 +92,7 @@ def distance(counts: Mapping[Value, int], reference: Shares, ground: Ground = ap
 
 
 def likeness(counts: Mapping[Value, int], reference: Shares) -> Fraction | None:
-    """The largest (p - q) / q of a value's share p and its share q of a reference; None: a value is not in it."""
+    """Return the largest (p - q) / q of a value's shares p and q of a reference; None: a value is not in it."""
     persons = sum(counts.values())
     usual = {value: Fraction(reference.get(value, 0)) for value in counts}
     if not all(usual.values()):
@@ -103,7 +103,7 @@ def likeness(counts: Mapping[Value, int], reference: Shares) -> Fraction | None:
 def keeps_beside(
     name: str, limit: float, counts: Mapping[Value, int], reference: Shares, ground: Ground = apart
 ) -> bool:
-    """Whether counts of persons by value keep a promise that compares them with a reference."""
+    """Return whether counts of persons by value satisfy a model that compares them with a reference."""
     if name == "t":
         return distance(counts, reference, ground) <= limit + float(_ROUNDED)
     if name == "beta":
@@ -119,7 +119,7 @@ def kept(
     reference: Shares | None = None,
     ground: Ground = apart,
 ) -> bool:
-    """Whether a set keeps a promise whatever value of each person somebody picks."""
+    """Return whether a set satisfies a model for any choice of one value of each person."""
     if reference is not None and name in ("t", "beta"):
         return all(keeps_beside(name, parameter[0], counts, reference, ground) for counts in picks(rows))
     return all(keeps(name, parameter, sorted(counts.values(), reverse=True)) for counts in picks(rows))

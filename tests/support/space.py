@@ -22,7 +22,7 @@ class Box(NamedTuple):
     node: tuple[int, ...]
 
 
-class Seen(NamedTuple):
+class Ranges(NamedTuple):
     """Declared or observed ranges of the numeric attributes, from when ``since`` tuples had come."""
 
     since: int
@@ -55,18 +55,18 @@ class Tree:
         return (self._below[node] - 1) / (len(self._way) - 1) if len(self._way) > 1 else 0.0
 
     def ancestor(self, leaves: Iterable[int]) -> int:
-        """The lowest node above all leaves (CASTLE, Definition 3.2)."""
+        """Return the lowest node above all leaves (CASTLE, Definition 3.2)."""
         distinct = list(set(leaves))
         return next(node for node in self._way[distinct[0]] if all(node in self.above[leaf] for leaf in distinct))
 
     def child(self, node: int, leaf: int) -> int:
-        """The child of a node that stands above a leaf; the node itself where that is the leaf."""
+        """Return the child of a node that stands above a leaf; the node itself where that is the leaf."""
         way = self._way[leaf]
         return way[max(way.index(node) - 1, 0)]
 
 
 class Space:
-    """What a policy's quasi-identifiers span."""
+    """Space of the quasi-identifiers of a policy."""
 
     def __init__(self, policy: Policy) -> None:
         names = [attribute.name for attribute in policy.quasi_identifiers]
@@ -76,32 +76,32 @@ class Space:
         self._ends = [attribute.ends for attribute in policy.numeric]
         self.trees = [Tree(attribute.hierarchy) for attribute in policy.categorical]
 
-    def nothing_seen(self) -> Seen:
-        """The ranges before the first tuple."""
+    def nothing_seen(self) -> Ranges:
+        """Return the ranges before the first tuple."""
         bounds = [domain or (inf, -inf) for domain in self._domains]
-        return Seen(0, tuple(lower for lower, _ in bounds), tuple(upper for _, upper in bounds))
+        return Ranges(0, tuple(lower for lower, _ in bounds), tuple(upper for _, upper in bounds))
 
-    def widened(self, seen: Seen, point: Box, since: int) -> Seen:
-        """The ranges after one more tuple; ``seen`` itself where they are the same."""
+    def widened(self, seen: Ranges, point: Box, since: int) -> Ranges:
+        """Return the ranges after one more tuple; ``seen`` itself where they are the same."""
         free = [domain is None for domain in self._domains]
         lower = tuple(min(a, b) if f else a for a, b, f in zip(seen.lower, point.lower, free, strict=True))
         upper = tuple(max(a, b) if f else a for a, b, f in zip(seen.upper, point.upper, free, strict=True))
-        return seen if (lower, upper) == seen[1:] else Seen(since, lower, upper)
+        return seen if (lower, upper) == seen[1:] else Ranges(since, lower, upper)
 
     def point(self, row: Row) -> Box:
-        """Where a tuple lies."""
+        """Return the position of a tuple."""
         numbers = tuple(float(row.values[i]) for i in self._numeric)
         pairs = zip(self.trees, self._categorical, strict=True)
         return Box(numbers, numbers, tuple(tree.leaf[str(row.values[i])] for tree, i in pairs))
 
     def contains(self, box: Box, point: Box) -> bool:
-        """Whether a published generalization covers a tuple."""
+        """Return whether a published generalization covers a tuple."""
         intervals = zip(box.lower, point.lower, box.upper, strict=True)
         nodes = zip(self.trees, box.node, point.node, strict=True)
         return all(a <= x <= b for a, x, b in intervals) and all(node in tree.above[leaf] for tree, node, leaf in nodes)
 
     def around(self, points: Sequence[Box]) -> Box:
-        """The least generalization of some tuples."""
+        """Return the least generalization of some tuples."""
         leaves = zip(*(point.node for point in points), strict=True)
         return Box(
             tuple(min(values) for values in zip(*(point.lower for point in points), strict=True)),
@@ -109,8 +109,8 @@ class Space:
             tuple(tree.ancestor(found) for tree, found in zip(self.trees, leaves, strict=True)),
         )
 
-    def everything(self, seen: Seen) -> Box:
-        """The full generalization."""
+    def everything(self, seen: Ranges) -> Box:
+        """Return the full generalization."""
         return Box(seen.lower, seen.upper, tuple(tree.root for tree in self.trees))
 
     @property
@@ -119,7 +119,7 @@ class Space:
         return any(ends is not None for ends in self._ends)
 
     def published(self, box: Box) -> Box:
-        """A generalization with its ends on their grids, rounded outwards, and within declared domains."""
+        """Return a generalization with its ends on their grids, rounded outwards, and within declared domains."""
         lower, upper = list(box.lower), list(box.upper)
         for a, (ends, domain) in enumerate(zip(self._ends, self._domains, strict=True)):
             if ends is not None:
@@ -128,10 +128,10 @@ class Space:
                 upper[a] = min(multiple_above(upper[a], ends), highest)
         return Box(tuple(lower), tuple(upper), box.node)
 
-    def loss(self, box: Box, seen: Seen) -> float:
+    def loss(self, box: Box, seen: Ranges) -> float:
         """InfoLoss of a generalization (CASTLE, Section 2.2); exact, as a range may be wider than float holds.
 
-        What reaches beyond the range by rounding does not count.
+        A part beyond the range by rounding does not count.
         """
         total = 0.0
         for low, high, lowest, highest in zip(box.lower, box.upper, seen.lower, seen.upper, strict=True):
@@ -144,7 +144,7 @@ class Space:
 
 
 def multiple_above(value: float, ends: float) -> float:
-    """The least float that stands for a multiple of ``ends`` and is not below a value, in exact numbers."""
+    """Return the least float that stands for a multiple of ``ends`` and is not below a value, in exact numbers."""
     grid = Fraction(Decimal(repr(ends)))
     steps = ceil(Fraction(value) / grid)
     if abs(steps) >= 2**52:

@@ -43,7 +43,7 @@ class Case:
     passed: tuple[int, ...]  # the watermark when each tuple comes; never falls
 
     def steps(self, cuts: tuple[int, ...] = (0,)) -> list[Step]:
-        """The stream to its end, ``cuts`` (repeated as needed) telling how often a block ends before each tuple.
+        """Return the stream to its end, ``cuts`` (repeated as needed) telling how often a block ends before each tuple.
 
         A block ends as well where the watermark rises; it passes before the tuples that come under it, as in Flink.
         """
@@ -61,7 +61,7 @@ class Case:
         return [*steps, Push(tuple(block), watermark), Finish()]
 
     def riding(self, cuts: tuple[int, ...] = (0,)) -> list[Step]:
-        """The same stream in blocks, cut alike, that say what had passed when each of their tuples came."""
+        """Return the same stream in blocks, cut alike, that say what had passed when each of their tuples came."""
         steps: list[Step] = []
         start = 0
         for i in range(len(self.rows)):
@@ -71,13 +71,13 @@ class Case:
         return [*steps, Push(self.rows[start:], passed=self.passed[start:]), Finish()]
 
     def leaps(self) -> list[Step]:
-        """The same stream where no step tells that event time passed: each block brings its watermark along."""
+        """Return the same stream where no step tells that event time passed: each block brings its watermark along."""
         return [*(Push((row,), passed) for row, passed in zip(self.rows, self.passed, strict=True)), Finish()]
 
 
 @st.composite
 def hierarchies(draw: st.DrawFn) -> Hierarchy:
-    """A random tree of up to 12 nodes; one leaf alone as well."""
+    """Return a random tree of up to 12 nodes; one leaf alone as well."""
     parent = [0] + [draw(st.integers(0, node)) for node in range(draw(st.integers(0, 10)))]
     parent = [0, *parent] if draw(st.booleans()) else parent
     paths = []
@@ -91,7 +91,7 @@ def hierarchies(draw: st.DrawFn) -> Hierarchy:
 
 @st.composite
 def attributes(draw: st.DrawFn, name: str) -> tuple[QuasiIdentifier, Sequence[float | str]]:
-    """A quasi-identifier and its values."""
+    """Return a quasi-identifier and its values."""
     match draw(st.sampled_from(("declared", "observed", "large", "tree", "tree"))):
         case "declared":
             lower, width = draw(st.sampled_from(((0, 10), (-5, 0), (17.5, 1e6), (2**53, 8))))
@@ -109,7 +109,7 @@ def attributes(draw: st.DrawFn, name: str) -> tuple[QuasiIdentifier, Sequence[fl
 def with_domain(
     attribute: QuasiIdentifier, values: Sequence[float | str]
 ) -> tuple[QuasiIdentifier, Sequence[float | str]]:
-    """The same attribute, or a declared one in place of one that is observed: ``generalize`` needs domains."""
+    """Return the same attribute, or a declared one in place of one that is observed: ``generalize`` needs domains."""
     if isinstance(attribute, Numeric) and attribute.domain is None:
         return Numeric(attribute.name, (-4.0, 4.0)), [float(i) for i in range(-4, 5)]
     return attribute, values
@@ -127,12 +127,12 @@ NOISED: tuple[tuple[float, pa.DataType, Sequence[Any]], ...] = (
 @st.composite
 def noises(draw: st.DrawFn, k: int, *, confident: bool | None) -> NoiseWithin:
     """Noise for releases of so many subjects; ``confident``: with confidence, None: some of the time."""
-    asked = k >= 2 and (draw(st.booleans()) if confident is None else confident)
+    is_confident = k >= 2 and (draw(st.booleans()) if confident is None else confident)
     return NoiseWithin(
-        draw(st.sampled_from((0.1, 1.0, 10.0, 100.0) if asked else (0.1, 1.0, 100.0))),
+        draw(st.sampled_from((0.1, 1.0, 10.0, 100.0) if is_confident else (0.1, 1.0, 100.0))),
         scale=draw(st.sampled_from(("release", "domain"))),
         least=draw(st.sampled_from((0.0, 0.02, 1.0))),
-        confidence=Confidence(draw(st.floats(0.3, 0.99)), draw(st.integers(2, k))) if asked else None,
+        confidence=Confidence(draw(st.floats(0.3, 0.99)), draw(st.integers(2, k))) if is_confident else None,
     )
 
 
@@ -157,7 +157,7 @@ def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
 def settings_of(
     draw: st.DrawFn, timed: bool | None, confident: bool | None, plain: bool, changed: dict[str, Any]
 ) -> tuple[Setting, list[Any], list[Any]]:
-    """A setting, the values of its quasi-identifiers, and the values of its published columns."""
+    """Return a setting, the values of its quasi-identifiers, and the values of its published columns."""
     attribute = [draw(attributes(f"q{i}")) for i in range(draw(st.integers(1, 6)))]
     sensitive = draw(st.lists(st.sampled_from(SHOWN), max_size=2))
     passed = draw(st.lists(st.sampled_from(SHOWN), max_size=1))
@@ -193,19 +193,19 @@ def cases(
     plain: bool = False,
     **changed: Any,
 ) -> Case:
-    """A setting and a stream; ``changed`` are parameters that are not random.
+    """Return a setting and a stream; ``changed`` are parameters that are not random.
 
     ``timed``, ``confident``: whether there is event time, and confidence in noise within releases; None: by chance.
     ``plain``: there are subjects, and nothing is noised.
     """
     setting, values, shown = draw(settings_of(timed, confident, plain, changed))
     # Few places, so that tuples repeat, clusters fill and published generalizations contain later tuples.
-    places = draw(st.lists(st.tuples(*map(st.sampled_from, values)), min_size=1, max_size=10))
+    points = draw(st.lists(st.tuples(*map(st.sampled_from, values)), min_size=1, max_size=10))
     people = draw(st.sampled_from((1, 2, 4, 12, 12, 200)))
     length = draw(st.sampled_from((0, 1, 3, 8, 20, 20, 30, 30, 40, 40, 50, 50, 60, 60, 60)))
     # From a seed: drawn one by one, most long streams would be more than hypothesis handles. Shorter is a prefix.
     chance = Random(draw(st.integers(0, 2**32)))
-    weights = [chance.choice((1, 4, 16)) for _ in places]  # rare places are outliers
+    weights = [chance.choice((1, 4, 16)) for _ in points]  # rare places are outliers
     usual = [(chance.choice(column), chance.choice((0.0, 0.8))) for column in shown]
     now, watermark = chance.choice((0, -50, 2**40)), NO_TIME
     rows, passed = [], []
@@ -221,7 +221,7 @@ def cases(
         timed_row = setting.policy.event_time is not None
         rows.append(
             Row(
-                values=chance.choices(places, weights)[0],
+                values=chance.choices(points, weights)[0],
                 published=(*seen, i * 7 + 3),
                 subject=None if setting.policy.subject is None else subject,
                 event_time=now - late if timed_row else NO_TIME,

@@ -23,10 +23,10 @@ from tests.support.checker import Checker, Violation
 from tests.support.drive import KEY
 from tests.support.source import IDENTITY, Advance, Finish, Forget, Push, Row, Step
 
-PLACES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
-ROME, MILAN, LIMA, ITALY, ANY = (PLACES.labels.index(label) for label in ("Rome", "Milan", "Lima", "Italy", "*"))
+CITIES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
+ROME, MILAN, LIMA, ITALY, ANY = (CITIES.labels.index(label) for label in ("Rome", "Milan", "Lima", "Italy", "*"))
 POLICY = Policy(
-    (Numeric("age", (0, 100)), Categorical("place", PLACES)),
+    (Numeric("age", (0, 100)), Categorical("place", CITIES)),
     sensitive=("illness",),
     passthrough=(IDENTITY,),
     subject="who",
@@ -70,7 +70,7 @@ class Suppressed(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A step with what left."""
+    """A step with its releases."""
 
     step: Step
     releases: tuple[Release, ...] = ()
@@ -108,7 +108,7 @@ TOTALS = CastleCounters(
 
 
 def written(moment: Moment, first: int, rows: Sequence[Row]) -> Releases:
-    """The columns that a shard would return."""
+    """Return the columns that a shard would return."""
     releases, suppressed = moment.releases, moment.suppressed
     members = [m for release in releases for m in release.members]
     illness = [
@@ -159,7 +159,7 @@ def judge(
 def with_left(
     changes: dict[int, tuple[Release, ...]], suppressed: dict[int, tuple[Suppressed, ...]] | None = None
 ) -> list[Moment]:
-    """The good run, where other things leave after some tuples; 10 is the end of the input."""
+    """Return the good run, where other things leave after some tuples; 10 is the end of the input."""
     return [
         Moment(moment.step, changes.get(i, moment.releases), (suppressed or {}).get(i, moment.suppressed))
         for i, moment in enumerate(GOOD)
@@ -167,7 +167,7 @@ def with_left(
 
 
 def with_rows(changes: dict[int, Row]) -> list[Moment]:
-    """The good run, where other tuples came than those it published."""
+    """Return the good run, where other tuples came than those it published."""
     return [
         moment._replace(step=Push((changes.get(i, moment.step.rows[0]),))) if isinstance(moment.step, Push) else moment
         for i, moment in enumerate(GOOD)
@@ -298,7 +298,7 @@ def test_a_broken_run_is_refused(how: str) -> None:
 
 
 def test_a_tuple_that_waited_too_long_inside_a_block_is_seen() -> None:
-    # The order of releases tells: what left after a later tuple had come, left later.
+    # By the order of releases: a release after a later tuple's arrival came later.
     late = (CLUSTER, *PARTS, SECOND)
     with pytest.raises(Violation, match="position 2 waited for more tuples"):
         judge([Moment(Push(ROWS), late), GOOD[-1]])
@@ -375,7 +375,7 @@ def test_a_full_generalization_needs_a_reason() -> None:
 
 
 def test_ranges_that_were_observed_are_those_of_the_tuples_so_far() -> None:
-    policy = replace(POLICY, quasi_identifiers=(Numeric("age"), Categorical("place", PLACES)))
+    policy = replace(POLICY, quasi_identifiers=(Numeric("age"), Categorical("place", CITIES)))
     for loss, right in ((10 / 40 / 2 + 0.25, True), (10 / 100 / 2 + 0.25, False)):
         checker = Checker(policy, Privacy(2, 2), CastleParameters(3, reuse_limit=1000), KEY)
         for i in range(3):

@@ -80,7 +80,7 @@ def test_what_another_run_has_started_is_left_alone(tmp_path: Path) -> None:
 
 
 def started(folder: Path, test: str, workers: str) -> tuple[subprocess.Popen[bytes], str]:
-    """A pytest whose test is under way, and the name of its run."""
+    """Return a pytest whose test is under way, and the name of its run."""
     (folder / "test_it.py").write_text(test, encoding="utf-8")
     plugin = ("-p", "tests.support.leftovers", "-p", "no:hypothesispytest")
     pytest_run = subprocess.Popen(
@@ -91,7 +91,7 @@ def started(folder: Path, test: str, workers: str) -> tuple[subprocess.Popen[byt
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        # Whoever started us in the background had us ignore it.
+        # A shell that started this process in the background had it ignore the signal.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     written = folder / "run"

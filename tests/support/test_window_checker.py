@@ -19,7 +19,7 @@ from crenel.anonymity.model.privacy import Privacy
 from tests.support.checker import Violation
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.window_checker import WindowChecker
-from tests.support.window_drive import WindowSetting, told
+from tests.support.window_drive import WindowSetting, released_and_repairs
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), subject="who")
 PARAMETERS = SuhdsaParameters(6, distortion_weight=1.0)
@@ -33,11 +33,11 @@ STEP = Push(
 
 
 def outcome() -> tuple[Releases, Repairs]:
-    return told(SETTING, SETTING.window(), STEP)
+    return released_and_repairs(SETTING, SETTING.window(), STEP)
 
 
 def changed(column: str, change: Callable[[Any], Any]) -> Callable[[Releases], Releases]:
-    """The same releases with one column otherwise."""
+    """Return the same releases with one column otherwise."""
     return lambda out: replace(out, **{column: change(getattr(out, column).copy())})
 
 
@@ -106,7 +106,7 @@ def test_a_log_that_is_not_what_happened_is_noticed(part: str, column: str, valu
 
 def test_a_tuple_that_stays_too_long_or_leaves_too_early_is_noticed() -> None:
     checker = WindowChecker(POLICY, Privacy(3, 2), replace(PARAMETERS, tuples=2, delay_tuples=3))
-    out, nothing = told(SETTING, SETTING.window(), Push(()))
+    out, nothing = released_and_repairs(SETTING, SETTING.window(), Push(()))
     with pytest.raises(Violation, match="waits longer"):
         checker.observe(STEP, out, nothing)
     withheld = replace(
@@ -122,7 +122,7 @@ def test_a_tuple_that_stays_too_long_or_leaves_too_early_is_noticed() -> None:
 @pytest.mark.parametrize("numeric", ["mean", "median"])
 def test_a_representative_that_is_a_little_off_is_noticed(numeric: Literal["mean", "median"]) -> None:
     setting = replace(SETTING, parameters=replace(PARAMETERS, output="representative", numeric=numeric))
-    out, repairs = told(setting, setting.window(), STEP)
+    out, repairs = released_and_repairs(setting, setting.window(), STEP)
     setting.checker().observe(STEP, out, repairs)
     off = replace(out, lower=out.lower + 1e-6, upper=out.upper + 1e-6)
     with pytest.raises(Violation, match=f"not the {numeric}"):

@@ -17,7 +17,7 @@ ROWS = 3000
 K, L = 5, 2
 START = 1_704_067_200_000
 
-# What CSV must quote, and what has more than one byte a character.
+# Characters that CSV must quote, and characters of more than one byte.
 TOWNS = {
     'The "Old" Town': "north",
     "Ash, upper": "north",
@@ -142,7 +142,7 @@ WRONG: dict[int, tuple[str, Row, str]] = {
 
 
 def write(folder: Path, rows: Sequence[Row], *, exist_ok: bool = False) -> Path:
-    """The stream, its hierarchy and its configuration; returns the path of the latter."""
+    """Return the stream, its hierarchy and its configuration; returns the path of the latter."""
     folder.mkdir(parents=True, exist_ok=exist_ok)
     with (folder / "in.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([row[name] for name in SOURCE] for row in rows)

@@ -1,4 +1,4 @@
-"""What a page holds, and what is wrong with how it is written."""
+"""Contents of a web page, and faults in its markup."""
 
 from __future__ import annotations
 

@@ -51,11 +51,11 @@ class WindowChecker:
         self._ended = False
         self._linking = linking_of(policy, privacy)
         self._classes: list[tuple[list[int], list[list[object]]]] = []  # that left: members, and what was published
-        self._may_wait_on: set[int] = set()  # was carried by a window of which somebody was withheld
+        self._may_wait_on: set[int] = set()  # carried by a window with an excluded member
         self._waits_on: set[int] = set()  # was carried for no other reason
 
     def observe(self, step: Step, out: Releases, repairs: Repairs) -> None:
-        """Judge one step by what came in, what left, and what was told of it."""
+        """Judge one step by its input, its releases, and its reports."""
         if isinstance(step, Forget):
             self._forget(step, out, repairs)
             return
@@ -98,7 +98,7 @@ class WindowChecker:
             raise Violation(f"the tuple at position {position} left, though it does not wait")
         del self.waiting[position]
 
-    # What left.
+    # Releases.
 
     def _check_release(self, out: Releases, i: int) -> float:
         """Judge one release; the entropy of its sensitive values, the least of several."""
@@ -141,7 +141,7 @@ class WindowChecker:
         return min((entropy(column) for column in columns), default=0.0)
 
     def _values(self, members: Sequence[int], attribute: int) -> dict[object, set[object]]:
-        """What each person of some has of a sensitive attribute."""
+        """Return the values of a sensitive attribute of each person."""
         found: dict[object, set[object]] = {}
         for p in members:
             who = p if self.policy.subject is None else self.rows[p].subject
@@ -230,7 +230,7 @@ class WindowChecker:
         if late := [p for p in self.waiting if self._ended or self._is_due(p)]:
             raise Violation(f"the tuple at position {late[0]} waits longer than it may")
 
-    # What was told of it.
+    # Reports.
 
     def _check_log(self, out: Releases, repairs: Repairs, mixing: list[float]) -> None:
         windows, actions = repairs.windows, repairs.actions
@@ -303,5 +303,5 @@ class WindowChecker:
 
 
 def entropy(values: Sequence[object]) -> float:
-    """Of some values, in bits."""
+    """Return the entropy of some values, in bits."""
     return sum(-n / len(values) * log2(n / len(values)) for n in Counter(values).values())

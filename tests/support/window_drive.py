@@ -1,4 +1,4 @@
-"""How tests get tuples into a ``SuhdsaShard`` and judge what comes out."""
+"""Drive of a SUHDSA shard in tests: tuples in, judged releases out."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tests.support.window_checker import WindowChecker
 
 @dataclass(frozen=True)
 class WindowSetting(Setting):
-    """What a shard of windows is built from; its clock ticks a microsecond each time it is read."""
+    """Settings of a SUHDSA shard; its clock ticks a microsecond each time it is read."""
 
     parameters: SuhdsaParameters  # type: ignore[assignment]
     algorithm: ClassVar[Algorithm] = SUHDSA
 
     def window(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> SuhdsaShard:
-        """A shard of which nothing is stored."""
+        """Return a shard of which nothing is stored."""
         return self._made(initial_snapshot(self.terms(fingerprint), 0, key), fingerprint)
 
     def again(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> SuhdsaShard:
-        """The shard that was stored."""
+        """Return the shard that was stored."""
         return self._made(read(self.terms(fingerprint), stored, where), fingerprint)
 
     def _made(self, snapshot: SuhdsaSnapshot, fingerprint: Mapping[str, str] | None) -> SuhdsaShard:
@@ -46,19 +46,19 @@ class WindowSetting(Setting):
 
 
 def taken_by(setting: Setting, window: SuhdsaShard, step: Step) -> SuhdsaStep:
-    """What a shard gives for one step."""
+    """Return the result of a shard for one step."""
     found = taken(setting, window, step)
     assert isinstance(found, SuhdsaStep)
     return found
 
 
 def take(setting: Setting, window: SuhdsaShard, step: Step) -> Releases:
-    """Have a shard take one step; what left."""
+    """Have a shard take one step, and return its releases."""
     return taken_by(setting, window, step).releases
 
 
-def told(setting: Setting, window: SuhdsaShard, step: Step) -> tuple[Releases, Repairs]:
-    """Have a shard take one step; what left, and what else was done."""
+def released_and_repairs(setting: Setting, window: SuhdsaShard, step: Step) -> tuple[Releases, Repairs]:
+    """Have a shard take one step, and return its releases and its other results."""
     found = taken_by(setting, window, step)
     return found.releases, found.repairs
 
@@ -81,7 +81,7 @@ class KeptWindow:
         self.stored = StoredShard(b"", {})
 
     def take(self, step: Step) -> Releases:
-        """One step."""
+        """Take one step."""
         found = taken_by(self.setting, self.window, step)
         assert found.changes is not None
         self.stored = self.stored.after(found.changes)
@@ -151,7 +151,7 @@ def window_parameters(draw: st.DrawFn, k: int, l: int, *, timed: bool, diverse: 
 def window_cases(
     draw: st.DrawFn, /, *, timed: bool | None = None, confident: bool | None = None, **changed: object
 ) -> Case:
-    """A setting and a stream; ``changed`` are parameters that are not random, the others as those of ``cases``."""
+    """Return a setting and a stream; ``changed`` are parameters that are not random, others as in ``cases``."""
     case = draw(cases(timed=timed, confident=confident))
     policy, privacy = case.setting.policy, case.setting.privacy
     weights = tuple((a.name, draw(st.sampled_from((0.0, 1.0, 2.5)))) for a in policy.quasi_identifiers[:1])

@@ -57,7 +57,7 @@ class Reference:
         return 0 if parent[node] == node else 1 + self.depth(tree, int(parent[node]))
 
     def above(self, tree: int, nodes: Iterable[int]) -> int:
-        """The lowest node above some nodes."""
+        """Return the lowest node above some nodes."""
         parent = self.policy.categorical[tree].hierarchy.parent
         ways = []
         for node in nodes:
@@ -126,7 +126,7 @@ class Reference:
         return len({self.rows[p].subject for p in members})
 
     def diversity(self, members: Iterable[int]) -> list[int]:
-        """One more than how many values, the commonest first, are held by fewer persons than there are, in all."""
+        """Return one more than the number of commonest values that fewer persons hold than there are."""
         held = list(members)
         everybody = self.subjects(held)
         return [
@@ -135,7 +135,7 @@ class Reference:
         ]
 
     def _persons(self, members: Iterable[int], attribute: int) -> list[int]:
-        """How many persons have each value of a sensitive attribute, the commonest first."""
+        """Return the number of persons with each value of a sensitive attribute, the commonest first."""
         pairs = {
             (p if self.policy.subject is None else self.rows[p].subject, self._value(p, attribute)) for p in members
         }
@@ -145,13 +145,13 @@ class Reference:
         return self.rows[position].published[attribute]
 
     def unsatisfiable(self) -> bool:
-        """Whether no group of the window could have k subjects and the target."""
+        """Return whether no group of the window could have k subjects and the target."""
         everyone = range(len(self.rows))
         if self.subjects(everyone) < self.k:
             return True
         for attribute, found in enumerate(self.diversity(everyone)):
             persons = self._persons(everyone, attribute)
-            # Where somebody has several values, a part may have a larger number than the whole, above 2.
+            # Where a person has several values, a part may have a larger number than the whole, above 2.
             exact = sum(persons) == self.subjects(everyone) or self.target <= 2
             if (found if exact else len(persons)) < self.target:
                 return True
@@ -203,7 +203,7 @@ class Reference:
         return sorted(others, key=lambda i: far[i])[: self.parameters.neighbors]
 
     def feasible(self, group: int, partner: int, x: int, y: int) -> bool:
-        """Whether x and y may change places."""
+        """Return whether x and y may change places."""
         for here, there, leaves, comes in (
             (self.groups[group].members, self.groups[partner].members, x, y),
             (self.groups[partner].members, self.groups[group].members, y, x),

@@ -1,4 +1,4 @@
-"""Compiled code is found by what it was made of, and nowhere where somebody else could have put it."""
+"""Cache of compiled code: found by its sources, and only in folders that no other user can write."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def copied(root: Path) -> Path:
 
 
 def digests(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The digest of each module of a folder, as if that were the project."""
+    """Return the digest of each module of a folder, as if that were the project."""
     forget()
     monkeypatch.setattr(cache, "_ROOT", root)
     return {str(path.relative_to(root)): digest(path) for path in sorted(root.rglob("*.py"))}
 
 
 def changed(root: Path, module: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The modules whose digest changes with one more line in this one, which is taken away again."""
+    """Return the modules whose digest changes with one more line in this one, which is taken away again."""
     before, text = digests(root, monkeypatch), module.read_text(encoding="utf-8")
     module.write_text(text + "\n_NEW = 1\n", encoding="utf-8")
     after = digests(root, monkeypatch)
@@ -126,7 +126,7 @@ def test_every_import_of_ours_is_seen() -> None:
 
 
 def imported(module: Path) -> set[Path]:
-    """What Python itself reads as imports."""
+    """Return the imports that Python itself finds."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -140,8 +140,8 @@ def imported(module: Path) -> set[Path]:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The folders that are looked at, in their order, none of them there yet."""
+def locations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return the folders that are looked at, in their order, none of them there yet."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -151,20 +151,20 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return [*below, tmp_path / "tmp" / f"crenel-{os.geteuid()}"]
 
 
-def test_a_folder_that_is_made_is_ours_alone(places: list[Path]) -> None:
+def test_a_folder_that_is_made_is_ours_alone(locations: list[Path]) -> None:
     umask = os.umask(0)
     try:
-        assert cached("compiled") == places[0] / "compiled"
+        assert cached("compiled") == locations[0] / "compiled"
     finally:
         os.umask(umask)
-    assert mode(places[0]) == 0o700
+    assert mode(locations[0]) == 0o700
 
 
-def test_a_folder_that_others_could_read_is_closed(places: list[Path]) -> None:
-    places[0].mkdir(parents=True)
-    places[0].chmod(0o755)
-    assert cached("compiled") == places[0] / "compiled"
-    assert mode(places[0]) == 0o700
+def test_a_folder_that_others_could_read_is_closed(locations: list[Path]) -> None:
+    locations[0].mkdir(parents=True)
+    locations[0].chmod(0o755)
+    assert cached("compiled") == locations[0] / "compiled"
+    assert mode(locations[0]) == 0o700
 
 
 def for_all_to_write(folder: Path) -> None:
@@ -192,14 +192,14 @@ def another_users(folder: Path) -> None:
     folder.mkdir(parents=True, mode=0o700)
     try:
         os.chown(folder, NOBODY, NOBODY)
-    except PermissionError:  # only root may: then let us be somebody else
+    except PermissionError:  # only root may: then become another user
         folder.chmod(0o770)
 
 
 @pytest.mark.parametrize("made", [for_all_to_write, for_the_group_to_write, a_link, a_file, another_users])
-def test_a_folder_that_is_not_ours_alone_is_passed_over(places: list[Path], made: object) -> None:
+def test_a_folder_that_is_not_ours_alone_is_passed_over(locations: list[Path], made: object) -> None:
     assert callable(made)
-    for place, following in zip(places, [*places[1:], None], strict=True):
+    for place, following in zip(locations, [*locations[1:], None], strict=True):
         made(place)
         assert cached("compiled") == (following and following / "compiled")
         if following is not None:
@@ -210,30 +210,30 @@ def test_a_folder_that_is_not_ours_alone_is_passed_over(places: list[Path], made
 @pytest.mark.parametrize("made", [for_all_to_write, for_the_group_to_write, another_users])
 @pytest.mark.parametrize("above", [0, 1])
 def test_a_folder_below_one_that_others_may_write_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: list[Path], made: object, above: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locations: list[Path], made: object, above: int
 ) -> None:
-    # Whoever may write there renames ours, and puts another in its place.
+    # A user who may write there renames ours, and puts another in its place.
     assert callable(made)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "shared" / "numba"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "shared" / "xdg"))
     made(tmp_path / "shared" if above else tmp_path / "shared" / "numba")
     if not above:
         made(tmp_path / "shared" / "xdg")
-    assert cached("compiled") == places[2] / "compiled"
+    assert cached("compiled") == locations[2] / "compiled"
     assert not any((tmp_path / "shared").rglob("crenel"))
 
 
-def test_nothing_is_kept_where_every_place_lies_in_others_reach(tmp_path: Path, places: list[Path]) -> None:
+def test_nothing_is_kept_where_every_place_lies_in_others_reach(tmp_path: Path, locations: list[Path]) -> None:
     tmp_path.chmod(0o777)
     assert cached("compiled") is None
 
 
-def test_a_sticky_folder_above_does_for_what_is_ours(tmp_path: Path, places: list[Path]) -> None:
+def test_a_sticky_folder_above_does_for_what_is_ours(tmp_path: Path, locations: list[Path]) -> None:
     tmp_path.chmod(0o1777)
-    assert cached("compiled") == places[0] / "compiled"
+    assert cached("compiled") == locations[0] / "compiled"
 
 
-def test_a_link_above_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: list[Path]) -> None:
+def test_a_link_above_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locations: list[Path]) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "link"))
@@ -241,7 +241,7 @@ def test_a_link_above_is_followed_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_every_folder_that_is_made_on_the_way_is_ours_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: list[Path]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locations: list[Path]
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a" / "b"))
     umask = os.umask(0)
@@ -271,7 +271,7 @@ print(found, misses, hits, cached("compiled"))
 
 
 def tiny(script: Path, **variables: str) -> list[str]:
-    """What a process prints that compiles a small function."""
+    """Return the output of a process that compiles a small function."""
     script.write_text(TINY, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(script)],
@@ -295,10 +295,10 @@ def test_code_is_compiled_once_wherever_its_source_lies(tmp_path: Path) -> None:
 
 
 def test_without_a_folder_of_our_own_code_is_compiled_and_not_kept(tmp_path: Path) -> None:
-    places = {"NUMBA_CACHE_DIR": "numba", "XDG_CACHE_HOME": "xdg", "HOME": "home", "TMPDIR": "tmp"}
+    locations = {"NUMBA_CACHE_DIR": "numba", "XDG_CACHE_HOME": "xdg", "HOME": "home", "TMPDIR": "tmp"}
     for name in ("numba/crenel", "xdg/crenel", "home/.cache/crenel", f"tmp/crenel-{os.geteuid()}"):
         for_all_to_write(tmp_path / name)
-    variables = {name: str(tmp_path / place) for name, place in places.items()}
+    variables = {name: str(tmp_path / place) for name, place in locations.items()}
     assert tiny(tmp_path / "tiny.py", **variables) == ["42", "1", "0", "None"]
     assert not list(tmp_path.rglob("*.nb?"))
 

@@ -1,4 +1,4 @@
-"""How the core is compiled."""
+"""Compilation of the core."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def shuffled(stream: RandomStream, values: NDArray[np.int32], start: int, stop: 
 
 
 @entry
-def lots_drawn(stream: CounterRandom, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+def uniforms(stream: CounterRandom, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     found = np.empty(len(numbers))
     for i in range(len(numbers)):
         found[i] = lot(stream, numbers[i])
@@ -157,12 +157,12 @@ def test_a_key_of_another_length_is_refused(length: int) -> None:
 
 @given(st.lists(st.integers(0, 40) | st.integers(2**34, 2**34 + 40) | st.integers(0, 2**63 - 1), max_size=20))
 def test_a_lot_follows_from_its_number_alone(numbers: list[int]) -> None:
-    found = lots_drawn(lots(np.frombuffer(KEY, "<u4")), np.array(numbers, np.int64))
+    found = uniforms(lots(np.frombuffer(KEY, "<u4")), np.array(numbers, np.int64))
     assert found.tolist() == [float(lot_of(KEY, number)) for number in numbers]
 
 
 def test_lots_are_uniform_and_not_the_shards_random_stream() -> None:
-    found = lots_drawn(lots(np.frombuffer(KEY, "<u4")), np.arange(10_000))
+    found = uniforms(lots(np.frombuffer(KEY, "<u4")), np.arange(10_000))
     counts = np.bincount((found * 20).astype(int), minlength=20)
     statistic = float(((counts - 500) ** 2 / 500).sum())
     assert len(counts) == 20

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.model.hierarchy import MISSING, Hierarchy, HierarchyError, csv_text, from_paths, load
 
-PLACES = [("Rome", "Italy", "Europe", "*"), ("Milan", "Italy", "Europe", "*"), ("Lima", "Peru", "*")]
+CITIES = [("Rome", "Italy", "Europe", "*"), ("Milan", "Italy", "Europe", "*"), ("Lima", "Peru", "*")]
 
 
 @st.composite
@@ -68,7 +68,7 @@ def test_the_lowest_common_ancestor_is_the_first_shared_label(
 
 def test_leaves_are_ordered_by_the_leftmost_traversal() -> None:
     # Definition 3.1: Italy comes first, so Milan stands before Lima though its line comes after.
-    tree = from_paths([PLACES[0], PLACES[2], PLACES[1]])
+    tree = from_paths([CITIES[0], CITIES[2], CITIES[1]])
     assert tree.labels == ("Rome", "Milan", "Lima", "Italy", "Europe", "Peru", "*")
 
 
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_missing_is_one_more_leaf_under_the_root() -> None:
-    tree = from_paths(PLACES)
+    tree = from_paths(CITIES)
     kept = tree.with_missing()
     missing = kept.labels.index(MISSING)
     assert missing < kept.leaves == tree.leaves + 1

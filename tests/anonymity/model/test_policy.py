@@ -272,7 +272,7 @@ def test_state_keeps_of_a_stretched_key_a_digest_with_the_parameters_and_refuses
 
 
 OLD_KEY = "3142e7cf870344dc"
-"""What earlier versions stored of the key ``b"key"``."""
+"""Derived value that earlier versions stored of the key ``b"key"``."""
 
 
 def test_state_of_earlier_versions_is_restored_without_what_it_lacks() -> None:

@@ -1,4 +1,4 @@
-"""Keys: what leaves a process with a job graph, and what is read where it is used."""
+"""Keys: their part in a job graph, and their reading where they are used."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def log_tails(k: int, rate: float, gamma: float, n: np.ndarray) -> float:
 
 
 def agrees(k: int, rate: float, epsilon: float, n: np.ndarray, digits: float = 1e-9) -> None:
-    """Where rounding decides whether gamma n is whole, the two sides of that differ."""
+    """Return two differing sides: rounding decides whether gamma n is whole."""
     found, gamma = log_delta(k, rate, epsilon), gamma_of(rate, epsilon)
     low, high = (log_tails(k, rate, gamma * (1 + side), n) for side in (1e-11, -1e-11))
     assert low - digits <= found <= high + digits

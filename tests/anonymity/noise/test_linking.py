@@ -1,4 +1,4 @@
-"""Who is withheld because too few others may be meant: judged by what is published, in classes that are known."""
+"""Suppression for too small linking crowds: judged by published values, in known classes."""
 
 from __future__ import annotations
 

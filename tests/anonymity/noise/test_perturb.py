@@ -211,7 +211,7 @@ def test_noise_that_cannot_be_drawn_is_refused(attribute: Numeric, parameters: S
 
 @st.composite
 def noised(draw: st.DrawFn) -> Case:
-    """A stream under sampling and perturbation."""
+    """Return a stream under sampling and perturbation."""
     case = draw(cases())
     numeric = {"domain": (-10.0, 10.0), "step": draw(st.sampled_from((0.25, 1.0)))}
     attributes = tuple(
@@ -237,18 +237,18 @@ def test_castle_sees_nothing_but_what_was_let_in(case: Case) -> None:
     assert case.setting.sampling_and_noise is not None
     noise = Noise(case.setting.policy, case.setting.sampling_and_noise, KEY)
     plain = replace(case.setting, sampling_and_noise=None).castle()
-    let_in = 0
+    admitted = 0
     for step in case.steps():
         out = apply(case.setting, guarded, step)
         if isinstance(step, Push):
             perturbed = noise.let_in(case.setting.block(step.rows))
-            let_in += len(perturbed)
+            admitted += len(perturbed)
             expected = plain.push(perturbed, step.watermark).releases
         else:
             expected = apply(case.setting, plain, step)
         assert columns_of([out]) == columns_of([expected])
     counters = guarded.counters
-    assert counters.tuples_in == let_in
+    assert counters.tuples_in == admitted
     assert counters.tuples_in + counters.sampled_out == len(case.rows)
 
 
@@ -295,7 +295,7 @@ def test_a_tuple_that_is_sampled_out_leaves_no_trace_but_a_count() -> None:
 
 
 def published(sample_rate: float | None, rows: Sequence[Row], key: bytes) -> int:
-    """How many tuples leave."""
+    """Return the number of published tuples."""
     parameters = None if sample_rate is None else SamplingAndNoise(sample_rate, 20.0)
     setting = Setting(
         Policy((Numeric("x", (0, 100), 1),), passthrough=(IDENTITY,), subject="who"),
@@ -309,7 +309,7 @@ def published(sample_rate: float | None, rows: Sequence[Row], key: bytes) -> int
 
 
 def guessed_right(sample_rate: float | None, threshold: Callable[[int], float], trials: int) -> float:
-    """Share of trials in which the adversary who counts what leaves tells rightly whether the tuple was there."""
+    """Return the share of trials in which an attacker who counts releases is right about the tuple's presence."""
     chance = np.random.default_rng(1)
     others = [Row((float(v),), (i,), subject=i) for i, v in enumerate(chance.integers(0, 101, 200))]
     one = Row((99.0,), (1000,), subject=1000)
@@ -338,7 +338,7 @@ def test_who_counts_what_castleguard_publishes_hardly_learns_whether_a_tuple_was
 
 
 def test_ends_of_intervals_are_values_of_nobody() -> None:
-    # Boundary observation (Section II-B, vulnerability 2): with plain CASTLE every end is somebody's value.
+    # Boundary observation (Section II-B, vulnerability 2): with plain CASTLE every end is a person's value.
     chance = np.random.default_rng(2)
     rows = [Row((float(v),), (i,), subject=i) for i, v in enumerate(chance.integers(0, 1_000_001, 500))]
     policy = Policy((Numeric("x", (0, 1_000_000), 1),), passthrough=(IDENTITY,), subject="who")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
@@ -33,7 +34,6 @@ from crenel.anonymity.noise.linking import linking_range
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.state.block import Block
 from crenel.state.shard import StoredShard
-from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, PRINT
 from tests.support.examples import FEW
 
@@ -200,7 +200,7 @@ def test_a_value_is_the_same_after_a_restore_and_however_the_stream_is_cut(
         assert counters.tuples_in == counters.released + sum(counters.suppressed.values()) == len(stream)
 
 
-# Who is suppressed.
+# Suppressed persons.
 
 
 @of_each_algorithm
@@ -262,7 +262,7 @@ def test_nothing_of_who_was_withheld_is_in_a_release(
 def test_whoever_is_left_of_too_small_a_class_waits_on_while_its_delay_allows(
     algorithm: Algorithm, parameters: CastleParameters | SuhdsaParameters
 ) -> None:
-    # All have the same x: who waits is in one cluster or group.
+    # All have the same x: all buffered tuples are in one cluster or group.
     chance = np.random.default_rng(5)
     stream = [(0, i, int(height)) for i, height in enumerate(chance.integers(100, 221, 600))]
     noise = NoiseWithin(2.0, least=0.1, confidence=Confidence(0.5, 8))
@@ -319,7 +319,7 @@ def test_whoever_is_nearest_to_values_of_their_own_is_linked(stream: Stream, eps
     assert shard.counters.linked == expected
 
 
-# What does not go together.
+# Refused combinations.
 
 
 @pytest.mark.parametrize(

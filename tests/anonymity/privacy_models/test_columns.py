@@ -53,7 +53,7 @@ of_each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda 
 
 
 def beside(kind: Distance = "equal", tree: Hierarchy | None = None, **shares: float) -> Reference:
-    """A reference, with the codes that ``Setting.block`` gives its values."""
+    """Return a reference, with the codes that ``Setting.block`` gives its values."""
     return Reference(tuple(shares), tuple(shares.values()), tuple(hashes(shares).tolist()), kind, tree)
 
 
@@ -72,11 +72,11 @@ def sensitive(
     column: str, least: int | None, *further: tuple[Any, Parameter], references: dict[str, Reference] = ELSEWHERE
 ) -> Sensitive:
     """Promises of one column, with its reference where one of them takes it and there is one."""
-    compares = any(promise.compares for promise, _ in further)
+    compares = any(model.compares for model, _ in further)
     return Sensitive(column, least, further, references.get(column) if compares else None)
 
 
-asked = st.one_of(
+model_choices = st.one_of(
     st.sampled_from([((ALPHA, alpha),) for alpha in (0.3, 0.5, 0.7)]),
     st.sampled_from([((ENTROPY_L, mixed),) for mixed in (1.5, 2.0, 2.7, 3.0)]),
     st.sampled_from([((RECURSIVE, (c, below)),) for c in (0.5, 1.0, 3.0) for below in (2.0, 3.0)]),
@@ -97,8 +97,8 @@ privacies = st.builds(
     ),
     st.sampled_from((1, 1, 2)),
     st.sampled_from(((), (), ((ALPHA, 0.8),))),
-    asked,
-    st.one_of(st.just(()), asked),
+    model_choices,
+    st.one_of(st.just(()), model_choices),
     st.sampled_from((ELSEWHERE, MEANT, STREAMED)),
 )
 people = st.sampled_from((4, 9, 1000))
@@ -122,7 +122,7 @@ def setting(algorithm: Algorithm, privacy: Privacy) -> tuple[ShardContext, Setti
 def run(
     algorithm: Algorithm, privacy: Privacy, stream: list[Row], size: int, *, restored: bool = False
 ) -> tuple[list[Releases], Shard]:
-    """What left, from a shard that is restored after each step or never, and the shard at the end."""
+    """Return the releases of a shard that is restored after each step or never, and the shard at the end."""
     terms, of = setting(algorithm, privacy)
     stored, found = StoredShard(b"", {}), []
     shard: Shard = algorithm.new(terms, 0, KEY)
@@ -138,20 +138,20 @@ def run(
     return found, shard
 
 
-def promised(privacy: Privacy, column: str) -> dict[str, tuple[float, ...]]:
-    """What is promised of a column beside l: that of its own, else that of all."""
+def models_of(privacy: Privacy, column: str) -> dict[str, tuple[float, ...]]:
+    """Return the privacy models of a column beside l: its own, else those of all columns."""
     own = next((of.further for of in privacy.sensitive if of.name == column), ())
     every: Iterable[tuple[Any, Parameter]] = (*privacy.further, *own)
-    return {promise.name: given if isinstance(given, tuple) else (given,) for promise, given in every}
+    return {model.name: given if isinstance(given, tuple) else (given,) for model, given in every}
 
 
 def follows(privacy: Privacy) -> bool:
-    """Whether anything is compared with the stream so far."""
+    """Return whether a model compares with the stream so far."""
     return any(of is not None and of.of_stream for of in map(privacy.reference_of, POLICY.sensitive))
 
 
 def shares_in(found: Reference, came: list[Row], column: int) -> dict[Any, float]:
-    """How common values are in a reference, or in what came so far."""
+    """Return the shares of values in a reference, or in the stream so far."""
     if not found.of_stream:
         return dict(zip(found.values, found.shares, strict=True))
     counts = Counter(row.published[column] for row in came)
@@ -159,7 +159,7 @@ def shares_in(found: Reference, came: list[Row], column: int) -> dict[Any, float
 
 
 def judge(privacy: Privacy, stream: list[Row], outputs: Iterable[Releases]) -> None:
-    """Each tuple leaves once; what leaves together keeps every promise, and nothing leaves by reuse.
+    """Require that each tuple is published once, every release satisfies every model, and nothing is reused.
 
     Where anything is compared with the stream so far, a tuple came in each step but the last.
     """
@@ -173,7 +173,7 @@ def judge(privacy: Privacy, stream: list[Row], outputs: Iterable[Releases]) -> N
             for a, column in enumerate(POLICY.sensitive):
                 rows = [(row.subject, row.published[a]) for row in members]
                 assert len({value for _, value in rows}) >= privacy.l_of(column)[0]
-                for name, parameter in promised(privacy, column).items():
+                for name, parameter in models_of(privacy, column).items():
                     found = privacy.reference_of(column)
                     shares = None if found is None else shares_in(found, stream[:number], a)
                     ground = apart if found is None else ground_of(found)
@@ -196,9 +196,9 @@ def test_what_leaves_keeps_every_promise_however_it_is_cut_and_after_a_restore(
 
 
 @of_each_algorithm
-@pytest.mark.parametrize("promise", [(T, 0.3), (BETA, 1.0)], ids=["t", "beta"])
-def test_without_a_reference_releases_are_compared_with_the_stream_so_far(algorithm: Algorithm, promise: Any) -> None:
-    privacy, released = Privacy(3, sensitive=(sensitive("illness", None, promise, references=STREAMED),)), 0
+@pytest.mark.parametrize("model", [(T, 0.3), (BETA, 1.0)], ids=["t", "beta"])
+def test_without_a_reference_releases_are_compared_with_the_stream_so_far(algorithm: Algorithm, model: Any) -> None:
+    privacy, released = Privacy(3, sensitive=(sensitive("illness", None, model, references=STREAMED),)), 0
     for seed in range(6):
         chance = Random(seed)
         stream = [Row((str(chance.randrange(8)),), (chance.choice("aaabbcd"), "x", i), i, i) for i in range(60)]
@@ -311,8 +311,8 @@ def test_a_promise_of_a_column_that_is_not_sensitive_is_refused() -> None:
 
 
 def test_omega_forgets_what_was_released_under_other_promises_of_a_column() -> None:
-    places = [i % 8 for i in range(20)] + [i % 2 for i in range(40)]
-    stream = [Row((str(place),), ("ab"[i % 2], "xy"[i // 2 % 2], i), i, i) for i, place in enumerate(places)]
+    positions = [i % 8 for i in range(20)] + [i % 2 for i in range(40)]
+    stream = [Row((str(place),), ("ab"[i % 2], "xy"[i // 2 % 2], i), i, i) for i, place in enumerate(positions)]
     privacy = Privacy(3, sensitive=(Sensitive("illness", 2),))
     terms, of = setting(CASTLE, privacy)
     shard, stored = CASTLE.new(terms, 0, KEY), StoredShard(b"", {})

@@ -33,7 +33,7 @@ references = st.builds(
 )
 
 
-def told(rows: set[tuple[int, str]], reference: Reference) -> float:
+def distance_of(rows: set[tuple[int, str]], reference: Reference) -> float:
     counts = Counter(value for _, value in rows)
     place = {value: i for i, value in enumerate(reference.values)}
     held = sorted(counts, key=lambda value: place.get(value, -1))
@@ -51,7 +51,7 @@ def test_it_is_what_must_be_moved_and_no_pick_of_values_is_farther(
     reference: Reference, drawn: list[tuple[int, str]]
 ) -> None:
     rows, shares, ground = set(drawn), dict(zip(reference.values, reference.shares, strict=True)), ground_of(reference)
-    found = told(rows, reference)
+    found = distance_of(rows, reference)
     farthest = max(judged(pick, shares, ground) for pick in picks(rows))
     assert farthest - 1e-9 <= found <= 1 + 1e-9
     known = {value for _, value in rows} <= set(shares) or reference.distance == "equal"
@@ -70,7 +70,7 @@ def test_it_is_what_must_be_moved_and_no_pick_of_values_is_farther(
 )
 def test_the_examples_of_the_paper(kind: Distance, release: str, far: float) -> None:
     salaries = Reference(tuple("3456789ab"), (1 / 9,) * 9, distance=kind)
-    assert told(set(enumerate(release)), salaries) == pytest.approx(far)
+    assert distance_of(set(enumerate(release)), salaries) == pytest.approx(far)
 
 
 def test_values_of_a_hierarchy_are_as_far_as_the_level_where_they_meet() -> None:
@@ -78,10 +78,10 @@ def test_values_of_a_hierarchy_are_as_far_as_the_level_where_they_meet() -> None
         single = Reference((other,), (1.0,), distance="hierarchical", hierarchy=TREE)
         both = Reference((one, other), (0.0, 1.0), distance="hierarchical", hierarchy=TREE)
         if one != other:
-            assert told({(1, one)}, both) == pytest.approx(level / 3)
-            assert told({(1, one)}, single) == 1.0
+            assert distance_of({(1, one)}, both) == pytest.approx(level / 3)
+            assert distance_of({(1, one)}, single) == 1.0
         else:
-            assert told({(1, one)}, single) == pytest.approx(0.0)
+            assert distance_of({(1, one)}, single) == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("kind", ["equal", "ordered", "hierarchical"])
@@ -89,8 +89,8 @@ def test_values_of_a_hierarchy_are_as_far_as_the_level_where_they_meet() -> None
 def test_who_has_several_values_is_as_far_as_the_farther_of_them(kind: Distance, usual: float) -> None:
     tree = TREE if kind == "hierarchical" else None
     reference = Reference(("a", "f"), (usual, 1 - usual), distance=kind, hierarchy=tree)
-    assert told({(1, "a"), (1, "f")}, reference) == pytest.approx(max(usual, 1 - usual))
-    assert told({(1, "a"), (1, "f"), (2, "a")}, reference) == pytest.approx(max(1 - usual, abs(usual - 0.5)))
+    assert distance_of({(1, "a"), (1, "f")}, reference) == pytest.approx(max(usual, 1 - usual))
+    assert distance_of({(1, "a"), (1, "f"), (2, "a")}, reference) == pytest.approx(max(1 - usual, abs(usual - 0.5)))
 
 
 def test_the_judge_moves_to_the_nearest() -> None:

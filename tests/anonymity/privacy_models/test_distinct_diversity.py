@@ -34,7 +34,7 @@ def _diversity(tally: Tally, attribute: int) -> int:
 
 
 def counted(rows: Sequence[tuple[Any, ...]], *, known_by_name: bool = True) -> Tally:
-    """The tally of tuples, each a person and the values of some columns, in slots of any order."""
+    """Return the tally of tuples, each a person and the values of some columns, in slots of any order."""
     count, columns = len(rows), len(rows[0]) - 1
     numbers: list[dict[Any, int]] = [{} for _ in range(columns + 1)]
     coded = [[number.setdefault(x, len(number)) for number, x in zip(numbers, row, strict=True)] for row in rows]

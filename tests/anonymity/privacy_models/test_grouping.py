@@ -1,4 +1,4 @@
-"""What is alike, side by side: against plain Python."""
+"""Equal values side by side, against plain Python."""
 
 from __future__ import annotations
 

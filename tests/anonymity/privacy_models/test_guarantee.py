@@ -25,7 +25,7 @@ def _checked(checks: Checks, k: int, tally: Tally, diversities: np.ndarray) -> N
 
 
 def checked(*columns: str) -> list[int]:
-    """What a release of five people, each with one value of each column, is told to have; k = 5, l = 2."""
+    """Return the statement about a release of five people, each with one value of each column; k = 5, l = 2."""
     policy = Policy((Numeric("x"),), sensitive=tuple(f"s{i}" for i in range(len(columns))))
     tally = counted([(person, *values) for person, values in enumerate(zip(*columns, strict=True))])
     diversities = np.zeros(len(columns), np.int64)

@@ -1,4 +1,4 @@
-"""What each promise says of counts of persons, against exact numbers."""
+"""Shortfall by each privacy model for counts of persons, against exact numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.examples import LAWS
 from tests.support.sensitive import keeps, kept, picks
 
 tenths = st.integers(1, 60).map(lambda tenth: tenth / 10)
-asked: st.SearchStrategy[tuple[PrivacyModel, Parameter]] = st.one_of(
+model_choices: st.SearchStrategy[tuple[PrivacyModel, Parameter]] = st.one_of(
     st.tuples(st.just(ALPHA), st.integers(1, 100).map(lambda hundredth: hundredth / 100)),
     st.tuples(st.just(ENTROPY_L), tenths.filter(lambda l: l >= 1)),  # noqa: E741
     st.tuples(st.just(RECURSIVE), st.tuples(tenths, st.integers(2, 5).map(float))),
@@ -29,22 +29,22 @@ def numbers(parameter: Parameter) -> tuple[float, ...]:
     return parameter if isinstance(parameter, tuple) else (parameter,)
 
 
-def lacks(promise: PrivacyModel, parameter: Parameter, counts: list[int]) -> float:
+def lacks(model: PrivacyModel, parameter: Parameter, counts: list[int]) -> float:
     falling = np.array(sorted(counts, reverse=True), np.int64)
-    return promise.lacking(int(falling.sum()), falling, np.array(numbers(parameter)))
+    return model.lacking(int(falling.sum()), falling, np.array(numbers(parameter)))
 
 
-@given(asked, counted)
+@given(model_choices, counted)
 @LAWS
 def test_nothing_is_lacking_just_where_the_promise_is_kept(
     of: tuple[PrivacyModel, Parameter], counts: list[int]
 ) -> None:
-    promise, parameter = of
-    found = lacks(promise, parameter, counts)
-    assert (found == 0.0) == keeps(promise.name, numbers(parameter), sorted(counts, reverse=True))
+    model, parameter = of
+    found = lacks(model, parameter, counts)
+    assert (found == 0.0) == keeps(model.name, numbers(parameter), sorted(counts, reverse=True))
     assert found >= 0.0
     if found == 0.0:
-        assert len(counts) >= promise.least_values(parameter)
+        assert len(counts) >= model.least_values(parameter)
 
 
 @pytest.mark.parametrize("values", range(1, 12))
@@ -61,21 +61,21 @@ def test_values_that_are_equally_common_keep_what_they_just_keep(values: int, pe
         assert lacks(RECURSIVE, (1 / tail + 0.001, 2.0), even) == 0.0
 
 
-@given(asked, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=6))
+@given(model_choices, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=6))
 @LAWS
 def test_two_sets_that_keep_a_promise_keep_it_together(
     of: tuple[PrivacyModel, Parameter], counts: list[tuple[int, int]]
 ) -> None:
-    promise, parameter = of
+    model, parameter = of
     one, other = ([pair[i] for pair in counts if pair[i]] for i in (0, 1))
-    if one and other and lacks(promise, parameter, one) == 0.0 == lacks(promise, parameter, other):
-        assert lacks(promise, parameter, [sum(pair) for pair in counts if sum(pair)]) == 0.0
+    if one and other and lacks(model, parameter, one) == 0.0 == lacks(model, parameter, other):
+        assert lacks(model, parameter, [sum(pair) for pair in counts if sum(pair)]) == 0.0
 
 
 def test_one_tuple_more_may_break_each_of_them() -> None:
-    for promise, parameter in ((ALPHA, 0.5), (ENTROPY_L, 2.0), (RECURSIVE, (1.1, 2.0))):
-        assert lacks(promise, parameter, [3, 3]) == 0.0
-        assert lacks(promise, parameter, [4, 3]) > 0.0
+    for model, parameter in ((ALPHA, 0.5), (ENTROPY_L, 2.0), (RECURSIVE, (1.1, 2.0))):
+        assert lacks(model, parameter, [3, 3]) == 0.0
+        assert lacks(model, parameter, [4, 3]) > 0.0
 
 
 @given(
@@ -87,23 +87,23 @@ def test_one_tuple_more_may_break_each_of_them() -> None:
 @LAWS
 def test_the_judge_knows_the_worst_pick(rows: list[tuple[int, str]], of: tuple[PrivacyModel, Parameter]) -> None:
     """Against all ways to pick a value of each person, not only those that it looks at."""
-    promise, parameter = of
+    model, parameter = of
     held: dict[int, set[str]] = {}
     for who, value in rows:
         held.setdefault(who, set()).add(value)
     every = (sorted(Counter(pick).values(), reverse=True) for pick in product(*map(sorted, held.values())))
-    assert kept(promise.name, numbers(parameter), rows) == all(
-        keeps(promise.name, numbers(parameter), counts) for counts in every
+    assert kept(model.name, numbers(parameter), rows) == all(
+        keeps(model.name, numbers(parameter), counts) for counts in every
     )
-    # What compiled code counts is no less uneven than any pick.
+    # The counts of compiled code are no less uneven than any pick.
     by_value = sorted(Counter(value for values in held.values() for value in values).values(), reverse=True)
     left, bound = len(held), []
     for count in by_value:
         bound.append(min(count, left))
         left -= bound[-1]
     bound = [count for count in bound if count]
-    if lacks(promise, parameter, bound) == 0.0:
-        assert all(keeps(promise.name, numbers(parameter), sorted(p.values(), reverse=True)) for p in picks(rows))
+    if lacks(model, parameter, bound) == 0.0:
+        assert all(keeps(model.name, numbers(parameter), sorted(p.values(), reverse=True)) for p in picks(rows))
 
 
 references = st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any)
@@ -114,17 +114,17 @@ compared = st.one_of(
 
 
 def lacks_beside(of: tuple[PrivacyModel, float], rows: list[tuple[int, str]], shares: dict[str, float]) -> float:
-    """What the core says a set lacks; everybody counts for each of their values, those not in the reference first."""
-    promise, limit = of
+    """Return the shortfall by the core; all persons count for each value, those not in the reference first."""
+    model, limit = of
     counts = Counter(value for _, value in set(rows))
     place = {value: i for i, value in enumerate(shares)}
     values = sorted(counts, key=lambda value: place.get(value, -1))
-    return promise.lacking(
+    return model.lacking(
         len({who for who, _ in rows}),
         np.array([counts[value] for value in values], np.int64),
         np.array([limit]),
         np.array([place.get(value, -1) for value in values], np.int64),
-        np.array(promise.table(Reference(tuple(shares), tuple(shares.values())))),
+        np.array(model.table(Reference(tuple(shares), tuple(shares.values())))),
     )
 
 
@@ -133,14 +133,14 @@ def lacks_beside(of: tuple[PrivacyModel, float], rows: list[tuple[int, str]], sh
 def test_nothing_is_lacking_beside_a_reference_only_where_every_pick_keeps_the_promise(
     of: tuple[PrivacyModel, float], parts: list[int], rows: list[tuple[int, str]]
 ) -> None:
-    promise, limit = of
+    model, limit = of
     shares = {"abcd"[i]: part / sum(parts) for i, part in enumerate(parts)}
     found = lacks_beside(of, rows, shares)
     assert 0.0 <= found < np.inf
-    judged = kept(promise.name, [limit], rows, shares)
+    judged = kept(model.name, [limit], rows, shares)
     if found == 0.0:
         assert judged
-    if len(dict(rows)) == len(set(rows)) or promise is BETA:  # each pick, or each value of one, is an extreme
+    if len(dict(rows)) == len(set(rows)) or model is BETA:  # each pick, or each value of one, is an extreme
         assert (found == 0.0) == judged
 
 
@@ -159,9 +159,9 @@ def test_two_sets_that_are_close_to_a_reference_are_so_together(
 def test_a_release_that_is_as_the_reference_lacks_nothing_and_one_person_more_may_break_it() -> None:
     shares = {"a": 0.5, "b": 0.3, "c": 0.2}
     even = list(enumerate("aaaaabbbcc"))
-    for promise, limit in ((T, 0.02), (BETA, 0.1)):
-        assert lacks_beside((promise, limit), even, shares) == 0.0
-        assert lacks_beside((promise, limit), [*even, (10, "c")], shares) > 0.0
+    for model, limit in ((T, 0.02), (BETA, 0.1)):
+        assert lacks_beside((model, limit), even, shares) == 0.0
+        assert lacks_beside((model, limit), [*even, (10, "c")], shares) > 0.0
     assert lacks_beside((BETA, 0.36), [*even, (10, "c")], shares) > 0.0  # 3 of 11 are 1.3636 times a fifth
     assert lacks_beside((BETA, 0.37), [*even, (10, "c")], shares) == 0.0
     assert lacks_beside((T, 0.5), even, {"a": 1.0}) == 0.0

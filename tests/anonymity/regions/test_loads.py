@@ -1,4 +1,4 @@
-"""How full regions are, of late."""
+"""Recent loads of regions."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tests.support.examples import examples
 
 
 def policy_of(leaves: int) -> Policy:
-    """One number, and one hierarchy with so many leaves."""
+    """Return one number, and one hierarchy with so many leaves."""
     tree = from_paths([(f"leaf {i}", f"twig {i // 2}", f"branch {i // 6}", "*") for i in range(leaves)])
     return Policy((Numeric("x", (0, 8)), Categorical("place", tree)))
 
@@ -38,7 +38,7 @@ FEW, MANY = policy_of(12), policy_of(300)
 
 @entry
 def enlarged(of: Domain, laid: BoxesByAttribute, before: Boxes, boxes: Boxes, point: Boxes, count: int) -> float:
-    """The least by which one of the first boxes grows to enclose a point; others had been in their places before."""
+    """Return the least growth of one of the first boxes that encloses a point; other boxes had their rows before."""
     for row in range(len(boxes.node)):
         lay(of, laid, row, before, row)
         lay(of, laid, row, boxes, row)

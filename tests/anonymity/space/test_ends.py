@@ -35,7 +35,7 @@ NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(lambda i: i / 10
 
 
 def rounded(attribute: Numeric, lower: float, upper: float) -> tuple[float, float]:
-    """The interval as it is published."""
+    """Return the interval as it is published."""
     ends = np.array([[lower]]) + 0.0, np.array([[upper]]) + 0.0
     boxes = Boxes(*ends, np.zeros((1, 0), np.int32))
     round_all(domain(Policy((attribute,))), boxes)
@@ -128,7 +128,7 @@ def moving(ends: float | None) -> LastingSetting:
 
 
 def ends_of(shard: Kept, values: dict[int, float], time: int) -> tuple[float, float]:
-    """The interval under which persons with these values leave."""
+    """Return the interval under which persons with these values leave."""
     shard.take(Push(tuple(Row((x,), (1000 * time + who,), subject=who, event_time=time) for who, x in values.items())))
     left = shard.take(Advance(time + 1))
     assert left.tuples.tolist() == [len(values)]
@@ -148,7 +148,7 @@ def test_a_restored_shard_publishes_on_the_grid_of_now() -> None:
     assert ends_of(shard, {1: 21.0, 2: 22.0, 3: 24.0}, 0) == (21, 24)
     assert shard.castle.arrays.now.omega_used == 1
     shard.restore(moving(5.0))
-    # What was published between other ends is handed out to nobody any more.
+    # A generalization published between other ends is no longer reused.
     assert shard.castle.arrays.now.omega_used == 0
     assert ends_of(shard, {2: 23.0}, 10) == (20, 25)
     shard.restore(moving(2.0))

@@ -62,7 +62,7 @@ def sample(
 ) -> Sample:
     """People by their numbers and leaves, in the order of the attributes; numeric ones come first."""
     count = len(values)
-    told = ["flu"] * count if illness is None else list(illness)
+    illnesses = ["flu"] * count if illness is None else list(illness)
     numbers = sum(isinstance(a, Numeric) for a in attributes)
     policy = Policy(tuple(attributes), ("illness",), subject=None if person is None else "person")
     points = np.array(values, np.float64).reshape(count, len(attributes))
@@ -71,15 +71,15 @@ def sample(
         numeric=points[:, :numbers],
         categorical=points[:, numbers:].astype(np.int32),
         subject=None if person is None else np.array(person, np.uint64),
-        sensitive=np.array([[hash(of) % 2**60] for of in told], np.uint64),
+        sensitive=np.array([[hash(of) % 2**60] for of in illnesses], np.uint64),
         event_time=np.full(count, NO_TIME),
-        members=pa.record_batch([pa.array(told)], names=["illness"]),
+        members=pa.record_batch([pa.array(illnesses)], names=["illness"]),
     )
     return Sample.of_blocks(policy, [block])
 
 
 def scene(of: Sample, released: dict[str, Sequence[object]], row: Sequence[int], left: Sequence[int] = ()) -> Scene:
-    """What left, whose it is, and, where it matters, when."""
+    """Return published rows, their persons, and where it matters their times."""
     columns = {name: pa.array(values) for name, values in released.items()}
     columns["illness"] = of.tuples.members.column("illness").take(pa.array(row))
     found = Scene.of(Outputs(of.policy, pa.table(columns)), of)
@@ -210,7 +210,7 @@ def test_generalizations_of_one_person_intersect() -> None:
 
 
 def test_who_knows_why_a_group_was_formed_knows_more_of_its_members() -> None:
-    """One cut was possible, four to three, and was not made: one side lacks a second value, likelier the smaller."""
+    """Return a stream with one possible cut, four to three, not made: one side lacks a second value."""
     people = sample([[1]] * 4 + [[99]] * 3, illness=["a", "b", "b", "b", "a", "a", "a"])
     setting = Setting(MONDRIAN, Privacy(2, 2), MondrianParameters(ClosedBy(7)))
     assert len(groups(Scene.of_replay(replay_outputs(people, setting), people)).size) == 1
@@ -243,7 +243,7 @@ def test_bounds_are_wilsons() -> None:
 @FEW
 @given(case=cases())
 def test_without_the_order_nobody_is_found_more_often_than_one_in_k(case: Case) -> None:
-    """Where each tuple is its own person, and none leaves but in a release of k."""
+    """Return a stream where each tuple is its own person, and each is published in a release of k."""
     given, setting = sample_of(case.setting, case), setting_of(case)
     generalizes = getattr(setting.parameters, "suppression", "") == "generalize"
     if given.tuples.subject is not None or generalizes or setting.sampling_and_noise is not None or not len(given):
@@ -283,7 +283,7 @@ def test_rows_that_lie_together_under_one_generalization_are_a_run() -> None:
 
 
 def test_the_order_of_a_file_tells_about_when_its_rows_were_written() -> None:
-    """Two writers, of the even and the odd persons; the second publishes half as many rows of as many persons."""
+    """Return two writers, of the even and the odd persons; the second publishes half as many rows per person."""
     people = sample([[age] for age in [10, 90] * 6])
     ends = {"age_min": [*range(5, 11), 88, 89, 90], "age_max": [*[10] * 6, *[90] * 3]}
     of = scene(people, ends, [0, 2, 4, 6, 8, 10, 1, 5, 9])
@@ -335,7 +335,7 @@ FULLY = "downcoding of fully generalized rows", "nothing of anybody, placement"
 
 
 def replays_with_four_shards(by: str, suppression: Literal["withhold", "generalize"]) -> dict[tuple[str, str], Attack]:
-    """``Setting`` does not refuse what a configuration refuses."""
+    """Build a setting without the checks of a configuration."""
     parameters = CastleParameters(delay_tuples=100, suppression=suppression)
     setting = Setting(CASTLE, Privacy(8, 2, ((ALPHA, 0.62),)), parameters, Shards(4, by))
     effort = Effort(seeds=2, targets=300, known=(), draws=0, queries=20)
@@ -356,7 +356,7 @@ def test_placement_gains_only_where_full_generalization_meets_shards_by_value(
     for name in ("re-identification at 1", "re-identification at 5", "linking", "disclosure of illness"):
         assert found[name, PLACED].low <= found[name, ALL].high
         assert not found[name, PLACED].above
-        # Who watches rows leave knows no less of when they leave than the order in files tells.
+        # An attacker who watches the output knows at least as much of its times as the order in files tells.
         assert found[name, f"{PLACED}, exact order"].low <= found[name, f"{ALL}, exact order"].high
     if suppression == "withhold":
         assert found["homogeneity in illness", PLACED].success == 0
@@ -418,7 +418,7 @@ def test_the_outputs_of_a_run_are_judged_without_the_truth() -> None:
         "homogeneity in illness",
     }
     assert {a.judged for a in found.attacks} == {"outputs"}
-    # Who takes anybody that fits is right as often as one who is judged by the truth.
+    # An attacker who takes any person that fits is right as often as one who is judged by the truth.
     judged = Scene.of_replay(replayed, people)
     rows = np.arange(len(judged.lower))
     assert of["linking"].success == pytest.approx(identity.link(judged, truth(judged), groups(judged), rows).share)

@@ -12,7 +12,7 @@ import pytest
 from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import Report
 from tests.evidence.report.test_page import ATTACK
-from tests.support.left import ILLNESSES, POLICY, Release, about, block, flow, outputs
+from tests.support.published import ILLNESSES, POLICY, Release, about, block, flow, outputs
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MISSING = "is not installed: apt install chromium, and make browser (docs/development.md)"
@@ -31,7 +31,7 @@ SUPPRESSED = [Release(((44, 4300, 8, "cold", 900 + n),), "generalized", n) for n
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page on which each part has something to show."""
+    """Return a page on which each part has something to show."""
     made = [*MADE, *SUPPRESSED]
     found = Report(outputs(made), about(warnings=("suppressed: 12% of the tuples",)))
     came = Came(found.axes, POLICY)
@@ -54,12 +54,12 @@ def browser() -> Iterator[Any]:
 def test_everybody_can_read_the_page(browser: Any, page: Path, tmp_path: Path, width: int, scheme: str) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
     tab = context.new_page()
-    asked: list[str] = []
+    requests: list[str] = []
     said: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("request", lambda request: requests.append(request.url))
     tab.on("console", lambda message: said.append(message.text))
     tab.goto(page.as_uri())
-    assert asked == [page.as_uri()]
+    assert requests == [page.as_uri()]
     assert said == []
     # Nothing is wider than the page, and no picture's text is cut off by its frame.
     assert tab.evaluate("document.documentElement.scrollWidth") == width

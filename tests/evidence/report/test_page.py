@@ -21,7 +21,19 @@ from crenel.evidence.report.context import Flow, ReportError
 from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import Report
 from tests.support.launch import ROOT, environment
-from tests.support.left import ILLNESSES, POLICY, START, TOWNS, K, Release, about, block, flow, made_releases, outputs
+from tests.support.published import (
+    ILLNESSES,
+    POLICY,
+    START,
+    TOWNS,
+    K,
+    Release,
+    about,
+    block,
+    flow,
+    made_releases,
+    outputs,
+)
 from tests.support.web_page import Page
 
 TWO = [
@@ -157,10 +169,10 @@ def test_outputs_of_another_hierarchy_are_refused_without_a_value() -> None:
     tree = from_paths([("coast", "anywhere"), ("moon", "anywhere")])
     made = outputs(TWO)
     policy = Policy((*POLICY.numeric, Categorical("town", tree)), ("illness",))
-    with pytest.raises(ReportError) as told:
+    with pytest.raises(ReportError) as raised:
         Report(Outputs(policy, made.released, made.audit), about())
-    assert str(told.value).startswith("released.town: holds labels that policy.quasi_identifiers.town.hierarchy does")
-    assert "hills" not in str(told.value)
+    assert str(raised.value).startswith("released.town: holds labels that policy.quasi_identifiers.town.hierarchy does")
+    assert "hills" not in str(raised.value)
 
 
 @pytest.mark.parametrize("package", ["jinja2", "matplotlib"])

@@ -1,4 +1,4 @@
-"""What the page is made of, against the same counted one by one."""
+"""Parts of the page, against the same figures counted one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.model.privacy_model import Sensitive
-from crenel.anonymity.privacy_models import builtin as promises
+from crenel.anonymity.privacy_models import builtin as builtin_models
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.bins import bins_of_real, bins_of_whole, weighted_quantile
 from crenel.evidence.report.distributions import OTHERS, Came, axes, spreads
@@ -27,7 +27,7 @@ from crenel.evidence.report.formatting import share
 from crenel.evidence.report.losses import loss_by_attribute, loss_over_time
 from crenel.evidence.report.releases import releases
 from crenel.evidence.report.terms import terms
-from tests.support.left import POLICY, START, TOWNS, K, Release, about, block, made_releases, outputs
+from tests.support.published import POLICY, START, TOWNS, K, Release, about, block, made_releases, outputs
 
 amounts = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 9)), min_size=1, max_size=30)
 
@@ -58,7 +58,7 @@ def test_a_quantile_is_the_least_value_that_so_many_do_not_exceed(found: list[tu
     if not each:
         return
     values, rows = (np.array(part, np.int64) for part in zip(*found, strict=True))
-    # By shares as they are: 0.99 of 100 is 99.
+    # By exact shares: 0.99 x 100 is 99.
     rank = -(-Fraction(str(q)) * len(each) // 1)
     assert weighted_quantile(values, rows, q) == each[int(rank) - 1]
 
@@ -79,8 +79,8 @@ def test_diversity_is_that_of_rows_that_share_a_generalization(made: list[Releas
         entropy = -sum(p * log2(p) for p in shares.values())
         distance = sum(abs(shares.get(value, 0) - n / whole.total()) for value, n in whole.items()) / 2
         expected.append((len(group), len(shares), round(entropy, 9) + 0.0, round(distance, 9) + 0.0))
-    told = zip(found.rows, found.values, found.entropy.round(9), found.distance.round(9), strict=True)
-    assert sorted((int(a), int(b), float(c), float(d)) for a, b, c, d in told) == sorted(expected)
+    flattened = zip(found.rows, found.values, found.entropy.round(9), found.distance.round(9), strict=True)
+    assert sorted((int(a), int(b), float(c), float(d)) for a, b, c, d in flattened) == sorted(expected)
 
 
 @given(made_releases(), st.integers(2, 6), st.booleans())
@@ -106,7 +106,7 @@ def test_what_is_shown_of_the_input_holds_so_many_persons_or_more(made: list[Rel
 
 
 def label_of(name: str, one: tuple[int, int, int, str, int], labels: tuple[str, ...]) -> str:
-    """The label that stands for a tuple's value, read as people read it."""
+    """Return the label that stands for a tuple's value, read as people read it."""
     if name == "town":
         group = TOWNS.labels[one[2]].split("-")[0]
         return group if group in labels else OTHERS
@@ -209,13 +209,15 @@ def test_a_share_is_none_or_all_only_where_it_is() -> None:
 
 def test_every_mechanism_has_its_terms() -> None:
     further = (
-        (promises.ALPHA, 0.5),
-        (promises.ENTROPY_L, 2.0),
-        (promises.RECURSIVE, (1.0, 2.0)),
-        (promises.T, 0.5),
-        (promises.BETA, 1.0),
+        (builtin_models.ALPHA, 0.5),
+        (builtin_models.ENTROPY_L, 2.0),
+        (builtin_models.RECURSIVE, (1.0, 2.0)),
+        (builtin_models.T, 0.5),
+        (builtin_models.BETA, 1.0),
     )
-    privacy = Privacy(5, 2, further, NoiseWithin(1.0), Lasting(), (Sensitive("illness", 3, ((promises.T, 0.2),)),))
+    privacy = Privacy(
+        5, 2, further, NoiseWithin(1.0), Lasting(), (Sensitive("illness", 3, ((builtin_models.T, 0.2),)),)
+    )
     policy = Policy(
         (Numeric("age", (0, 99), ends=5), Categorical("town", TOWNS)),
         sensitive=("illness",),

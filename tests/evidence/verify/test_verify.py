@@ -15,14 +15,14 @@ from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.privacy_models.builtin import BETA, T
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
 from crenel.evidence.verify.verify import verify
-from tests.support.released import AUDIT, PROMISED, K, Run, runs
+from tests.support.released import AUDIT, GUARANTEES, K, Run, runs
 from tests.support.sensitive import distance, ground_of
 
 Broken = set[tuple[str, int | None, int | None]]
 
 
 def broken(verdict: Verdict) -> Broken:
-    """Which checks found something, and of which release."""
+    """Return the checks with findings, and their releases."""
     return {(check.name, found.shard, found.release) for check in verdict.checks for found in check.findings}
 
 
@@ -32,7 +32,7 @@ def outcomes(verdict: Verdict) -> dict[str, str]:
 
 @given(run=runs())
 def test_what_holds_is_found_to_hold(run: Run) -> None:
-    found = verify(run.outputs(), PROMISED)
+    found = verify(run.outputs(), GUARANTEES)
     assert broken(found) == set()
     assert found.outcome == HOLDS
     by_name = outcomes(found)
@@ -146,7 +146,7 @@ def test_what_is_changed_is_found_where_it_was(
     change: Callable[[Run, int], Broken], run: Run, data: st.DataObject
 ) -> None:
     expected = change(run, data.draw(st.integers(0, len(run.audit) - 1)))
-    found = verify(run.outputs(), PROMISED)
+    found = verify(run.outputs(), GUARANTEES)
     assert expected <= broken(found)
     assert found.outcome == BROKEN
     names = {name for name, _, _ in expected}
@@ -164,18 +164,18 @@ def test_a_pseudonym_shows_who_is_there_too_often(run: Run, data: st.DataObject)
     persons = sorted({row["who"] for row in of})
     for row in of:
         row["who"] = persons[0] if row["who"] == persons[-1] else row["who"]
-    assert ("distinct persons", rows["shard"], rows["release_id"]) in broken(verify(run.outputs(), PROMISED))
+    assert ("distinct persons", rows["shard"], rows["release_id"]) in broken(verify(run.outputs(), GUARANTEES))
 
 
 def test_without_audit_rows_alone_are_counted_and_nothing_else_counts_as_checked() -> None:
     run = Run([], [], [], [], pseudonym=False, subject=True)
     values = {"age_min": 1.0, "age_max": 2.0, "town": "all", "illness": "flu", "id": "1", "who": "a"}
     run.released = [dict(values)] * K
-    found = verify(replace(run.outputs(), audit=None), PROMISED)
+    found = verify(replace(run.outputs(), audit=None), GUARANTEES)
     assert broken(found) == {("values of illness", None, None)}
     assert outcomes(found)["k by rows"] == HOLDS
     run.released = [dict(values, illness=illness) for illness in ("flu", "gout", "cold")]
-    found = verify(replace(run.outputs(), audit=None), PROMISED)
+    found = verify(replace(run.outputs(), audit=None), GUARANTEES)
     assert broken(found) == set()
     assert {name for name, outcome in outcomes(found).items() if outcome == UNCHECKED} == {
         *("release ids", "cover", "in force", "k", "distinct persons", "alone", "l of illness", "alpha of illness")
@@ -183,7 +183,7 @@ def test_without_audit_rows_alone_are_counted_and_nothing_else_counts_as_checked
     assert found.outcome == UNCHECKED
     assert found.as_json()["holds"] is False
     run.released.pop()
-    assert ("k by rows", None, None) in broken(verify(replace(run.outputs(), audit=None), PROMISED))
+    assert ("k by rows", None, None) in broken(verify(replace(run.outputs(), audit=None), GUARANTEES))
 
 
 def test_a_value_outside_its_domain_is_told_by_column_and_row_and_not_by_itself() -> None:
@@ -192,7 +192,7 @@ def test_a_value_outside_its_domain_is_told_by_column_and_row_and_not_by_itself(
     run.released = [dict(values) for _ in range(4)]
     run.released[1]["age_min"] = -4321.0
     run.released[3] |= {"age_max": None, "town": "4321"}
-    (domain,) = [check for check in verify(run.outputs(), PROMISED).checks if check.name == "domain"]
+    (domain,) = [check for check in verify(run.outputs(), GUARANTEES).checks if check.name == "domain"]
     assert [str(finding) for finding in domain.findings] == [
         "column 'age_min' of released lies outside of its domain in row 2",
         "column 'age_max' of released holds no number in row 4",
@@ -214,7 +214,7 @@ def test_closeness_to_a_reference_is_that_of_the_rows(name: str, run: Run, limit
     run.subject, run.pseudonym = False, False
     for row in run.audit:
         row["subjects"] = row["tuples"]
-    found = verify(run.outputs(), replace(PROMISED, privacy=replace(PROMISED.privacy, sensitive=(of,))))
+    found = verify(run.outputs(), replace(GUARANTEES, privacy=replace(GUARANTEES.privacy, sensitive=(of,))))
     ground, shares = ground_of(reference), dict(zip(reference.values, reference.shares, strict=True))
     far, common, strange = set(), set(), set()
     for row in run.audit:
@@ -227,7 +227,7 @@ def test_closeness_to_a_reference_is_that_of_the_rows(name: str, run: Run, limit
             far.add((row["shard"], row["release_id"]))
         if any(count / counts.total() > 2 * shares.get(value, 0) + 1e-7 for value, count in counts.items()):
             common.add((row["shard"], row["release_id"]))
-    # What the reference has not got stands for some of all values alike, which may be a longer way than the shortest.
+    # A value missing in the reference stands for some of all values, which may be a longer way than the shortest.
     apart = {release[1:] for release in broken(found) if release[0] == "t of illness"}
     assert far <= apart <= far | strange
     assert {release[1:] for release in broken(found) if release[0] == "beta of illness"} == common
@@ -238,17 +238,17 @@ def test_releases_under_one_generalization_are_judged_together(classes: list[lis
     run = Run([], [], [], [], pseudonym=False, subject=False)
     generalization = {"age_min": 1.0, "age_max": 2.0, "town": "all"}
     for number, values in enumerate(classes):
-        told = {"subjects": len(values), "tuples": len(values), "diversity_illness": len(set(values))}
+        stated_counts = {"subjects": len(values), "tuples": len(values), "diversity_illness": len(set(values))}
         row = dict.fromkeys(name for name, _ in AUDIT) | {
             "release_id": number,
             "shard": 0,
             "kind": "cluster",
             "loss": 0.5,
         }
-        run.audit.append(row | PROMISED.in_force | told | generalization)
+        run.audit.append(row | GUARANTEES.in_force | stated_counts | generalization)
         run.released += [{**generalization, "illness": value, "id": "", "who": ""} for value in values]
     counts = Counter(value for values in classes for value in values)
-    found = broken(verify(run.outputs(), PROMISED))
+    found = broken(verify(run.outputs(), GUARANTEES))
     assert (("alpha of illness", 0, 0) in found) == (max(counts.values()) > 0.8 * counts.total() + 1e-6)
 
 
@@ -257,6 +257,6 @@ def test_releases_under_one_generalization_are_judged_together(classes: list[lis
 def test_where_nothing_left_nothing_is_broken(subject: bool, pseudonym: bool) -> None:
     run = Run([], [], [{"reason": "outlier", "shard": 0, "position": 0}], [], pseudonym, subject or pseudonym)
     of = Sensitive("illness", further=((T, 0.1),), reference=REFERENCES["equal"])
-    promised = replace(PROMISED, privacy=replace(PROMISED.privacy, sensitive=(of,)))
-    assert broken(verify(run.outputs(), promised)) == set()
-    assert broken(verify(replace(run.outputs(), audit=None), promised)) == set()
+    guarantees = replace(GUARANTEES, privacy=replace(GUARANTEES.privacy, sensitive=(of,)))
+    assert broken(verify(run.outputs(), guarantees)) == set()
+    assert broken(verify(replace(run.outputs(), audit=None), guarantees)) == set()

@@ -1,4 +1,4 @@
-"""What of a loss is an attribute's, held to the loss that is stated."""
+"""Share of each attribute in a loss, compared with the stated loss."""
 
 from __future__ import annotations
 

@@ -22,18 +22,18 @@ def attack(*arguments: str | Path) -> Result:
 
 @pytest.mark.parametrize("time", ["10", "a while", "1 fortnight"])
 def test_a_time_that_is_none_is_told_before_anything_is_read(tmp_path: Path, time: str) -> None:
-    told = attack(configure(tmp_path), "--within-time", time)
-    assert told.exit_code == 2
-    assert told.stderr.endswith("--within-time: must be a duration such as '1 min'\n")
-    assert told.stderr.count("\n") == 1
+    result = attack(configure(tmp_path), "--within-time", time)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("--within-time: must be a duration such as '1 min'\n")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_run_that_left_nothing_is_told_in_a_line_with_the_way_out(tmp_path: Path) -> None:
-    told = attack(configure(tmp_path))
-    assert told.exit_code == 2
-    assert told.stderr.count("\n") == 1
-    assert "sinks.released.path: " in told.stderr
-    assert "with --replay the input alone is attacked" in told.stderr
+    result = attack(configure(tmp_path))
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "sinks.released.path: " in result.stderr
+    assert "with --replay the input alone is attacked" in result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_run_and_replays_of_its_input_are_attacked(job: Path, mini: Host) -> N
     assert left["homogeneity in illness", "quasi-identifiers"]["success"] == 0
     assert ("linking", "quasi-identifiers, placement") in left
     assert ("linking", "quasi-identifiers, placement, times to within 5 s") in replayed
-    # What is shown has no name and no value of anybody.
+    # The output has no name and no value of a person.
     text = json.dumps(found)
     for row in visits()[:200]:
         assert str(row["name"]) not in text

@@ -225,7 +225,7 @@ def test_the_example_of_the_privacy_page_is_what_the_command_prints(monkeypatch:
     result = crenel(*command.split())
     assert result.exit_code == 0, result.stderr
     assert [line.rstrip() for line in result.stdout.rstrip().splitlines()] == shown.splitlines()
-    # What the text says besides.
+    # Further statements of the text.
     least = smallest_epsilon(0.9)
     assert delta(10, 0.9, least) == pytest.approx(0.9**10)
     assert delta(158, 0.9, least) < 1e-6 < delta(157, 0.9, least)

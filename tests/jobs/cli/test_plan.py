@@ -57,18 +57,22 @@ def test_a_plan_is_made_from_a_file_and_can_be_pasted(mini: Host, tmp_path: Path
         "--max-delay", "300 min", "--vary", "algorithm=nearest,castle", "--vary", "shards=1",
     )  # fmt: skip
     assert result.returncode in (0, 1), result.stderr
-    told = json.loads(result.stdout)
-    assert (told["sample"]["tuples"], told["sample"]["whole"], told["delay_in"]) == (1000, False, "milliseconds")
-    assert told["meets"] == (result.returncode == 0)
-    settings = told["settings"]
+    document = json.loads(result.stdout)
+    assert (document["sample"]["tuples"], document["sample"]["whole"], document["delay_in"]) == (
+        1000,
+        False,
+        "milliseconds",
+    )
+    assert document["meets"] == (result.returncode == 0)
+    settings = document["settings"]
     assert {setting["algorithm"] for setting in settings} >= {"nearest", "castle"}
     for setting in settings:
         assert setting["fewest_subjects"] is None or setting["fewest_subjects"] >= setting["k"]
         assert setting["delay_p99"] is None or math.isfinite(setting["delay_p99"])
-    chosen = told["chosen"]
-    if told["meets"]:
+    chosen = document["chosen"]
+    if document["meets"]:
         assert chosen["delay_p99"] <= 300 * 60_000
-    sections = yaml.safe_load(told["yaml"])
+    sections = yaml.safe_load(document["yaml"])
     other = [] if chosen["algorithm"] == "nearest" else ["nearest=~"]
     config = load(DEMO, [*other, *(f"{name}={json.dumps(value)}" for name, value in sections.items())])
     assert (config.algorithm.name, config.privacy.k) == (chosen["algorithm"], chosen["k"])

@@ -1,4 +1,4 @@
-"""What ``crenel budget`` shows of noise within releases."""
+"""Output of ``crenel budget`` for noise within releases."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SUMMARY = [
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    """A configuration, and outputs in which everything holds."""
+    """Return a configuration, and outputs in which everything holds."""
     path = configure(tmp_path, ["released", "audit", "suppressed", "summary"])
     write_csv(tmp_path / "released", ALIKE)
     write_csv(tmp_path / "audit", AUDITED)
@@ -36,9 +36,9 @@ def report(job: Path, *arguments: str | Path) -> Result:
 
 
 def page(job: Path, *arguments: str) -> Page:
-    told = report(job, "--output", job.parent / "out.html", *arguments)
-    assert told.exit_code == 0, told.stderr
-    assert told.stdout == f"{job.parent / 'out.html'} tells what left.\n"
+    result = report(job, "--output", job.parent / "out.html", *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == f"{job.parent / 'out.html'} tells what left.\n"
     return Page((job.parent / "out.html").read_text(encoding="utf-8"))
 
 
@@ -107,9 +107,9 @@ def test_a_summary_of_another_run_is_told(job: Path) -> None:
 def test_numbers_that_do_not_add_up_are_refused(job: Path) -> None:
     path = job.parent / "summary" / "part-0-0"
     path.write_text(path.read_text(encoding="utf-8").replace("0,released,4", "0,released,3"), encoding="utf-8")
-    told = report(job, "--output", job.parent / "out.html")
-    assert (told.exit_code, told.stdout) == (2, "")
-    assert "sinks.summary: 1 tuples are unaccounted for" in told.stderr
+    result = report(job, "--output", job.parent / "out.html")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "sinks.summary: 1 tuples are unaccounted for" in result.stderr
     assert not (job.parent / "out.html").exists()
 
 
@@ -125,23 +125,23 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_read(
     job: Path, command: str, output: str, why: str
 ) -> None:
     option = "--output" if command == "report" else "--report"
-    told = CliRunner().invoke(app, [command, str(job), option, str(job.parent / output)])
-    assert (told.exit_code, told.stdout) == (2, "")
-    assert why in told.stderr
-    assert len(told.stderr.splitlines()) == 1
+    result = CliRunner().invoke(app, [command, str(job), option, str(job.parent / output)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_folder_is_no_file(job: Path) -> None:
-    told = CliRunner().invoke(app, ["run", str(job), "--report", str(job.parent)])
-    assert told.exit_code == 2
-    assert "is a folder; name a file, such as" in told.stderr
+    result = CliRunner().invoke(app, ["run", str(job), "--report", str(job.parent)])
+    assert result.exit_code == 2
+    assert "is a folder; name a file, such as" in result.stderr
 
 
 def test_outputs_that_are_not_there_are_named_by_their_field(tmp_path: Path) -> None:
-    told = report(configure(tmp_path), "--output", tmp_path / "out.html")
-    assert told.exit_code == 2
-    assert "sinks.released.path: " in told.stderr
-    assert len(told.stderr.splitlines()) == 1
+    result = report(configure(tmp_path), "--output", tmp_path / "out.html")
+    assert result.exit_code == 2
+    assert "sinks.released.path: " in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_fixed_seed_and_a_key_are_not_told(job: Path) -> None:
@@ -196,7 +196,7 @@ def test_what_attacks_found_is_on_the_page(job: Path) -> None:
 def test_a_file_that_holds_no_attacks_is_told(job: Path, text: str) -> None:
     file = job.parent / "attacks.json"
     file.write_text(text, encoding="utf-8")
-    told = report(job, "--attacks", file)
-    assert (told.exit_code, len(told.stderr.splitlines())) == (2, 1)
-    assert "--attacks: " in told.stderr
+    result = report(job, "--attacks", file)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "--attacks: " in result.stderr
     assert report(job, "--attacks", job.parent / "none.json").exit_code == 2

@@ -1,4 +1,4 @@
-"""What is read from the files of a savepoint, without Flink: all shards, and nothing that only looks like one."""
+"""Shards in the files of a savepoint, read without Flink: all of them, and nothing that only resembles one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STATE = CastleState(
     ring_next=1,
     splits=1,
 )
-WINDOW = SuhdsaState(
+STORED_SUHDSA = SuhdsaState(
     **_SHARD,
     fingerprint={"algorithm": "cc", "shards.count": "aa"},
     first=7,
@@ -74,7 +74,7 @@ def other(kind: str, text: bytes) -> bytes:
 
 
 def savepoint(folder: Path, *files: bytes) -> str:
-    """A folder of files; the first of them is ``_metadata``."""
+    """Return a folder of files; the first of them is ``_metadata``."""
     for number, content in enumerate(files):
         (folder / (f"part-{number}" if number else "_metadata")).write_bytes(content)
     return str(folder)
@@ -94,14 +94,14 @@ def problems(place: str) -> list[str]:
 
 
 numbers = st.integers(0, 2**31 - 1)
-# What Flink writes between our values may hold beginnings of our magic number.
+# Bytes of Flink between our values may hold beginnings of our magic number.
 noise = st.binary(max_size=40).filter(lambda data: b"CRNL" not in data) | st.sampled_from(
     [b"C", b"CRNL", b"CRNCRNLCRNL"]
 )
 parts = st.one_of(
     noise.map(lambda data: (data + b"\xff", ())),
     numbers.map(lambda number: (shard(number), (number,))),
-    numbers.map(lambda number: (replace(WINDOW, shard=number).to_bytes(), (number,))),
+    numbers.map(lambda number: (replace(STORED_SUHDSA, shard=number).to_bytes(), (number,))),
     st.builds(
         lambda kind, text: (other(kind, text), ()),
         st.sampled_from(["block", "buffered", "gamma", "omega", "held"]),
@@ -129,8 +129,8 @@ def test_what_is_found_is_what_was_stored(tmp_path: Path) -> None:
 
 
 def test_the_state_of_windows_is_found_as_well(tmp_path: Path) -> None:
-    (state,) = read_shards(savepoint(tmp_path, b"before" + WINDOW.to_bytes() + b"after"))
-    assert state.to_bytes() == WINDOW.to_bytes()
+    (state,) = read_shards(savepoint(tmp_path, b"before" + STORED_SUHDSA.to_bytes() + b"after"))
+    assert state.to_bytes() == STORED_SUHDSA.to_bytes()
 
 
 def test_a_file_may_be_one_blob_from_end_to_end(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(data: st.DataObject) 
         assert problems(savepoint(Path(folder), b"before" + bytes(blob)))
 
 
-@pytest.mark.parametrize(("kind", "version"), [("shard", VERSION), ("window", WINDOW.VERSION), ("buffered", 1)])
+@pytest.mark.parametrize(("kind", "version"), [("shard", VERSION), ("window", STORED_SUHDSA.VERSION), ("buffered", 1)])
 def test_damaged_state_of_any_kind_is_told_with_its_place(tmp_path: Path, kind: str, version: int) -> None:
-    states = {"shard": shard(4), "window": WINDOW.to_bytes()}
+    states = {"shard": shard(4), "window": STORED_SUHDSA.to_bytes()}
     damaged = bytearray(states.get(kind, other(kind, b"secret")))
     damaged[-1] ^= 1
     place = savepoint(tmp_path, shard(1), b"12345" + bytes(damaged) + shard(2), other("gamma", b"long enough")[:-4])
@@ -167,8 +167,8 @@ def test_damaged_state_of_any_kind_is_told_with_its_place(tmp_path: Path, kind: 
 
 
 def test_damage_in_many_places_is_told_for_the_first_of_them(tmp_path: Path) -> None:
-    told = problems(savepoint(tmp_path, shard(0), (shard(1)[:-1] + b"!") * 15))
-    assert (len(told), told[10]) == (12, "and 5 more such places")
+    lines = problems(savepoint(tmp_path, shard(0), (shard(1)[:-1] + b"!") * 15))
+    assert (len(lines), lines[10]) == (12, "and 5 more such places")
 
 
 def test_state_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_state_of_the_other_algorithm_is_told_by_name(was: str) -> None:
         name: fingerprint(POLICY, Shards(4), KEY, PUBLISHED, algorithm=name)  # type: ignore[arg-type]
         for name in ("castle", "window")
     }
-    stored = replace(STATE if was == "castle" else WINDOW, fingerprint=prints.pop(was))
+    stored = replace(STATE if was == "castle" else STORED_SUHDSA, fingerprint=prints.pop(was))
     (now,) = prints.values()
     with pytest.raises(SavepointError) as error:
         require_same("there", [stored], now)

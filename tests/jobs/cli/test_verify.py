@@ -15,7 +15,7 @@ from tests.support.outputs import ALIKE, AUDITED, configure, write_csv
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    """A configuration, and outputs in which everything holds."""
+    """Return a configuration, and outputs in which everything holds."""
     path = configure(tmp_path)
     write_csv(tmp_path / "released", ALIKE)
     write_csv(tmp_path / "audit", AUDITED)
@@ -27,17 +27,17 @@ def verify(*arguments: str | Path) -> Result:
 
 
 def test_what_holds_ends_with_0_and_says_what_nobody_can_see(job: Path) -> None:
-    told = verify(job)
-    assert told.exit_code == 0
-    assert "All that can be seen holds." in told.stdout
-    assert "distinct persons  not seen" in told.stdout
+    result = verify(job)
+    assert result.exit_code == 0
+    assert "All that can be seen holds." in result.stdout
+    assert "distinct persons  not seen" in result.stdout
 
 
 def test_a_changed_release_ends_with_1_and_is_named(job: Path) -> None:
     write_csv(job.parent / "released", ALIKE[1:])
-    told = verify(job)
-    assert told.exit_code == 1
-    assert "shard 0, release 0: has 2 tuples, and there are 1 released rows" in told.stdout
+    result = verify(job)
+    assert result.exit_code == 1
+    assert "shard 0, release 0: has 2 tuples, and there are 1 released rows" in result.stdout
     found = json.loads(verify(job, "--json").stdout)
     assert found["holds"] is False
     (cover,) = [check for check in found["checks"] if check["name"] == "cover"]
@@ -46,41 +46,41 @@ def test_a_changed_release_ends_with_1_and_is_named(job: Path) -> None:
 
 
 def test_without_audit_it_ends_with_3_and_names_what_was_not_checked(job: Path) -> None:
-    told = verify(job, "--set", "sinks.audit={connector: blackhole}")
-    assert told.exit_code == 3
-    assert "All that can be seen holds." not in told.stdout
-    assert "statements were not checked (release ids, cover, in force" in told.stdout
-    assert re.search(r"^cover +NOT CHECKED +sinks.audit is not kept", told.stdout, re.MULTILINE)
+    result = verify(job, "--set", "sinks.audit={connector: blackhole}")
+    assert result.exit_code == 3
+    assert "All that can be seen holds." not in result.stdout
+    assert "statements were not checked (release ids, cover, in force" in result.stdout
+    assert re.search(r"^cover +NOT CHECKED +sinks.audit is not kept", result.stdout, re.MULTILINE)
     found = json.loads(verify(job, "--set", "sinks.audit=null", "--json").stdout)
     assert (found["holds"], found["outcome"]) == (False, "unchecked")
     assert {check["name"] for check in found["checks"] if check["outcome"] == "unchecked"} >= {"cover", "k"}
-    # What is broken among the rest is told by the exit code that says so.
+    # The exit code reports a violation among the other checks.
     write_csv(job.parent / "released", ALIKE[1:])
     assert verify(job, "--set", "sinks.audit=null").exit_code == 1
 
 
 def test_a_value_outside_its_domain_is_broken_and_not_of_another_policy(job: Path) -> None:
     write_csv(job.parent / "released", [*ALIKE[:3], ALIKE[3] | {"age_max": 4321}])
-    told = verify(job)
-    assert told.exit_code == 1
-    assert "column 'age_max' of released lies outside of its domain in row 4" in told.stdout
-    assert "4321" not in told.stdout + told.stderr
+    result = verify(job)
+    assert result.exit_code == 1
+    assert "column 'age_max' of released lies outside of its domain in row 4" in result.stdout
+    assert "4321" not in result.stdout + result.stderr
 
 
 def test_another_configuration_is_told_by_what_was_in_force(job: Path) -> None:
-    told = verify(job, "--set", "privacy.k=3")
-    assert told.exit_code == 1
-    assert "says k 2, and the configuration 3, and so do 1 more releases" in told.stdout
-    assert "shard 0, release 0: is of 2 persons" in told.stdout
+    result = verify(job, "--set", "privacy.k=3")
+    assert result.exit_code == 1
+    assert "says k 2, and the configuration 3, and so do 1 more releases" in result.stdout
+    assert "shard 0, release 0: is of 2 persons" in result.stdout
 
 
 def test_what_cannot_be_read_ends_with_2_in_one_line(job: Path) -> None:
     file = job.parent / "audit" / "part-0-0"
     file.write_bytes(file.read_bytes()[:-1])
-    told = verify(job)
-    assert told.exit_code == 2
-    assert told.stderr.startswith(f"crenel: {job}: sinks.audit.path: ")
-    assert told.stderr.count("\n") == 1
+    result = verify(job)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"crenel: {job}: sinks.audit.path: ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_what_is_no_earlier_verdict_ends_with_2_in_one_line(job: Path) -> None:
@@ -88,10 +88,10 @@ def test_what_is_no_earlier_verdict_ends_with_2_in_one_line(job: Path) -> None:
     unchained = verify(job, "--since", earlier)
     assert unchained.exit_code == 2
     assert unchained.stderr.startswith(f"crenel: {job}: audit_chain: is missing, and --since")
-    for content, told in ((None, "cannot be read: No such file"), ("[]", "is not what"), ("{", "is not what")):
+    for content, message in ((None, "cannot be read: No such file"), ("[]", "is not what"), ("{", "is not what")):
         if content is not None:
             earlier.write_text(content, encoding="utf-8")
         found = verify(job, "--set", "audit_chain={}", "--since", earlier)
         assert found.exit_code == 2
-        assert told in found.stderr
+        assert message in found.stderr
         assert found.stderr.count("\n") == 1

@@ -37,21 +37,21 @@ def test_what_was_suppressed_is_told_with_what_would_have_saved_it(mini: Host, t
     write(stream, 1500, 1)
     result = mini.crenel("why", DEMO, "--sample", stream, "--json", *HARD)
     assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert sum(of["share"] for of in told["losses"].values()) == pytest.approx(1)
-    losses = [of["loss"] for of in told["losses"].values()]
-    assert sum(losses) / len(losses) == pytest.approx(told["mean_loss"])
-    for name, of in told["losses"].items():
-        assert of["without"]["losses"].keys() == told["losses"].keys() - {name}
-    lost = {reason for reason, count in told["suppressed_by_reason"].items() if count}
+    document = json.loads(result.stdout)
+    assert sum(of["share"] for of in document["losses"].values()) == pytest.approx(1)
+    losses = [of["loss"] for of in document["losses"].values()]
+    assert sum(losses) / len(losses) == pytest.approx(document["mean_loss"])
+    for name, of in document["losses"].items():
+        assert of["without"]["losses"].keys() == document["losses"].keys() - {name}
+    lost = {reason for reason, count in document["suppressed_by_reason"].items() if count}
     assert lost
-    assert told["nearest"].keys() == lost
-    kinds = {remedy["kind"] for remedy in told["tried"]}
+    assert document["nearest"].keys() == lost
+    kinds = {remedy["kind"] for remedy in document["tried"]}
     assert kinds == {"delay", "shards", "hierarchy", "quasi_identifiers", "l", "k"}
-    assert [r["change"] for r in told["tried"] if r["promises_less"]] == ["privacy.l: 1", "privacy.k: 12"]
+    assert [r["change"] for r in document["tried"] if r["promises_less"]] == ["privacy.l: 1", "privacy.k: 12"]
     # Its numbers have no domain, so nothing can be published fully generalized.
-    assert "salary.domain" in told["impossible"]["nearest.suppression: generalize"]
-    assert all(row["rows"] % 25 == 0 for row in told["rejected"])
+    assert "salary.domain" in document["impossible"]["nearest.suppression: generalize"]
+    assert all(row["rows"] % 25 == 0 for row in document["rejected"])
     assert_tells_nobody(stream, result.stdout)
 
 

@@ -51,11 +51,11 @@ def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) 
         pa.table({"reason": ["outlier", "outlier", "too_few_subjects"]}),
         pa.table({"column": ["age"] * 21 + ["area"] * 9, "reason": ["missing"] * 21 + ["unknown_category"] * 9}),
     )
-    told = of_run(run, config)
-    assert (told["released"], told["fully_generalized"]) == (13, 1)
-    assert told["suppressed_by_reason"] == {"outlier": 2, "too_few_subjects": 1}
-    assert told["losses"] == pytest.approx({"age": (12 * 0.5 + 1) / 13, "area": 1, "education": 1, "salary": 1})
-    assert told["rejected"] == [
+    result = of_run(run, config)
+    assert (result["released"], result["fully_generalized"]) == (13, 1)
+    assert result["suppressed_by_reason"] == {"outlier": 2, "too_few_subjects": 1}
+    assert result["losses"] == pytest.approx({"age": (12 * 0.5 + 1) / 13, "area": 1, "education": 1, "salary": 1})
+    assert result["rejected"] == [
         {"column": "age", "reason": "missing", "rows": 20},
         {"column": "area", "reason": "unknown_category", "rows": 0},
     ]
@@ -64,6 +64,8 @@ def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) 
 def test_a_run_that_kept_released_rows_alone_tells_their_losses_and_no_reasons(config: Config) -> None:
     leaf = {a.name: a.hierarchy.labels[0] for a in config.policy.categorical}
     ends = {"age_min": [18, 18], "age_max": [59, 18], "salary_min": [0, 0], "salary_max": [10, 5]}
-    told = of_run(Outputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()})), config)
-    assert told["losses"] == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
-    assert (told["suppressed_by_reason"], told["fully_generalized"], told["rejected"]) == (None, None, [])
+    result = of_run(
+        Outputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()})), config
+    )
+    assert result["losses"] == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
+    assert (result["suppressed_by_reason"], result["fully_generalized"], result["rejected"]) == (None, None, [])

@@ -79,7 +79,7 @@ def test_levels_that_a_file_may_need_are_read(tmp_path: Path) -> None:
 
 
 def laughs(levels: int, first: str = "[x, x, x, x, x, x, x, x, x]") -> str:
-    """A short text whose aliases stand for nine times as much with each level."""
+    """Return a short text whose aliases stand for nine times as much with each level."""
     lines = [f"l0: &l0 {first}"]
     lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, levels)]
     return "\n".join(lines)

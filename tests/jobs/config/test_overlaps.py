@@ -19,7 +19,7 @@ castle: {delay: {tuples: 5}}
 source: {ddl: CREATE TEMPORARY TABLE source}
 accept_duplicates: true
 """
-WINDOW = "suhdsa: {tuples: 9, delay: {tuples: 9}}\nalgorithm: suhdsa"
+SUHDSA_SECTION = "suhdsa: {tuples: 9, delay: {tuples: 9}}\nalgorithm: suhdsa"
 Options = Mapping[str, str]
 
 
@@ -112,7 +112,7 @@ def test_sinks_apart_are_valid(tmp_path: Path, released: Options, audit: Options
 
 def test_every_output_counts_also_those_of_an_algorithm(tmp_path: Path) -> None:
     names = ("released", "suppressed", "rejected", "audit", "forgotten", "summary", "repairs", "windows")
-    text = JOB.replace("castle: {delay: {tuples: 5}}", WINDOW)
+    text = JOB.replace("castle: {delay: {tuples: 5}}", SUHDSA_SECTION)
     found = problems(tmp_path, {name: files("/out") for name in names}, text)
     assert sorted(problem.split(":")[0] for problem in found) == sorted(f"sinks.{name}.path" for name in names[1:])
 

@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "told"),
+    ("left", "is_warned"),
     [
         ("released/part-0", True),
         ("released/day=1/part-0", True),
@@ -89,13 +89,15 @@ def test_a_folder_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
         ("summary/part-0", False),
     ],
 )
-def test_files_of_an_earlier_run_are_told_of(tmp_path: Path, left: str, told: bool) -> None:
+def test_files_of_an_earlier_run_are_told_of(tmp_path: Path, left: str, is_warned: bool) -> None:
     file = tmp_path / left
     file.parent.mkdir(parents=True)
     file.write_text("", encoding="utf-8")
     sinks = {name: files(tmp_path / name) for name in ("summary", "audit", "released")}
     warnings = list(cautions_of_leftovers(sinks))
-    assert [warning.split(". ")[0] for warning in warnings] == ["sinks.released.path: there are files already"] * told
+    assert [warning.split(". ")[0] for warning in warnings] == [
+        "sinks.released.path: there are files already"
+    ] * is_warned
 
 
 def test_a_folder_for_state_needs_a_scheme() -> None:

@@ -1,4 +1,4 @@
-"""What a configuration says of sensitive columns, one by one."""
+"""Sensitive columns in a configuration, one by one."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_a_column_has_a_reference_of_its_own(configuration: Path) -> None:
 def test_a_reference_has_the_distance_that_its_column_names(configuration: Path) -> None:
     (configuration.parent / "ill.csv").write_text("value,count\nflu,3\ncold,1\n", encoding="utf-8")
     (configuration.parent / "tree.csv").write_text("cold;light;all\nflu;light;all\nburn;other;all\n", encoding="utf-8")
-    asked = "t: 0.3, reference: ill.csv"
-    ordered = load(configuration, [f"privacy.sensitive.diagnosis={{{asked}, distance: ordered}}"]).privacy
+    options = "t: 0.3, reference: ill.csv"
+    ordered = load(configuration, [f"privacy.sensitive.diagnosis={{{options}, distance: ordered}}"]).privacy
     meant = "distance: hierarchical, hierarchy: tree.csv"
-    tree = load(configuration, [f"privacy.sensitive.diagnosis={{{asked}, {meant}}}"]).privacy
+    tree = load(configuration, [f"privacy.sensitive.diagnosis={{{options}, {meant}}}"]).privacy
     found = [privacy.reference_of("diagnosis") for privacy in (ordered, tree)]
     assert [reference.distance for reference in found if reference] == ["ordered", "hierarchical"]
     assert found[1] is not None

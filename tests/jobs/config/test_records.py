@@ -38,7 +38,7 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "told"),
+    ("overrides", "expected"),
     [
         ((CSV % ", delimiter: ';;'",), "source.from_csv.delimiter: is not one character of ASCII"),
         ((CSV % ", delimiter: é",), "source.from_csv.delimiter: is not one character of ASCII"),
@@ -64,8 +64,10 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_field(tmp_path: Path, overrides: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_read_is_refused_with_its_field(
+    tmp_path: Path, overrides: tuple[str, ...], expected: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         read(tmp_path, *overrides)
     (problem,) = error.value.problems
-    assert problem.startswith(told)
+    assert problem.startswith(expected)

@@ -19,7 +19,7 @@ VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs"
 
 
 def filled(text: str, field: str = "source.query", **variables: str) -> str:
-    """What becomes of a statement."""
+    """Return the result of a statement."""
     content: object = text
     for key in reversed(field.split(".")):
         content = {key: content}

@@ -1,4 +1,4 @@
-"""What a source does to a job and does not tell."""
+"""Silent effects of a source on a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KAFKA = {"connector": "kafka", "format": "raw"}
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"),
+    ("mode", "expected"),
     [
         (None, "begins at the offsets that were committed under 'properties.group.id'"),
         ("earliest-offset", "reads again what an earlier job has read"),
@@ -20,13 +20,13 @@ KAFKA = {"connector": "kafka", "format": "raw"}
         ("latest-offset", None),
     ],
 )
-def test_where_a_source_of_kafka_begins_without_state(mode: str | None, told: str | None) -> None:
+def test_where_a_source_of_kafka_begins_without_state(mode: str | None, expected: str | None) -> None:
     warnings = list(cautions_of_start(KAFKA if mode is None else KAFKA | {"scan.startup.mode": mode}))
-    assert len(warnings) == (told is not None)
+    assert len(warnings) == (expected is not None)
     for warning in warnings:
         assert warning.startswith("source.ddl: 'scan.startup.mode'")
-        assert told is not None
-        assert told in warning
+        assert expected is not None
+        assert expected in warning
         assert "flink stop --drain" in warning
 
 
@@ -62,7 +62,7 @@ def test_json_that_would_end_the_job_is_told_of(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "counted_by", "of_all", "told"),
+    ("options", "counted_by", "of_all", "expected"),
     [
         ({}, "castle.delay.event_time", "", True),
         ({}, None, "", False),
@@ -74,11 +74,11 @@ def test_json_that_would_end_the_job_is_told_of(option: str) -> None:
     ],
 )
 def test_partitions_that_stand_still_hold_up_event_time(
-    options: dict[str, str], counted_by: str | None, of_all: str, told: bool
+    options: dict[str, str], counted_by: str | None, of_all: str, expected: bool
 ) -> None:
     settings = {"table.exec.source.idle-timeout": of_all}
     warnings = list(cautions_of_idleness(KAFKA | options, counted_by, settings))
     assert [warning.split(",")[0] for warning in warnings] == [
         "source.ddl: 'scan.watermark.idle-timeout' is not given"
-    ] * told
+    ] * expected
     assert all(f"and {counted_by} counts event time" in warning for warning in warnings)

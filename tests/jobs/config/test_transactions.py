@@ -31,7 +31,7 @@ def test_what_is_no_number_of_milliseconds_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "interval", "told"),
+    ("timeout", "interval", "expected"),
     [
         (900_000, 30_000, []),
         (900_000, 840_000, []),
@@ -41,12 +41,12 @@ def test_what_is_no_number_of_milliseconds_is_refused(given: str) -> None:
     ],
 )
 def test_it_is_more_than_an_interval_and_no_more_than_brokers_allow(
-    timeout: int, interval: int, told: list[str]
+    timeout: int, interval: int, expected: list[str]
 ) -> None:
     options = ONCE | {TIMEOUT: str(timeout)}
     assert list(unfit_timeouts({"released": options})) == []
     warnings = list(cautions_of_timeouts({"released": options, "audit": {"connector": "blackhole"}}, interval))
-    assert len(warnings) == len(told)
-    for warning, part in zip(warnings, told, strict=True):
+    assert len(warnings) == len(expected)
+    for warning, part in zip(warnings, expected, strict=True):
         assert warning.startswith(f"sinks.released.{TIMEOUT}: ")
         assert part in warning

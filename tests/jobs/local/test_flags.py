@@ -1,4 +1,4 @@
-"""How the Java of a local run is started: what this project asks of it, and what a user does."""
+"""Start of Java in a local run: arguments of this project, and of a user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crenel.jobs.local.flags import prepare_java
 
 
 def started(monkeypatch: pytest.MonkeyPatch, given: str) -> dict[str, str]:
-    """The settings of a Java that is started as a local run starts it, with ``JVM_ARGS`` as a user gives them."""
+    """Return the settings of a Java that is started as in a local run, with ``JVM_ARGS`` of a user."""
     monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
     monkeypatch.setenv("JVM_ARGS", given)
     monkeypatch.delitem(sys.modules, "pyflink.java_gateway", raising=False)

@@ -72,7 +72,7 @@ def python(program: str, folder: Path) -> subprocess.Popen[str]:
 
 @contextmanager
 def owner(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that owns three folders; killed after the block."""
+    """Yield a process that owns three folders; killed after the block."""
     with python(OWNER, folder) as process:
         assert process.stdout is not None
         assert Path(process.stdout.readline().strip()).parent == folder
@@ -83,7 +83,7 @@ def owner(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def kept(path: Path, days: float = 0) -> Path:
-    """A folder of logs that a failed run has kept so long ago."""
+    """Return a folder of logs that a failed run has kept so long ago."""
     folders.make(path)
     (path / "flink.log").write_text("x" * 1000, encoding="utf-8")
     folders.keep(path)

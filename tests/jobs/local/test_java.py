@@ -1,4 +1,4 @@
-"""Which Java is taken, tried on executables that only answer as a Java would."""
+"""Choice of Java, tried on executables that only answer as a Java would."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crenel.jobs.local.java import JavaError, find_java
 
 
 def java(home: Path, version: str, reports: Path | None = None) -> Path:
-    """An executable that tells ``version`` and its home; returns the home."""
+    """Return an executable that tells ``version`` and its home; returns the home."""
     executable = home / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(

@@ -1,4 +1,4 @@
-"""What a run has left, read back: of each format the same, and of nothing that is not that of the configuration."""
+"""Outputs of a run, read back: the same from each format, and only those of the configuration."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def read(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options
 
 
 def why(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options: str = "csv") -> str:
-    with pytest.raises(OutputsError) as told:
+    with pytest.raises(OutputsError) as raised:
         read(folder, released, audit, options=options)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
 
 
 @pytest.mark.parametrize("options", ["csv", "json"])
@@ -90,9 +90,9 @@ def test_where_nothing_is_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "released").mkdir()
     with pytest.raises(OutputsError, match=r"^sinks\.released\.path: .*/released holds no finished file; has the job"):
         read_outputs(load(path))
-    told = why(tmp_path, [])
-    assert told.startswith("sinks.released.path: ")
-    assert told.endswith("is empty, and sinks.audit tells of 2 releases")
+    expected = why(tmp_path, [])
+    assert expected.startswith("sinks.released.path: ")
+    assert expected.endswith("is empty, and sinks.audit tells of 2 releases")
     discarded = load(path, ["sinks.released={connector: blackhole}"])
     with pytest.raises(OutputsError, match=r"^sinks\.released\.connector: 'blackhole' keeps nothing"):
         read_outputs(discarded)
@@ -117,7 +117,7 @@ def test_a_line_that_is_cut_off_is_told_by_its_file(tmp_path: Path, options: str
 
 @pytest.mark.parametrize("options", ["csv", "json"])
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "expected"),
     [
         ({"age_min": 1, "age_max": 2, "town": "all", "illness": "x4711"}, ""),
         ({**member(20, 30, "all", "x4711", 1), "more": 1}, ""),
@@ -128,10 +128,12 @@ def test_a_line_that_is_cut_off_is_told_by_its_file(tmp_path: Path, options: str
         ({**member(30, 40, "all", "x4711", 1), "age_min": None}, "1 rows have no 'age_min'"),
     ],
 )
-def test_outputs_of_another_policy_are_refused(tmp_path: Path, options: str, row: dict[str, str], told: str) -> None:
+def test_outputs_of_another_policy_are_refused(
+    tmp_path: Path, options: str, row: dict[str, str], expected: str
+) -> None:
     said = why(tmp_path, [*ALIKE, row], options=options)
-    if told:
-        assert told in said
+    if expected:
+        assert expected in said
     elif options == "csv":
         assert f"line 5 of part-0-0 has {len(row)} columns, and by this configuration it would be 5" in said
     else:
@@ -182,7 +184,7 @@ def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()
-    assert [line.split(": ")[0] for line in told] == ["OutputsError sinks.released.connector"] * 2
-    assert "Flink has no connector 'kafka' without its jar; name the file of flink-sql-connector-kafka in" in told[1]
+    lines = done.stdout.splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["OutputsError sinks.released.connector"] * 2
+    assert "Flink has no connector 'kafka' without its jar; name the file of flink-sql-connector-kafka in" in lines[1]
     assert json.dumps(str(tmp_path)) not in done.stdout

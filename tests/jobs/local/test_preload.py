@@ -1,4 +1,4 @@
-"""What is begun ahead of its need does not outlast the command."""
+"""Work ahead of its need, which ends with the command."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_command_that_ends_while_the_core_compiles_lets_the_compiler_end_first
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["run", "nowhere.yaml"], "file: cannot be read"),
         (["run", "--nothing"], "No such option: --nothing"),
@@ -57,7 +57,7 @@ def test_a_command_that_ends_while_the_core_compiles_lets_the_compiler_end_first
     ],
 )
 def test_a_command_that_does_not_come_to_need_java_leaves_neither_it_nor_a_folder(
-    tmp_path: Path, arguments: list[str], told: str
+    tmp_path: Path, arguments: list[str], expected: str
 ) -> None:
     printed, temporary = tmp_path / "printed", tmp_path / "temporary"
     temporary.mkdir()
@@ -73,7 +73,7 @@ def test_a_command_that_does_not_come_to_need_java_leaves_neither_it_nor_a_folde
     assert run.wait(60) == 2
     assert processes_of(run.pid) == []
     text = printed.read_text(encoding="utf-8")
-    assert told in " ".join(text.split())
+    assert expected in " ".join(text.split())
     assert "Traceback" not in text
     assert list(temporary.iterdir()) == []
 
@@ -103,7 +103,7 @@ def test_java_that_is_not_there_is_told_by_the_command(tmp_path: Path) -> None:
 
 
 def processes_of(session: int) -> list[int]:
-    """All that run in it."""
+    """Return all processes in it."""
     found = []
     for process in [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]:
         with suppress(ProcessLookupError):  # it has ended

@@ -1,4 +1,4 @@
-"""What a running job says of itself, and what is made of a cluster that does not answer."""
+"""Answers of a running job, and of a cluster that does not answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNTERS = ("castle.crenel.tuples_in", "castle.crenel.rejected_missing", "castle
 
 @contextmanager
 def cluster(answers: dict[str, Any]) -> Iterator[str]:
-    """A REST interface that answers these paths, 404 to any other; yields its address."""
+    """Return a REST interface that answers these paths, 404 to any other; yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

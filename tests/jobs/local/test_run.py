@@ -1,4 +1,4 @@
-"""What a run in this process prints, and what it does not."""
+"""Output of a run in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crenel.jobs.local.run import hang_up_quietly, local_settings
 
 
 class EndedError(Exception):
-    """What gRPC raises."""
+    """Error as gRPC raises it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,7 +23,7 @@ class EndedError(Exception):
 
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | None]:
-    """The errors of threads that are reported."""
+    """Return the errors of threads that are reported."""
     found: list[BaseException | None] = []
     monkeypatch.setattr(threading, "excepthook", lambda ended: found.append(ended.exc_value))
     hang_up_quietly()
@@ -63,7 +63,7 @@ def test_checkpoints_are_kept_where_the_configuration_says(tmp_path: Path, name:
 
 
 def kept(settings: dict[str, str], folder: Path) -> dict[str, str]:
-    """The settings of a run that say where checkpoints are kept."""
+    """Return the settings of a run that say where checkpoints are kept."""
     names = ("execution.checkpointing.dir", "state.checkpoints.dir", "execution.checkpointing.storage")
     found = local_settings(settings, None, folder)
     return {name: found[name] for name in names if name in found}

@@ -65,7 +65,7 @@ time.sleep(60)
 
 
 def started(program: str, folder: Path, ignored: signal.Signals | None = None) -> subprocess.Popen[str]:
-    """One of the programs, that is ready."""
+    """Start one of the programs, and wait until it is ready."""
 
     def prepare() -> None:
         for number in (signal.SIGINT, signal.SIGHUP):  # whoever started the tests in the background had them ignore it
@@ -93,8 +93,8 @@ def started(program: str, folder: Path, ignored: signal.Signals | None = None) -
 def test_nothing_is_left(tmp_path: Path, program: str, number: signal.Signals) -> None:
     run = started(program, tmp_path)
     run.send_signal(number)
-    told = run.communicate(timeout=20)
-    assert (run.returncode, told) == (128 + number, ("", "crenel: stopped here\n"))
+    output = run.communicate(timeout=20)
+    assert (run.returncode, output) == (128 + number, ("", "crenel: stopped here\n"))
     if program == WITH_PROCESSES:
         for process in (tmp_path / "processes").read_text(encoding="utf-8").split():
             assert not running(int(process))

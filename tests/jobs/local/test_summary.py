@@ -1,4 +1,4 @@
-"""What the shards report is added up, and accounts for every row."""
+"""Sum over the reports of shards, which accounts for every row."""
 
 from __future__ import annotations
 

@@ -26,20 +26,20 @@ BOOT = ("-m", "pyflink.fn_execution.beam.beam_boot", "--id=1-1", "--provision_en
 
 
 class Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):  # type: ignore[misc]
-    """What starts workers; ``error`` is why one does not start."""
+    """Starter of workers; ``error``: the reason for a failed start."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.error = ""
 
     def StartWorker(self, request: Any, context: object) -> Any:  # noqa: N802 - gRPC's
-        self.asked.append(request)
+        self.requests.append(request)
         return beam_fn_api_pb2.StartWorkerResponse(error=self.error)
 
 
 @pytest.fixture
 def pool() -> Iterator[tuple[Pool, str]]:
-    """It, and its address."""
+    """Start the pool of workers, and return it with its address."""
     made = Pool()
     server = grpc.server(ThreadPoolExecutor(2))
     port = server.add_insecure_port("localhost:0")
@@ -56,26 +56,26 @@ def folder() -> Iterator[Path]:
 
 
 def run(program: str, *arguments: str, **variables: str) -> CompletedProcess[str]:
-    """As PyFlink's script does."""
+    """Start a worker as PyFlink's script does."""
     return subprocess.run(
         [program, *arguments], env=os.environ | variables, capture_output=True, text=True, timeout=60, check=False
     )
 
 
 def test_the_worker_is_asked_for_with_what_flink_told(pool: tuple[Pool, str], folder: Path) -> None:
-    asked, address = pool
+    starter, address = pool
     with fast_worker_startup(SETTINGS, folder) as settings:
         assert settings.items() > SETTINGS.items()
         done = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS=address, WHERE="hére")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    (request,) = asked.asked
+    (request,) = starter.requests
     assert (request.worker_id, request.provision_endpoint.url) == ("1-1", "localhost:4711")
     assert request.params["WHERE"] == "hére"
 
 
 def test_a_worker_that_does_not_start_is_told(pool: tuple[Pool, str], folder: Path) -> None:
-    asked, address = pool
-    asked.error = "Traceback:\n  there is no room\n"
+    starter, address = pool
+    starter.error = "Traceback:\n  there is no room\n"
     with fast_worker_startup(SETTINGS, folder) as settings:
         done = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS=address)
         gone = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS="localhost:1")
@@ -140,7 +140,7 @@ for address in addresses:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("x", r"unix:\S+/pool\n0o700\n"),
         ("a b%20ß", r"unix:\S+/a%20b%2520%C3%9F/\S+/pool\n0o700\n"),
@@ -148,10 +148,10 @@ for address in addresses:
     ],
 )
 def test_only_this_user_reaches_the_pool_of_workers_or_this_machine_where_its_path_is_long(
-    folder: Path, name: str, told: str
+    folder: Path, name: str, expected: str
 ) -> None:
     place = folder / name
     place.mkdir()
     done = run(sys.executable, "-c", POOL, TMPDIR=str(place), PYTHONPATH=str(ROOT))
-    assert re.fullmatch(told, done.stdout), done.stderr
+    assert re.fullmatch(expected, done.stdout), done.stderr
     assert list(place.iterdir()) == []

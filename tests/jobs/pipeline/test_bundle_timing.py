@@ -1,4 +1,4 @@
-"""How long rows wait for others, as the operators of a wired job have it."""
+"""Waits of rows for others, in the operators of a complete job."""
 
 from __future__ import annotations
 

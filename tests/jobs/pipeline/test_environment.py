@@ -1,4 +1,4 @@
-"""What Flink's defaults would do to a job that runs for long."""
+"""Defaults of Flink that would harm a long job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = 500
 
 
 class Cache(dict[Any, Any]):
-    """As Beam's cache of states, without a bound."""
+    """Cache of states as Beam has it, without a bound."""
 
     def is_cache_enabled(self) -> bool:
         return True

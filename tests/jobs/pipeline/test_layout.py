@@ -70,7 +70,7 @@ def problems(policy: Policy, columns: dict[str, str]) -> tuple[str, ...]:
 
 
 def one(name: str, sql: str, **policy: Any) -> tuple[Policy, dict[str, str]]:
-    """A policy in which the column ``x`` is categorical, and another has the role in question."""
+    """Return a policy in which the column ``x`` is categorical, and another has the role in question."""
     base = Policy(quasi_identifiers=(Categorical("x", AREA),))
     return replace(base, **policy), {"x": "STRING", name: sql}
 

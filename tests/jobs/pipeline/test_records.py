@@ -121,7 +121,7 @@ def _records() -> list[bytes]:
 
 
 def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
-    """No field is read otherwise where encode parses records and where Flink does."""
+    """Require that encode and Flink read each field alike."""
     fields = {
         f"{name}{where}": {"type": kind, "path": path} for name, kind in KINDS.items() for where, path in PATHS.items()
     }
@@ -134,7 +134,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
             reader.quasi_identifier(Numeric(name, (0.0, 1.0)))
         reader.member("passthrough", name)
     assert not reader.problems
-    plan = records_plan(records, reader.asked)
+    plan = records_plan(records, reader.all_expressions)
     assert plan is not None
     assert None not in plan.arguments
     assert isinstance(plan.fields, JsonFields)
@@ -149,8 +149,8 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
         "CREATE TEMPORARY TABLE source (record STRING) WITH "
         f"('connector' = 'filesystem', 'path' = '{tmp_path / 'records'}', 'format' = 'raw')"
     )
-    asked = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(reader.arguments))
-    with tables.execute_sql(f"SELECT {asked} FROM ({records_query(records, ['record'])})").collect() as rows:
+    argument_forms = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(reader.arguments))
+    with tables.execute_sql(f"SELECT {argument_forms} FROM ({records_query(records, ['record'])})").collect() as rows:
         by_flink = [list(row) for row in rows]
     here = zip(*(column.tolist() for column in plan.read(pd.Series(written, dtype=object))), strict=True)
     assert len(by_flink) == len(written)
@@ -181,17 +181,17 @@ def test_what_encode_does_not_read_is_left_to_the_query() -> None:
         "escaped": {"type": "STRING", "path": "$['\\u0061']"},
     }
     records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
-    asked = [(name, "text") for name in fields] + [None, ("other", "text")]
-    plan = records_plan(records, asked)  # type: ignore[arg-type]
+    argument_forms = [(name, "text") for name in fields] + [None, ("other", "text")]
+    plan = records_plan(records, argument_forms)  # type: ignore[arg-type]
     assert plan == RecordsPlan(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
-    assert records_plan(records, asked[1:]) is None  # type: ignore[arg-type]
+    assert records_plan(records, argument_forms[1:]) is None  # type: ignore[arg-type]
 
 
 def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() -> None:
     records = JsonSection(column="text", fields={"person": "STRING", "number": "INT"}).core()
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         records_query(records, ["number", "record"])
-    assert told.value.problems == (
+    assert raised.value.problems == (
         "source.from_json.column: the table source has no column 'text'; one of number, record",
         "source.from_json.fields.number: the table source has a column of that name too; rename one of the two",
     )
@@ -212,15 +212,15 @@ def test_lines_of_csv_are_read_by_encode_alone() -> None:
         "SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `it's`, CAST(NULL AS DOUBLE) AS `real`, "
         "CAST(NULL AS TIMESTAMP) AS `seen`, CAST(NULL AS DECIMAL(5, 2)) AS `paid`, `ts` FROM source"
     )
-    asked = [("paid", "text"), None, ("a", "number"), ("ts", "time"), ("a", "missing"), ("seen", "text")]
-    plan = records_plan(records, asked)  # type: ignore[arg-type]
+    argument_forms = [("paid", "text"), None, ("a", "number"), ("ts", "time"), ("a", "missing"), ("seen", "text")]
+    plan = records_plan(records, argument_forms)  # type: ignore[arg-type]
     kinds = (4, CsvType("DECIMAL", 5, 2)), (0, CsvType("INT")), (3, CsvType("TIMESTAMP", 6))
     arguments = (0, "text"), None, (1, "number"), None, (1, "missing"), (2, "text")
     assert plan == RecordsPlan(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
     assert records_plan(records, [None, ("ts", "time")]) is None
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         records_plan(records, [("real", "text"), ("it's", "text"), ("paid", "integer")])
-    assert told.value.problems == (
+    assert raised.value.problems == (
         "source.from_csv.fields.real: DOUBLE is not read as text; declare it as STRING",
         "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
     )

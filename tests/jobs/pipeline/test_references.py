@@ -44,7 +44,7 @@ def coded(kind: str, values: list[str], *, missing: Any = "reject", null_text: s
 
 
 def encoded(kind: str, values: list[Any], *, missing: Any = "reject", null_text: str = "") -> tuple[int, ...]:
-    """The codes of what comes in."""
+    """Return the codes of what comes in."""
     policy = Policy((Numeric("age"),), sensitive=("illness",), missing=missing)
     plan = layout_of(policy, {"age": "INT", "illness": kind}, subject_key=KEY, sinks=_writing(null_text)).encode
     _, blobs = Encoder(plan).encode(*arguments(plan, [{"age": 1, "illness": value} for value in values]))

@@ -1,4 +1,4 @@
-"""What a configuration alone tells of its sinks is what the job declares."""
+"""Columns of sinks by the configuration alone, against those that the job declares."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ BINDS = f"{SERVERS}$InetSocketAddressServerFactory"
 
 
 def shipped(name: str) -> bytes:
-    """The class file of Flink's jar for Python."""
+    """Return the class file of Flink's jar for Python."""
     (path,) = (Path(pyflink.__file__).parent / "opt").glob("flink-python-*.jar")
     with ZipFile(path) as jar:
         return jar.read(f"{name}.class")

@@ -39,7 +39,7 @@ def written_of(*overrides: str) -> Written:
 
 
 def sample_of(tuples: int = 2000, gap: int = 60_000, lag: int = 0) -> Sample:
-    """As many a minute as ``gap`` milliseconds let; there are no sensitive columns."""
+    """Return a sample with one row every ``gap`` milliseconds, without sensitive columns."""
     return timed(np.arange(tuples) * gap, lag)
 
 

@@ -36,7 +36,7 @@ def plan_of(builder: Builder, sql: str, missing: Any = "reject") -> EncodePlan:
 
 
 def labels(plan: EncodePlan, values: list[Any]) -> list[str]:
-    """Of each value the label of its leaf, or the reason why it is rejected."""
+    """Return the label of each value's leaf, or the reason for its rejection."""
     (attribute,) = plan.policy.categorical
     found = []
     for value in values:

@@ -61,17 +61,17 @@ LINES = st.one_of(
 
 
 def written(values: list[str]) -> bytes:
-    """A line, as Python's own writer has it, which without a line's end takes none for worth a quote."""
+    """Return a line, as Python's own writer has it, which without a line's end takes none for worth a quote."""
     line, ends = io.StringIO(), any("\r" in value for value in values)
     csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL if ends else csv.QUOTE_MINIMAL).writerow(values)
     return line.getvalue().encode()
 
 
 def read(lines: list[bytes | None], *kinds: CsvType, width: int = WIDTH, **how: Any) -> list[list[Any]]:
-    """Of each field, of which all are of one type where one is given, every form."""
+    """Return every form of each field; all fields are of one type where one is given."""
     fields = CsvFields(width, tuple((place, kinds[place % len(kinds)]) for place in range(width)), **how)
-    asked = tuple((place, form) for place, (_, kind) in enumerate(fields.fields) for form in FORMS[kind.name])
-    return [column.tolist() for column in RecordsPlan(fields, asked).read(pd.Series(lines, dtype=object))]
+    arguments = tuple((place, form) for place, (_, kind) in enumerate(fields.fields) for form in FORMS[kind.name])
+    return [column.tolist() for column in RecordsPlan(fields, arguments).read(pd.Series(lines, dtype=object))]
 
 
 def alike(left: Any, right: Any) -> bool:
@@ -102,7 +102,7 @@ def test_another_delimiter_and_no_quotes_are_read(rows: list[list[str]]) -> None
 
 
 def one_by_one(kind: CsvType, text: str) -> Any:
-    """What a text is, told without Arrow."""
+    """Return the value of a text, read without Arrow."""
     if kind.name == "STRING":
         return text
     if kind.name == "BOOLEAN":

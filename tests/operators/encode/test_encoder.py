@@ -53,7 +53,7 @@ from tests.support.fakes import FakeMetrics
 from tests.support.layouts import TIMED, encode_plan, layout_of
 
 
-# What is wrong with a row, told without any code of the project: column and reason.
+# Column and reason of a rejected row, found without any code of the project.
 def verdict(row: dict[str, Any], *, keep_missing: bool) -> tuple[str, str] | None:
     def number(value: Any, domain: tuple[float, float] | None) -> str | None:
         if value is None:
@@ -262,7 +262,7 @@ def test_nothing_of_a_rejected_row_is_in_a_block_but_its_time_and_reference(colu
 
 
 def forms(value: Any) -> list[bytes]:
-    """The bytes in which a value might show."""
+    """Return the bytes in which a value might show."""
     if isinstance(value, str):
         return [value.encode()]
     both = [struct.pack("<d", value)]
@@ -426,17 +426,17 @@ def test_the_watermark_rides_with_the_tuples_of_each_shard_and_tells_whose_it_is
     _, blobs = Encoder(plan, 77).encode(*series)
     blocks = [Block.from_bytes(blob, members_schema(())) for blob in blobs if blob is not None]
     assert sorted(block.shard for block in blocks) == [0, 1]
-    told: dict[int, int] = {}
+    watermarks: dict[int, int] = {}
     for block in blocks:
         assert block.watermark is not None
         assert block.encoder == 77
-        told |= dict(zip(block.event_time.tolist(), block.watermark.tolist(), strict=True))
+        watermarks |= dict(zip(block.event_time.tolist(), block.watermark.tolist(), strict=True))
     expected = {1000 * i: NO_TIME if mark is None else mark for i, mark in enumerate(passed) if i != 3}
-    assert told == expected
+    assert watermarks == expected
 
 
 def distinct(sql: str, values: list[Any], null_text: str = "", missing: str = "value") -> int:
-    """How many values of a sensitive column count."""
+    """Return the number of counted values of a sensitive column."""
     tree = AREA.with_missing()
     policy = Policy(quasi_identifiers=(Categorical("area", tree),), sensitive=("income",), missing=missing)  # type: ignore[arg-type]
     found = layout_of(policy, {"area": "STRING", "income": sql})
@@ -529,7 +529,7 @@ def test_formulas_are_neutralized_in_every_text_that_is_shown_and_in_no_other_co
         members = block.members.to_pydict()
         found[neutral] = members["illness"], members["note"], list(block.rejected.reference)
         assert members["owed"] == ["-0.50"] * len(rows)
-        # What a recipient cannot tell apart counts as one value: '=cmd came in two ways, and nothing twice.
+        # Values that a recipient cannot distinguish count as one: '=cmd came in two ways, and nothing twice.
         assert len(set(block.sensitive[:, 0].tolist())) == len(set(filter(None, members["illness"]))) + 1
     assert found[False] == (FORMULAS,) * 3
     assert found[True] == (NEUTRAL,) * 3

@@ -104,7 +104,7 @@ def test_stored_codes_and_shards_are_what_they_always_were() -> None:
 
 
 def shard_of(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[int]:
-    """The shard of each row, which is known by its ``trip``."""
+    """Return the shard of each row, which is known by its ``trip``."""
     rows = [{**row, "trip": i} for i, row in enumerate(rows)]
     found = {
         int(members[-2]): shard for shard, tuples in encoded(plan, [rows]).tuples.items() for *_, members in tuples

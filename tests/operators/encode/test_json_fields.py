@@ -44,7 +44,7 @@ def read(records: list[bytes | None], plan: RecordsPlan = PLAN) -> list[list[Any
 
 
 def one(value: str, kind: str, form: str, precision: int = 10, scale: int = 2) -> Any:
-    """What is read of a record with one field."""
+    """Return the values read from a record with one field."""
     plan = RecordsPlan(JsonFields((JsonField(("a",), kind, precision, scale),)), ((0, form),))  # type: ignore[arg-type]
     ((found,),) = read([b'{"a": %b}' % value.encode()], plan)
     return found
@@ -61,7 +61,7 @@ def the_same(left: list[list[Any]], right: list[list[Any]]) -> bool:
 @given(RECORDS)
 def test_quickly_and_exactly_read_is_the_same(values: list[Any]) -> None:
     quickly = [json.dumps(value).encode() for value in values]
-    # What follows the record keeps the quick way from being gone.
+    # The text behind the record keeps the reader from the quick way.
     assert the_same(read(list(quickly)), read([record + b" x" for record in quickly]))
 
 
@@ -69,8 +69,8 @@ def test_quickly_and_exactly_read_is_the_same(values: list[Any]) -> None:
 def test_each_record_is_read_as_if_it_were_alone(values: list[Any]) -> None:
     records: list[bytes | None] = [json.dumps(value).encode() for value in values]
     alone = [read([record]) for record in records]
-    together = [[row[number][0] for row in alone] for number in range(len(PLAN.arguments))]
-    assert the_same(read(records), together)
+    joint = [[row[number][0] for row in alone] for number in range(len(PLAN.arguments))]
+    assert the_same(read(records), joint)
 
 
 @given(st.text(), st.integers(-(2**63), 2**63 - 1), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))

@@ -56,12 +56,12 @@ CSV_WAYS: tuple[dict[str, Any], ...] = ({}, {"delimiter": ";", "quote": "'"}, {"
 
 
 def all_forms(fields: JsonFields | CsvFields) -> RecordsPlan:
-    """Each field in each form that its type has."""
+    """Return each field in each form of its type."""
     if isinstance(fields, JsonFields):
         forms = [JSON_FORMS[field.type] for field in fields.fields]
     else:
         forms = [CSV_FORMS[kind.name] for _, kind in fields.fields]
-    return RecordsPlan(fields, tuple((number, form) for number, asked in enumerate(forms) for form in asked))
+    return RecordsPlan(fields, tuple((number, form) for number, forms_of in enumerate(forms) for form in forms_of))
 
 
 def read(plan: RecordsPlan, records: list[bytes | None]) -> list[list[Any]]:
@@ -69,7 +69,7 @@ def read(plan: RecordsPlan, records: list[bytes | None]) -> list[list[Any]]:
 
 
 def require_as_alone(plan: RecordsPlan, records: list[bytes | None]) -> None:
-    """Each record gives what it gives without its neighbors, and none makes the reader raise.
+    """Require that each record gives the same without its neighbors, and that none makes the reader raise.
 
     A column of whole numbers comes as float64 where a neighbor has none, and every user of it takes it as float64.
     """
@@ -87,8 +87,8 @@ def some_records(seed: int, kind: str) -> tuple[list[bytes | None], dict[str, An
     if kind == "json":
         return [json_record(chance) for _ in range(BATCH)], {}
     way = chance.choice(CSV_WAYS)
-    marks = way.get("quote") or '"', way.get("delimiter", ",")
-    return [csv_line(chance, len(CSV_KINDS), *marks) for _ in range(BATCH)], way
+    signs = way.get("quote") or '"', way.get("delimiter", ",")
+    return [csv_line(chance, len(CSV_KINDS), *signs) for _ in range(BATCH)], way
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
@@ -133,7 +133,7 @@ PATHS = dict(zip(COLUMNS, ("a", "b", "a", "c", "a.b", "b", "c", "a", "b", "a", "
 
 
 def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
-    """How a job reads records of JSON, or lines of CSV."""
+    """Return the options with which a job reads records of JSON, or lines of CSV."""
     found = layout_of(POLICY, COLUMNS)
     if kind == "json":
         typed = {name: {"type": sql, "path": f"$.{PATHS[name]}"} for name, sql in COLUMNS.items()}
@@ -147,7 +147,7 @@ def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
 
 
 def outcome(encoder: ContainedEncoder, plan: EncodePlan, *batches: list[bytes | None]) -> dict[Any, list[Any]]:
-    """The tuples of each shard, and what was rejected, in order."""
+    """Return the tuples of each shard, and what was rejected, in order."""
     found: dict[Any, list[Any]] = {}
     for batch in batches:
         keys, blobs = encoder.encode(pd.Series(batch, dtype=object))
@@ -225,8 +225,8 @@ def faulty() -> tuple[EncodePlan, RecordsPlan]:
     columns = {"age": "INT", "area": "STRING", "note": "STRING", "ms": "BIGINT NOT NULL", "line": "STRING"}
     found = layout_of(policy, columns)
     forms: dict[str, Any] = {"age": (0, "number"), "note": (1, "text"), "area": (1, "text")}
-    asked = tuple(forms.get(argument[0]) if argument else None for argument in found.asked)
-    return encode_plan(found, Shards(), (5,), SubjectKey.of(b"a key", "direct")), RecordsPlan(Faulty(), asked)
+    forms_of = tuple(forms.get(argument[0]) if argument else None for argument in found.asked)
+    return encode_plan(found, Shards(), (5,), SubjectKey.of(b"a key", "direct")), RecordsPlan(Faulty(), forms_of)
 
 
 def test_a_record_that_meets_a_defect_is_rejected_alone_with_its_field(caplog: pytest.LogCaptureFixture) -> None:
@@ -261,11 +261,11 @@ def test_a_record_that_meets_a_defect_is_rejected_alone_with_its_field(caplog: p
         if record in kinds
     ]
     # A line for each defect and no more, of which none tells a value.
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == len({line.partition("raises ")[2] for line in told}) == 3
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == len({line.partition("raises ")[2] for line in messages}) == 3
     for name in ("KeyError", "OverflowError", "ZeroDivisionError"):
-        assert len([line for line in told if f"raises {name} at operators/encode/" in line]) == 1
-    assert "a value of the record" not in "".join(told)
+        assert len([line for line in messages if f"raises {name} at operators/encode/" in line]) == 1
+    assert "a value of the record" not in "".join(messages)
     assert not any(record.exc_info for record in caplog.records)
 
 

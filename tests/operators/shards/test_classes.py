@@ -1,4 +1,4 @@
-"""What is counted of classes, against counting them one by one."""
+"""Statistics of classes, against a count one by one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_everything_is_counted_once(k: int, steps: list[list[tuple[str, int, int
 
 
 def columns(step: list[tuple[str, int, int, list[int]]]) -> Releases:
-    """The columns of releases that are looked at."""
+    """Return the columns of releases that are looked at."""
 
     class Columns(SimpleNamespace):
         def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What is noted of a stream that makes its figures surprise."""
+"""Diagnostics of streams with unexpected figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.operator_stream import KEY, TREE, block, planned
 def found(
     plan: OperatorPlan, first: float = 50.0, watermarks: tuple[int, ...] = (), rides: tuple[int, int] | None = None
 ) -> dict[str, float]:
-    """What the summary of a shard tells, of 300 tuples, the first of that age.
+    """Return the entries in the summary of a shard, of 300 tuples, the first of that age.
 
     ``rides``: by how much the watermark is behind that rides on the tuples, and with each how many it moves.
     """

@@ -1,4 +1,4 @@
-"""What event time had passed when each tuple came, as several encoders tell it."""
+"""Watermark of each tuple at its arrival, merged from several encoders."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
 
 
-def told(passed: WatermarkMerger, encoder: int, *watermark: int) -> list[int] | None:
-    """What counts of a block of so many tuples."""
+def watermarks_after(passed: WatermarkMerger, encoder: int, *watermark: int) -> list[int] | None:
+    """Return the watermarks of a block of so many tuples."""
     coming = replace(block(0, len(watermark)), watermark=np.array(watermark, np.int64), encoder=encoder)
     found = passed.told(coming).watermark
     return None if found is None else found.tolist()
@@ -24,33 +24,33 @@ def told(passed: WatermarkMerger, encoder: int, *watermark: int) -> list[int] | 
 
 def test_of_one_encoder_all_counts() -> None:
     passed = WatermarkMerger(1)
-    assert told(passed, 5, NO_TIME, 10, 20) == [NO_TIME, 10, 20]
-    assert told(passed, 5, 20, 30) == [20, 30]
+    assert watermarks_after(passed, 5, NO_TIME, 10, 20) == [NO_TIME, 10, 20]
+    assert watermarks_after(passed, 5, 20, 30) == [20, 30]
 
 
 def test_of_several_nothing_counts_before_each_has_told_and_then_the_least() -> None:
     passed = WatermarkMerger(3)
-    assert told(passed, 1, 10, 20) is None
-    assert told(passed, 2, 5) is None
-    assert told(passed, 1, 30) is None
-    assert told(passed, 3, 1, 8) == [1, 5]
-    assert told(passed, 2, 25) == [8]
-    assert told(passed, 3, 26, 40) == [25, 25]
-    assert told(passed, 1, 50, 60) == [25, 25]
+    assert watermarks_after(passed, 1, 10, 20) is None
+    assert watermarks_after(passed, 2, 5) is None
+    assert watermarks_after(passed, 1, 30) is None
+    assert watermarks_after(passed, 3, 1, 8) == [1, 5]
+    assert watermarks_after(passed, 2, 25) == [8]
+    assert watermarks_after(passed, 3, 26, 40) == [25, 25]
+    assert watermarks_after(passed, 1, 50, 60) == [25, 25]
 
 
 def test_more_encoders_than_were_planned_count_too() -> None:
     passed = WatermarkMerger(1)
-    assert told(passed, 1, 10) == [10]
-    assert told(passed, 2, 3, 12) == [3, 10]
+    assert watermarks_after(passed, 1, 10) == [10]
+    assert watermarks_after(passed, 2, 3, 12) == [3, 10]
 
 
 def test_a_block_that_says_nothing_or_holds_no_tuple_stays_as_it_is() -> None:
     passed = WatermarkMerger(2)
     silent = block(0, 3)
     assert passed.told(silent) is silent
-    assert told(passed, 1) == []
-    assert told(passed, 2, 10) is None
+    assert watermarks_after(passed, 1) == []
+    assert watermarks_after(passed, 2, 10) is None
 
 
 def test_tuples_leave_on_time_within_a_block_and_only_by_what_counts() -> None:

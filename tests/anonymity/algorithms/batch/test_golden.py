@@ -11,7 +11,7 @@ from crenel.state.batch import VERSION, BatchState
 from crenel.state.block import NO_TIME, BufferedTuples
 from crenel.state.shard import StoredShard
 from tests.golden.make import TAKEN, files, read, setting_of, steps_of
-from tests.golden.make_batch import HERE, begun, rest, restored
+from tests.golden.make_batch import HERE, new_shard, rest, restored
 from tests.support.drive import columns_of, taken
 
 SNAPSHOTS = sorted(HERE.glob("v*"))
@@ -41,7 +41,7 @@ def test_a_snapshot_holds_something_of_everything(folder: Path) -> None:
 @of_each_version
 def test_a_snapshot_goes_on_as_the_shard_that_was_never_stored(folder: Path) -> None:
     setting = setting_of(folder)
-    shard, never_stored = restored(folder, read(folder)), begun(folder)
+    shard, never_stored = restored(folder, read(folder)), new_shard(folder)
     outputs = [taken(setting, never_stored, step).releases for step in steps_of(setting.policy)]
     assert rest(folder, shard) == columns_of(outputs[TAKEN:])
     assert str(shard.counters) == str(never_stored.counters)

@@ -36,7 +36,7 @@ def records(path: Path, header: list[str] | None = None) -> list[dict[str, str]]
 
 
 def needed(suppression: str) -> tuple[float, float] | None:
-    """A domain where one is needed: to generalize fully."""
+    """Return a domain where one is needed: to generalize fully."""
     return (0, 1000) if suppression == "generalize" else None
 
 
@@ -111,12 +111,12 @@ def test_pima_has_two_outcomes_in_every_release() -> None:
     assert counters.released > 0.9 * len(rows)
 
 
-PLACES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
+CITIES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
 VISITS = Policy(
     (
         Numeric("age"),
         Numeric("pay", (0, 0)),
-        Categorical("place", PLACES),
+        Categorical("place", CITIES),
         Categorical("one", from_paths([("only", "*")])),
     ),
     sensitive=("illness",),

@@ -20,7 +20,7 @@ SNAPSHOTS = sorted(HERE.glob("v*"))
 
 
 def counted_people(folder: Path) -> bool:
-    """Whether its version counts people for l: what older ones kept for reuse is forgotten where l is promised."""
+    """Return whether its version counts people for l; otherwise entries for reuse are forgotten where l is set."""
     return int(folder.name[1:].partition("-")[0]) >= 3
 
 
@@ -28,7 +28,7 @@ of_each_version = pytest.mark.parametrize("folder", SNAPSHOTS, ids=lambda folder
 
 
 def uninterrupted(setting: Setting) -> tuple[Castle, dict[str, list[object]]]:
-    """A shard that was never stored, and what it released after the snapshot was taken."""
+    """Return a shard that was never stored, and what it released after the snapshot was taken."""
     castle = setting.castle()
     outputs = [apply(setting, castle, step) for step in steps_of(setting.policy)]
     return castle, columns_of(outputs[TAKEN:])
@@ -101,7 +101,7 @@ def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
 
 
 def written_again(stored: StoredShard, setting: Setting) -> StoredShard:
-    """Each entry read and written."""
+    """Return the entries, each read and written."""
     members, entries = setting.members, stored.entries
     return StoredShard(
         CastleState.from_bytes(stored.shard).to_bytes(),

@@ -1,4 +1,4 @@
-"""What always holds (design.md), on any stream and under any policy, as the checker judges it."""
+"""Invariants (design.md) on any stream and under any policy, judged by the checker."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_restored_shard_remembers_who_left_before_older_tuples(case: Case, cut
 
 
 def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
-    """A run whose shard is restored from what is stored after some of its steps is the run of one that never was."""
+    """Require that a run restored from its stored state after some steps equals a run that was never stored."""
     steps = case.steps(cut)
     never_stored = case.setting.castle()
     expected = [apply(case.setting, never_stored, step) for step in steps]

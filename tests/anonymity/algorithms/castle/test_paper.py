@@ -75,7 +75,7 @@ class Cluster(NamedTuple):
 
 
 def gamma(castle: Castle) -> list[Cluster]:
-    """The open clusters, oldest first."""
+    """Return the open clusters, oldest first."""
     arrays = castle.arrays
     clusters, tuples = arrays.clusters, arrays.tuples
     rows = sorted(clusters.rows[: arrays.now.open].tolist(), key=lambda row: int(clusters.id[row]))
@@ -94,13 +94,13 @@ def gamma(castle: Castle) -> list[Cluster]:
 
 
 def opened(made: Setting, rows: Sequence[Row]) -> list[Cluster]:
-    """The clusters after some tuples of which none is due."""
+    """Return the clusters after some tuples of which none is due."""
     castle = made.castle()
     assert len(apply(made, castle, Push(tuple(rows)))) == 0
     return gamma(castle)
 
 
-class Left(NamedTuple):
+class Published(NamedTuple):
     """A release: kind, interval of the first attribute, label of the ancestor, tuples, and what it states."""
 
     kind: str
@@ -111,8 +111,8 @@ class Left(NamedTuple):
     diversity: tuple[int, ...] = ()
 
 
-def left(made: Setting, rows: Sequence[Row], key: bytes = bytes(32), *, to_the_end: bool = False) -> list[Left]:
-    """What a shard releases for some tuples, or for them as the whole input; the checker finds no fault with it."""
+def left(made: Setting, rows: Sequence[Row], key: bytes = bytes(32), *, to_the_end: bool = False) -> list[Published]:
+    """Return the releases of a shard for some tuples, or for them as the whole input; the checker finds no fault."""
     steps = in_blocks(rows, max(len(rows), 1))
     outputs, _, _ = judged(made, steps if to_the_end else steps[:1], key)
     trees = [attribute.hierarchy for attribute in made.policy.categorical]
@@ -123,7 +123,9 @@ def left(made: Setting, rows: Sequence[Row], key: bytes = bytes(32), *, to_the_e
             label = trees[0].labels[out.node[i, 0]] if trees else ""
             interval = (float(out.lower[i, 0]), float(out.upper[i, 0]))
             diversity = tuple(out.diversity[i].tolist())
-            found.append(Left(KINDS[out.kind[i]], interval, label, frozenset(members), int(out.subjects[i]), diversity))
+            found.append(
+                Published(KINDS[out.kind[i]], interval, label, frozenset(members), int(out.subjects[i]), diversity)
+            )
     return found
 
 
@@ -193,21 +195,23 @@ REUSING = setting(CUSTOMER, 3, delay_tuples=2, max_clusters=1)
 def test_example_3_a_tuple_of_a_small_cluster_leaves_under_a_published_generalization() -> None:
     c3 = [("p7", 26, "Bachelor"), ("p7", 24, "Master"), ("p7", 27, "Master")]
     assert left(REUSING, customers(*C2, *c3)) == [
-        Left("cluster", (18, 120), "Any", frozenset({0, 1, 2}), 3),
-        Left("cluster", (26, 28), "University", frozenset({3, 4, 5}), 3),
-        Left("reused", (26, 28), "University", frozenset({6}), 3),
+        Published("cluster", (18, 120), "Any", frozenset({0, 1, 2}), 3),
+        Published("cluster", (26, 28), "University", frozenset({3, 4, 5}), 3),
+        Published("reused", (26, 28), "University", frozenset({6}), 3),
     ]
 
 
 def test_what_was_published_decides_not_the_bounds_behind_it() -> None:
     # [Bachelor, Master] stands behind University; Ph.D. lies outside the former and inside the latter.
     late = [("p7", 27, "Ph.D."), ("p7", 24, "Master"), ("p7", 27, "Master")]
-    assert left(REUSING, customers(*C2, *late))[-1] == Left("reused", (26, 28), "University", frozenset({6}), 3)
+    assert left(REUSING, customers(*C2, *late))[-1] == Published("reused", (26, 28), "University", frozenset({6}), 3)
 
 
 def test_a_cluster_that_is_large_enough_is_released_and_not_reused() -> None:
     again = [("p7", 26, "Bachelor"), ("p8", 26, "Bachelor"), ("p9", 26, "Bachelor")]
-    assert left(REUSING, customers(*C2, *again))[-1] == Left("cluster", (26, 26), "Bachelor", frozenset({6, 7, 8}), 3)
+    assert left(REUSING, customers(*C2, *again))[-1] == Published(
+        "cluster", (26, 26), "Bachelor", frozenset({6, 7, 8}), 3
+    )
 
 
 def test_examples_4_and_5_the_choice_among_published_generalizations_is_random() -> None:
@@ -253,7 +257,7 @@ def test_before_any_release_only_equal_tuples_share_a_cluster() -> None:
 
 
 def with_tau(tau: float, rows: Iterable[tuple[str, float]]) -> list[Cluster]:
-    """The clusters, two at most, that tuples get into where tau stands; the first of them holds one at 1000."""
+    """Return the clusters, two at most, that tuples get into where tau stands; the first of them holds one at 1000."""
     made = setting(TIMED, 2, delay_event_time=1, max_clusters=2)
     castle = made.castle()
     first = [("p", 0.0, 0), ("q", 1000.0, 10), ("r", 1000 * tau, 0)]  # p and r leave together
@@ -314,12 +318,12 @@ def test_an_outlier_is_suppressed_where_most_clusters_are_larger() -> None:
 
 def test_half_of_the_clusters_are_not_most() -> None:
     rows = line(("a", 0), ("b", 50), ("c", 50))
-    assert left(setting(LINE, 3, delay_tuples=2), rows) == [Left("merged", (0, 50), "", frozenset({0, 1, 2}), 3)]
+    assert left(setting(LINE, 3, delay_tuples=2), rows) == [Published("merged", (0, 50), "", frozenset({0, 1, 2}), 3)]
 
 
 def test_larger_means_more_persons() -> None:
     rows = line(("a", 0), ("b", 50), ("b", 50), ("c", 100), ("c", 100))
-    assert left(setting(LINE, 3, delay_tuples=4), rows) == [Left("merged", (0, 100), "", frozenset(range(5)), 3)]
+    assert left(setting(LINE, 3, delay_tuples=4), rows) == [Published("merged", (0, 100), "", frozenset(range(5)), 3)]
 
 
 def test_too_few_persons_or_values_are_suppressed_for_that_reason() -> None:
@@ -335,35 +339,37 @@ def test_too_few_persons_or_values_are_suppressed_for_that_reason() -> None:
 def test_merging_takes_the_nearest_and_counts_persons_over_the_union() -> None:
     # Sizes add up to three at 20, but those are two persons; 1000 is not needed.
     rows = line(("a", 0), ("e", 1000), ("d", 100), ("a", 10), ("b", 20))
-    assert left(setting(LINE, 3, delay_tuples=4), rows) == [Left("merged", (0, 100), "", frozenset({0, 2, 3, 4}), 3)]
+    assert left(setting(LINE, 3, delay_tuples=4), rows) == [
+        Published("merged", (0, 100), "", frozenset({0, 2, 3, 4}), 3)
+    ]
 
 
 def test_merging_goes_on_until_l_holds() -> None:
     rows = ill(("a", 0, "flu"), ("b", 10, "flu"), ("c", 20, "cold"), ("d", 30, "flu"))
     assert left(setting(ILL, 2, 2, delay_tuples=3), rows) == [
-        Left("merged", (0, 20), "", frozenset({0, 1, 2}), 3, (2,)),
+        Published("merged", (0, 20), "", frozenset({0, 1, 2}), 3, (2,)),
     ]
 
 
 def test_of_equally_near_clusters_the_older_is_merged() -> None:
     rows = line(("a", 50), ("b", 60), ("c", 40))
-    assert left(setting(LINE, 2, delay_tuples=2), rows) == [Left("merged", (50, 60), "", frozenset({0, 1}), 2)]
+    assert left(setting(LINE, 2, delay_tuples=2), rows) == [Published("merged", (50, 60), "", frozenset({0, 1}), 2)]
 
 
-def together(
+def released_at_once(
     k: int,
     rows: Sequence[Row],
     l: int = 1,  # noqa: E741
     key: bytes = bytes(32),
     policy: Policy = LINE,
-) -> list[Left]:
-    """What one cluster of all tuples is released as."""
+) -> list[Published]:
+    """Return the release of one cluster of all tuples."""
     return left(setting(policy, k, l, delay_tuples=len(rows) - 1, max_clusters=1), rows, key)
 
 
 @pytest.mark.parametrize(("persons", "parts"), [(3, 1), (5, 1), (6, 2), (8, 2), (9, 3), (11, 3)])
 def test_a_cluster_of_twice_k_persons_is_split_into_as_many_parts_as_k_allows(persons: int, parts: int) -> None:
-    found = together(3, line(*((f"p{i}", i) for i in range(persons))))
+    found = released_at_once(3, line(*((f"p{i}", i) for i in range(persons))))
     assert [release.kind for release in found] == (["split"] * parts if parts > 1 else ["cluster"])
     assert all(release.subjects >= 3 for release in found)
 
@@ -378,7 +384,7 @@ def test_each_part_of_a_split_has_k_persons_and_each_tuple_is_in_one(
     k: int, tuples: list[tuple[int, int]], key: bytes
 ) -> None:
     persons = len({pid for pid, _ in tuples})
-    found = together(k, line(*((f"p{pid}", x) for pid, x in tuples)), key=key)
+    found = released_at_once(k, line(*((f"p{pid}", x) for pid, x in tuples)), key=key)
     if persons < k:
         assert not found
         return
@@ -392,7 +398,7 @@ def test_each_part_of_a_split_has_k_persons_and_each_tuple_is_in_one(
 @settings(max_examples=examples(50))
 def test_the_tuples_of_a_person_part_where_they_lie_apart(order: list[int], key: bytes) -> None:
     # Twenty persons have been to the same five places, which lie 200 apart.
-    found = together(4, line(*((f"p{i // 5}", 200 * (i % 5) + i // 5) for i in order)), key=key)
+    found = released_at_once(4, line(*((f"p{i // 5}", 200 * (i % 5) + i // 5) for i in order)), key=key)
     assert len(found) == 25
     assert sum(upper - lower < 20 for lower, upper in (release.interval for release in found)) >= 20
 
@@ -401,7 +407,7 @@ def test_the_tuples_of_a_person_part_where_they_lie_apart(order: list[int], key:
 @settings(max_examples=examples(50))
 def test_a_split_finds_groups_that_lie_apart(order: list[int], key: bytes) -> None:
     # Four groups of three neighbors: whichever is drawn first takes its own.
-    found = together(3, line(*((f"p{i}", 200 * (i // 3) + i % 3) for i in order)), key=key)
+    found = released_at_once(3, line(*((f"p{i}", 200 * (i // 3) + i % 3) for i in order)), key=key)
     assert sorted(release.interval for release in found) == [(0, 2), (200, 202), (400, 402), (600, 602)]
 
 
@@ -409,7 +415,7 @@ def test_a_split_finds_groups_that_lie_apart(order: list[int], key: bytes) -> No
 def test_parts_keep_the_proportions_of_sensitive_values(flu: int, cold: int, k: int, parts: int) -> None:
     rows = ill(*((f"p{i}", 37 * i % 100, "flu" if i < flu else "cold") for i in range(flu + cold)))
     for seed in range(20):
-        found = together(k, rows, 2, bytes([seed]) * 32, ILL)
+        found = released_at_once(k, rows, 2, bytes([seed]) * 32, ILL)
         assert len(found) == parts
         for release in found[: (flu + cold) // k]:
             ill_with_flu = sum(member < flu for member in release.members)
@@ -418,7 +424,7 @@ def test_parts_keep_the_proportions_of_sensitive_values(flu: int, cold: int, k: 
 
 def test_a_cluster_that_is_not_diverse_enough_to_be_split_stays_whole() -> None:
     rows = ill(*((f"p{i}", i, "cold" if i == 3 else "flu") for i in range(8)))
-    assert together(3, rows, 2, policy=ILL) == [Left("cluster", (0, 7), "", frozenset(range(8)), 8, (2,))]
+    assert released_at_once(3, rows, 2, policy=ILL) == [Published("cluster", (0, 7), "", frozenset(range(8)), 8, (2,))]
 
 
 @given(
@@ -441,7 +447,7 @@ def test_each_part_of_a_diverse_split_is_diverse_and_each_tuple_is_in_one(
     rows = [
         Row((x,), (illness, ward, i) if both else (illness, i), pid) for i, (pid, x, illness, ward) in enumerate(tuples)
     ]
-    found = together(k, rows, 2, key, policy)
+    found = released_at_once(k, rows, 2, key, policy)
     persons = len({pid for pid, *_ in tuples})
     diverse = has_two(tuples, 2) and (not both or has_two(tuples, 3))
     assert bool(found) == (persons >= k and diverse)
@@ -451,7 +457,7 @@ def test_each_part_of_a_diverse_split_is_diverse_and_each_tuple_is_in_one(
 
 
 def has_two(tuples: list[tuple[int, int, str, str]], column: int) -> bool:
-    """Whether no value of a column is one that everybody has."""
+    """Return whether no value of a column belongs to all persons."""
     of: dict[int, set[str]] = {}
     for pid, *others in tuples:
         of.setdefault(pid, set()).add(str(others[column - 1]))

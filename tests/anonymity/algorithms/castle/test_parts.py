@@ -1,4 +1,4 @@
-"""What splits are made of, on its own: the nearest of many, the nearest part, shares of buckets."""
+"""Parts of splits, each on its own: the nearest of many, the nearest part, shares of buckets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def found_nearest(
     wanted: int,
     near: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nearest groups of a bucket, and their distances, once some groups were taken."""
+    """Return the nearest groups of a bucket, and their distances, once some groups were taken."""
     left = arrange(of, box, np.arange(len(box.lower)), ends)
     for group in taken:
         take(left, group)
@@ -51,7 +51,7 @@ def found_nearest(
 def picked(
     of: Domain, box: Boxes, ends: NDArray[np.int64], taken: NDArray[np.int64], bucket: int, count: int
 ) -> NDArray[np.int64]:
-    """All groups left of a bucket by their numbers."""
+    """Return all groups left of a bucket, by their numbers."""
     left = arrange(of, box, np.arange(len(box.lower)), ends)
     for group in taken:
         take(left, group)
@@ -120,7 +120,7 @@ class Search:
 
     @property
     def left(self) -> list[int]:
-        """What is left of the bucket."""
+        """Remaining groups of the bucket."""
         taken = set(self.taken.tolist())
         return [group for group in range(*self.ends[self.bucket : self.bucket + 2]) if group not in taken]
 
@@ -201,7 +201,7 @@ def test_shares_follow_the_sizes_of_buckets_and_leave_enough_to_reach_l(
     exact[seeded] = max(exact[seeded], 1)
     assert given_out[seeded] >= 1
     assert all(0 <= share <= least for share, least in zip(given_out, exact, strict=True))
-    # What is left of k suffices to take one of each bucket that l still needs, and nothing is given up but for that.
+    # The rest of k suffices for one of each bucket that l still needs; no other tuple is given up.
     assert k - sum(given_out) >= l - sum(share > 0 for share in given_out)
     if k - sum(exact) >= l - sum(share > 0 for share in exact):
         assert given_out == exact

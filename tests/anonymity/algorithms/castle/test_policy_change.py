@@ -62,13 +62,13 @@ class ChangedChecker(Checker):
         self.parameters = replace(self._new, max_clusters=max(clusters, self._new.max_clusters))
 
     def _stays_until(self, position: int) -> int:
-        # What a shorter delay has made overdue leaves once the next tuple has come, if one comes.
+        # The next tuple, if any, releases all tuples that a shorter delay has made overdue.
         return max(super()._stays_until(position), self._restored)
 
 
 @st.composite
 def others(draw: st.DrawFn, setting: Setting) -> Setting:
-    """The same columns under another k, l, delay and bounds."""
+    """Return the same columns under another k, l, delay and bounds."""
     noise = setting.privacy.noise_within
     near = 1 if noise is None or noise.confidence is None else noise.confidence.k
     k = draw(st.sampled_from((1, 2, 3, 4, 6)).filter(lambda k: k >= near))
@@ -80,14 +80,14 @@ def others(draw: st.DrawFn, setting: Setting) -> Setting:
 
 @st.composite
 def changed_cases(draw: st.DrawFn, /, **fixed: Any) -> tuple[Case, dict[int, Setting]]:
-    """A stream, and the settings that hold from some of its tuples on."""
+    """Return a stream, and the settings that hold from some of its tuples on."""
     case = draw(cases(**fixed))
     at_tuples = draw(st.lists(st.integers(0, max(len(case.rows) - 1, 0)), min_size=1, max_size=3))
     return case, {at_tuple: draw(others(case.setting)) for at_tuple in sorted(at_tuples)}
 
 
 def parts(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[tuple[Setting, list[Step]]]:
-    """The steps under each setting; only the last part has an end."""
+    """Return the steps under each setting; only the last part has an end."""
     starts = [0, *changes, len(case.rows)]
     made = [
         (setting, replace(case, rows=case.rows[start:stop], passed=case.passed[start:stop]).steps(cut))
@@ -182,7 +182,7 @@ def test_a_generalization_is_handed_out_only_where_it_keeps_the_new_promise(
 
 
 def reusable(castle: Castle) -> list[int]:
-    """The releases whose generalizations Omega keeps."""
+    """Return the releases whose generalizations Omega keeps."""
     return sorted(castle.arrays.omega.release[-castle.arrays.now.omega_used :].tolist())
 
 
@@ -381,7 +381,7 @@ def test_sampling_and_noise_can_neither_be_changed_nor_switched_on_or_off(
 
 
 def refused(change: dict[str, Any], **made: Any) -> list[str]:
-    """The fields that a restore names when the policy of what it is made from has changed."""
+    """Return the fields that a restore names when the policy of what it is made from has changed."""
     made = {
         "policy": STORED,
         "shards": Shards(4),

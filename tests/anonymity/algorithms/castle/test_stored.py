@@ -1,4 +1,4 @@
-"""What is stored of a shard: bounded by what waits, and refused where it does not belong together."""
+"""Stored state of a shard: bounded by the buffer, and refused where its parts do not belong together."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def size(stored: StoredShard) -> int:
 
 
 def far_ahead(tuples: int, each: int) -> list[Push | Advance]:
-    """Tuples far from each other, of which each leaves alone when its time is over; the first waits for ever."""
+    """Return tuples far from each other, each published alone when it is due; the first waits for ever."""
     chance = Random(1)
     steps: list[Push | Advance] = [Push((Row((0.0,), ("a", 0), 0, 10**12),))]
     for first in range(1, tuples, each):
@@ -122,7 +122,7 @@ def test_entries_that_do_not_belong_together_are_refused_by_kind(kind: str, how:
 
 
 def mended(blob: bytes, at: int, value: int) -> bytes:
-    """A blob with another byte and a checksum that fits."""
+    """Return a blob with another byte and a checksum that fits."""
     changed = bytearray(blob)
     changed[at] = value
     head, content = bytes(changed[:9]), bytes(changed[13:])
@@ -151,7 +151,7 @@ def test_bytes_that_were_changed_with_their_checksum_do_not_crash(data: st.DataO
 
 
 def without_inventory(shard: bytes) -> bytes:
-    """The blob of a shard that tells of no entries, so that what is in them is looked at."""
+    """Return the blob of a shard that tells of no entries, so that what is in them is looked at."""
     from crenel.state.castle import CastleState
 
     try:

@@ -1,4 +1,4 @@
-"""Noise within releases where a tuple leaves alone: by reuse, and fully generalized."""
+"""Noise within releases of one tuple: by reuse, and fully generalized."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STREAM = [
 
 
 def scales(noise: NoiseWithin, stream: list[tuple[int, int]], *, restored: bool, **parameters: str) -> dict[int, float]:
-    """The Laplace scale by which the height of each tuple that left alone was moved, by its number in the stream."""
+    """Return the Laplace scale of the noise on the height of each reused tuple, by its number in the stream."""
     castle = CastleParameters(3, **{"reuse_limit": 1000, **parameters})  # type: ignore[arg-type]
     setting = Setting(POLICY, Privacy(3, noise_within=noise), castle, (pa.int64(), pa.int64()))
     kept, found = Kept(setting), {}

@@ -1,4 +1,4 @@
-"""Which cut Mondrian makes, by small windows; and what a window writes."""
+"""Cuts of Mondrian in small windows, and the stored bytes of a window."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.shard import StoredShard
-from tests.seams.at_most import AT_MOST
+from tests.extension_points.at_most import AT_MOST
 from tests.support.drive import in_blocks, taken
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row
@@ -31,21 +31,21 @@ def setting(*names: str, k: int = 2, **parameters: Any) -> MondrianSetting:
     return MondrianSetting(policy, Privacy(k), MondrianParameters(**parameters), (pa.int64(),))
 
 
-def parts(made: MondrianSetting, *places: tuple[float | str, ...]) -> list[list[int]]:
-    """Which tuples leave together, by their numbers, of a window that holds these."""
-    rows = tuple(Row(place, (i,), i) for i, place in enumerate(places))
+def parts(made: MondrianSetting, *points: tuple[float | str, ...]) -> list[list[int]]:
+    """Return the tuples of each release, by their numbers, of a window that holds these values."""
+    rows = tuple(Row(place, (i,), i) for i, place in enumerate(points))
     _, _, checker = judged(made, [Push(rows), Finish()])
     return sorted(sorted(members) for members, _ in checker.parts)
 
 
 def test_the_widest_attribute_is_cut_or_the_one_that_leaves_the_least_loss() -> None:
-    places = [(0.0, 0.0), (4.0, 5.0), (0.0, 5.1), (4.0, 10.0)]
-    assert parts(setting("x", "y", cut="widest"), *places) == [[0, 1], [2, 3]]
-    assert parts(setting("x", "y", cut="loss"), *places) == [[0, 2], [1, 3]]
+    points = [(0.0, 0.0), (4.0, 5.0), (0.0, 5.1), (4.0, 10.0)]
+    assert parts(setting("x", "y", cut="widest"), *points) == [[0, 1], [2, 3]]
+    assert parts(setting("x", "y", cut="loss"), *points) == [[0, 2], [1, 3]]
 
 
 @pytest.mark.parametrize(
-    ("places", "expected"),
+    ("points", "expected"),
     [
         ([0.0, 1.0, 2.0, 9.0, 10.0], [[0, 1], [2, 3, 4]]),
         ([0.0, 0.0, 0.0, 9.0, 10.0], [[0, 1, 2], [3, 4]]),
@@ -53,13 +53,13 @@ def test_the_widest_attribute_is_cut_or_the_one_that_leaves_the_least_loss() -> 
     ],
     ids=["at the median", "beside its equals", "nowhere"],
 )
-def test_the_widest_attribute_is_cut_next_to_its_median(places: list[float], expected: list[list[int]]) -> None:
-    assert parts(setting("x", cut="widest"), *((x,) for x in places)) == expected
+def test_the_widest_attribute_is_cut_next_to_its_median(points: list[float], expected: list[list[int]]) -> None:
+    assert parts(setting("x", cut="widest"), *((x,) for x in points)) == expected
 
 
 def test_where_the_widest_attribute_cannot_be_cut_the_next_one_is() -> None:
-    places = [(10.0 * (i == 0), float(i)) for i in range(4)]
-    assert parts(setting("x", "y", cut="widest"), *places) == [[0, 1], [2, 3]]
+    points = [(10.0 * (i == 0), float(i)) for i in range(4)]
+    assert parts(setting("x", "y", cut="widest"), *points) == [[0, 1], [2, 3]]
 
 
 @pytest.mark.parametrize("cut", ["loss", "widest"])

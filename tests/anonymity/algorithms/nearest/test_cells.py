@@ -58,7 +58,7 @@ class Stream:
 
 
 def searched(stream: Stream, delay: int) -> list[set[int]]:
-    """The groups that leave while the stream comes, in order, by looking at all that waits each time."""
+    """Return the groups that leave while the stream comes, in order, by looking at all that waits each time."""
     waits = np.zeros(len(stream.x), np.bool_)
     groups: list[set[int]] = []
     for position in range(len(stream.x)):
@@ -73,24 +73,24 @@ def searched(stream: Stream, delay: int) -> list[set[int]]:
 def grown(stream: Stream, waiting: NDArray[np.int64], due: int) -> set[int]:
     x, y, z, who = stream.x[waiting], stream.y[waiting], stream.z[waiting], stream.who[waiting]
     lower, upper, node = [stream.x[due], stream.y[due]], [stream.x[due], stream.y[due]], int(stream.z[due])
-    group, may_come, loss = [due], who != stream.who[due], TREE.loss / 3
+    group, can_join, loss = [due], who != stream.who[due], TREE.loss / 3
     while len(group) < K:
         growth = np.zeros(len(waiting))
         for a, values in enumerate((x, y)):
             beyond = np.maximum(lower[a] - values, 0) + np.maximum(values - upper[a], 0)
             growth += beyond * (1.0 / (10.0, 1000.0)[a] / 3)
         growth += loss[above(node, z)] - loss[node]
-        i = int(np.argmin(np.where(may_come, growth, np.inf)))  # of several the oldest
+        i = int(np.argmin(np.where(can_join, growth, np.inf)))  # of several the oldest
         group.append(int(waiting[i]))
         for a, values in enumerate((x, y)):
             lower[a], upper[a] = min(lower[a], values[i]), max(upper[a], values[i])
         node = int(above(node, z[i : i + 1])[0])
-        may_come &= who != who[i]
+        can_join &= who != who[i]
     return set(group)
 
 
 def above(node: int, leaves: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The lowest node above a node and each leaf."""
+    """Return the lowest node above a node and each leaf."""
     found = np.full(len(leaves), node)
     while (outside := (leaves < TREE.first[found]) | (leaves > TREE.last[found])).any():
         found[outside] = TREE.parent[found[outside]]

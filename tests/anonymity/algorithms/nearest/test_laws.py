@@ -1,4 +1,4 @@
-"""What always holds of nearest release, on any stream and under any policy."""
+"""Invariants of nearest release, on any stream and under any policy."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
     assert replace(shard.castle.counters, delays=counters.delays) == counters
 
 
-# Who leaves with whom, by a search in plain Python.
+# Members of each release, by a search in plain Python.
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 POLICY = Policy(
@@ -121,7 +121,7 @@ def test_each_next_member_is_one_that_enlarges_the_group_least(
 def is_grown(
     space: Space, rows: list[Row], waiting: list[int], first: int, members: set[int], privacy: Privacy
 ) -> bool:
-    """Whether some order of the members is one in which a group may grow."""
+    """Return whether a group may grow in some order of the members."""
     points = {position: space.point(rows[position]) for position in waiting}
 
     def loss(group: list[int], more: int) -> float:

@@ -1,4 +1,4 @@
-"""What always holds of OLA, on any stream, against a search that tries every node of the lattice in plain Python."""
+"""Invariants of OLA, on any stream, against a search that tries every node of the lattice in plain Python."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.extension_points.at_most import AT_MOST
 
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
@@ -25,7 +26,6 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from tests.seams.at_most import AT_MOST
 from tests.support.drive import columns_of
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.linking import linking_of
@@ -120,7 +120,7 @@ def published(outputs: list[Releases], window: range) -> tuple[Published, set[in
 
 
 def shown(outputs: list[Releases]) -> dict[int, tuple[Any, ...]]:
-    """What is published of each tuple of its own."""
+    """Return the published values of each tuple."""
     return {values[-1]: values for out in outputs for values in zip(*out.members, strict=True)}
 
 
@@ -159,7 +159,7 @@ class Exhaustive:
         return all(held[0] <= share * len(people) for _, share in privacy.further)
 
     def may_leave(self, found: Published, suppressed: set[int], node: tuple[int, ...], outputs: list[Releases]) -> bool:
-        """Whether the classes of a node leave so, but for those who are withheld by confidence."""
+        """Return whether the classes of a node are released so, except for members suppressed by confidence."""
         classes, of_none = self.classes(node)
         linking = linking_of(self.case.setting.policy, self.case.setting.privacy)
         if linking is None:

@@ -1,4 +1,4 @@
-"""What a generalization loses, by hand."""
+"""Losses of a generalization, computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What always holds (design.md), on any stream and under any policy of windows, as the checker judges it."""
+"""Invariants (design.md) on any stream and under any policy of SUHDSA, judged by the checker."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_shard_restored_after_each_step_goes_on_as_if_nothing_had_happened(cas
 
 
 def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
-    """A run whose shard is restored from what is stored after some of its steps is the run of one that never was."""
+    """Require that a run restored from its stored state after some steps equals a run that was never stored."""
     setting, steps = case.setting, case.steps(cut)
     expected, counters, _ = judged_windows(setting, steps)
     shard, outputs = KeptWindow(setting), []

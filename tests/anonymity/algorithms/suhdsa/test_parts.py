@@ -1,4 +1,4 @@
-"""What closes a window, what is carried, how groups are repaired, and how the controllers move: one thing at a time."""
+"""Parts of SUHDSA, one at a time: closing of windows, carried groups, repairs, controllers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crenel.state.shard import StoredShard
 from experiments.suhdsa.baselines import Suhdsa, Ubdsa
 from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.window_drive import KeptWindow, WindowSetting, take, taken_by, told
+from tests.support.window_drive import KeptWindow, WindowSetting, released_and_repairs, take, taken_by
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), event_time="at")
 TYPES = (pa.string(), pa.int64())
@@ -145,7 +145,7 @@ def test_the_papers_example_swaps_one_pair() -> None:
     # SUHDSA with l-diversity, Section 3.1: six tuples, k = 3, l = 2; the first group holds one value only.
     made = setting(3, 2, tuples=6, distortion_weight=1.0)
     window = made.window()
-    out, repairs = told(made, window, Push(rows(APART, "aaaabb")))
+    out, repairs = released_and_repairs(made, window, Push(rows(APART, "aaaabb")))
     log, actions = repairs.windows, repairs.actions
     assert (log.groups[0], log.violations[0], log.swaps[0], log.merges[0], log.unrepaired[0]) == (2, 1, 1, 0, 0)
     # The pair that lies nearest to the other's representative: x = 2 and x = 91.
@@ -158,7 +158,7 @@ def test_groups_merge_where_a_swap_would_break_the_other() -> None:
     made = setting(3, 2, tuples=6)
     window = made.window()
     # To give b away would leave the second group with one value.
-    out, repairs = told(made, window, Push(rows(APART, "aaaaab")))
+    out, repairs = released_and_repairs(made, window, Push(rows(APART, "aaaaab")))
     assert members(out) == [{0, 1, 2, 3, 4, 5}]
     assert repairs.windows.merges.tolist() == [1]
     assert out.kind.tolist() == [1]
@@ -167,7 +167,7 @@ def test_groups_merge_where_a_swap_would_break_the_other() -> None:
 def test_a_merge_does_not_outgrow_its_cap_and_what_it_would_have_helped_is_carried() -> None:
     made = setting(3, 2, tuples=7, growth_cap=2)
     window = made.window()
-    out, repairs = told(made, window, Push(rows([*APART, 93], "aaaaaab")))
+    out, repairs = released_and_repairs(made, window, Push(rows([*APART, 93], "aaaaaab")))
     assert members(out) == [{3, 4, 5, 6}]
     assert repairs.windows.unrepaired.tolist() == [1]
     assert window.counters.carried == 3
@@ -177,7 +177,7 @@ def test_only_the_nearest_neighbors_are_asked() -> None:
     def repaired(neighbors: int) -> tuple[list[set[int]], list[int]]:
         made = setting(2, 2, tuples=6, neighbors=neighbors)
         window = made.window()
-        out, repairs = told(made, window, Push(rows([0, 1, 20, 21, 90, 91], "aaaabb")))
+        out, repairs = released_and_repairs(made, window, Push(rows([0, 1, 20, 21, 90, 91], "aaaabb")))
         return members(out), repairs.actions.inspected.tolist()
 
     # The group at 20 has nothing for the one at 0, and is itself helped by the one at 90.
@@ -194,7 +194,9 @@ def test_a_swap_keeps_k_subjects_in_both_groups() -> None:
     made = WindowSetting(policy, Privacy(3, 2), SuhdsaParameters(7, distortion_weight=1.0), TYPES)
     given = rows([0, 1, 2, 90, 91, 92, 93], "aaababb")
     window = made.window()
-    out, repairs = told(made, window, Push(tuple(replace(r, subject=p) for r, p in zip(given, people, strict=True))))
+    out, repairs = released_and_repairs(
+        made, window, Push(tuple(replace(r, subject=p) for r, p in zip(given, people, strict=True)))
+    )
     assert repairs.windows.swaps.tolist() == [1]
     assert members(out) == [{0, 2, 3}, {1, 4, 5, 6}]
 
@@ -291,10 +293,10 @@ def test_a_target_never_falls_below_l() -> None:
 def test_a_group_that_reaches_l_and_not_the_target_is_released() -> None:
     made = setting(4, 2, tuples=8, target=AdaptiveTarget(4, smoothing=1.0, band=0.0, dwell=0))
     window = made.window()
-    out, repairs = told(made, window, Push(rows([1] * 8, SKEWED)))
+    out, repairs = released_and_repairs(made, window, Push(rows([1] * 8, SKEWED)))
     assert repairs.windows.target.tolist() == [2]
     assert out.diversity.tolist() == [[2]]
-    out, repairs = told(made, window, Push(rows([1] * 8, "aaaaaaaa"[:7] + "c", start=8)))
+    out, repairs = released_and_repairs(made, window, Push(rows([1] * 8, "aaaaaaaa"[:7] + "c", start=8)))
     assert repairs.windows.lsr.tolist() == [1.0]
 
 
@@ -310,7 +312,7 @@ def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weigh
     assert (sum(size for size in late if size) / len(late) < 15) == smaller
 
 
-# What it is compared with.
+# Baselines.
 
 
 @pytest.mark.parametrize("kind", [Suhdsa, Ubdsa])
@@ -328,18 +330,18 @@ def test_baselines_promise_k_alone(kind: type[SuhdsaShard]) -> None:
     assert window.counters.swaps == window.counters.merges == 0
 
 
-# What is told.
+# Reports.
 
 
 def test_a_window_takes_the_time_that_its_clock_tells() -> None:
     made = setting(3, 2, tuples=6)
     window = SuhdsaShard(made.terms(), initial_snapshot(made.terms(), 0, KEY), clock=count(0, 2_000_000).__next__)
-    _, repairs = told(made, window, Push(rows(APART, "aaaabb")))
+    _, repairs = released_and_repairs(made, window, Push(rows(APART, "aaaabb")))
     assert repairs.windows.milliseconds.tolist() == [2.0]
     assert repairs.windows.repairs_per_second.tolist() == [500.0]
 
 
-# What is stored.
+# Stored state.
 
 
 def stored_after(made: WindowSetting, *steps: Push) -> StoredShard:

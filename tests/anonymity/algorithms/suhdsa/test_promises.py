@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.extension_points.at_most import AT_MOST
 
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from tests.seams.at_most import AT_MOST
 from tests.support.drive import columns_of, in_blocks
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Push, Row
-from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, take, told
+from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, released_and_repairs, take
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who")
 TYPES = (pa.string(), pa.int64())
@@ -30,11 +30,11 @@ def setting(privacy: Privacy, **parameters: object) -> WindowSetting:
 
 
 def rows(people: str, illnesses: str, values: str = "") -> list[Row]:
-    """A tuple for each letter, all at one place or at tens that ``values`` tells."""
-    places = values or "0" * len(people)
+    """Return a tuple for each letter, all at one place or at tens that ``values`` tells."""
+    positions = values or "0" * len(people)
     return [
         Row((10.0 * int(x),), (illness, i), who)
-        for i, (who, illness, x) in enumerate(zip(people, illnesses, places, strict=True))
+        for i, (who, illness, x) in enumerate(zip(people, illnesses, positions, strict=True))
     ]
 
 
@@ -54,7 +54,7 @@ def test_people_who_all_have_one_value_do_not_leave_together(order: str) -> None
 def test_a_swap_helps_people_who_all_have_one_value_though_it_brings_no_new_one() -> None:
     # The first group has f and h, but everybody has h. The second can spare f, which is not new to the first.
     made = setting(Privacy(3, 2), tuples=8, distortion_weight=1.0, neighbors=1)
-    out, repairs = told(made, made.window(), Push(tuple(rows("AABCDEFG", "fhhhffhh", "00009999"))))
+    out, repairs = released_and_repairs(made, made.window(), Push(tuple(rows("AABCDEFG", "fhhhffhh", "00009999"))))
     assert len(out) == 2
     assert repairs.windows.violations.tolist() == [1]
     assert repairs.actions.diversity_before.tolist() == [1]
@@ -94,7 +94,7 @@ def test_repairs_of_people_who_come_again_are_among_them(what: str) -> None:
 
 
 def common(out: Releases, stream: list[Row]) -> list[float]:
-    """Of each release the share of persons that the commonest value has."""
+    """Return the share of persons with the commonest value, of each release."""
     found = []
     for i in range(len(out)):
         held = {
@@ -108,7 +108,7 @@ def test_a_swap_seeks_a_further_promise() -> None:
     # Of the first group three in four have a; the second can spare b, c and d.
     stream = rows("ABCDEFGH", "aaabbcda", "00009999")
     made = setting(Privacy(4, 1, ((AT_MOST, 0.5),)), tuples=8, distortion_weight=1.0)
-    out, repairs = told(made, made.window(), Push(tuple(stream)))
+    out, repairs = released_and_repairs(made, made.window(), Push(tuple(stream)))
     assert (repairs.windows.swaps.tolist(), repairs.windows.merges.tolist()) == ([1], [0])
     assert common(out, stream) == [0.5, 0.5]
 
@@ -116,7 +116,7 @@ def test_a_swap_seeks_a_further_promise() -> None:
 def test_a_merge_seeks_a_further_promise_where_a_swap_would_break_the_other() -> None:
     stream = rows("ABCDEFGH", "aaabaabc", "00009999")
     made = setting(Privacy(4, 1, ((AT_MOST, 0.65),)), tuples=8)
-    out, repairs = told(made, made.window(), Push(tuple(stream)))
+    out, repairs = released_and_repairs(made, made.window(), Push(tuple(stream)))
     assert (repairs.windows.swaps.tolist(), repairs.windows.merges.tolist()) == ([0], [1])
     assert common(out, stream) == [5 / 8]
 
@@ -150,7 +150,7 @@ def test_a_further_promise_holds_with_k_and_l_and_after_a_restore(
     assert columns_of(again_outputs) == columns_of(outputs)
 
 
-# Event time of what leaves.
+# Event time of releases.
 
 
 def test_a_row_dated_far_ahead_dates_no_release_but_its_own() -> None:

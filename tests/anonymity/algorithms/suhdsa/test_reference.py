@@ -35,7 +35,7 @@ TREE = from_paths(
 
 @st.composite
 def windows(draw: st.DrawFn, *, repeats: bool) -> tuple[WindowSetting, list[Row]]:
-    """A setting and the tuples of one window; where no pattern ``repeats``, no two of them are alike."""
+    """Return a setting and the tuples of one window; where no pattern ``repeats``, no two of them are alike."""
     subject, sensitive = draw(st.sampled_from((None, "who"))), draw(st.integers(1, 2))
     policy = Policy(
         (Numeric("x", (0, 1)), Categorical("c", TREE), Numeric("y", (-4, 4))),
@@ -85,7 +85,7 @@ def released(setting: WindowSetting, rows: list[Row]) -> tuple[list[set[int]], l
 
 
 def reference(setting: WindowSetting, rows: list[Row]) -> Reference:
-    """The same window, grouped and repaired by the reference."""
+    """Return the same window, grouped and repaired by the reference."""
     slow = Reference(setting.policy, setting.parameters, rows, setting.privacy.k, setting.privacy.l)
     if not slow.unsatisfiable():
         slow.group()

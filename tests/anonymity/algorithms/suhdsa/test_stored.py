@@ -1,4 +1,4 @@
-"""What is stored of a shard of windows: bounded by what waits, and refused where it does not belong together."""
+"""Stored state of a SUHDSA shard: bounded by the buffer, and refused where its parts do not belong together."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_blocks_that_do_not_belong_together_are_refused(how: str) -> None:
 
 
 def without_inventory(shard: bytes) -> bytes:
-    """The blob of a shard that tells of no entries, so that what is in them is looked at."""
+    """Return the blob of a shard that tells of no entries, so that what is in them is looked at."""
     try:
         return replace(SuhdsaState.from_bytes(shard), entries=None).to_bytes()
     except (StateError, ValueError, TypeError):

@@ -142,7 +142,7 @@ cases = st.one_of(numbers(), masks(), dates(), addresses())
 
 
 def ways(tree: Hierarchy) -> list[list[str]]:
-    """The labels from each leaf to the root, by the tree's arrays alone."""
+    """Return the labels from each leaf to the root, by the tree's arrays alone."""
     found = []
     for leaf in range(tree.leaves):
         node, way = leaf, [tree.labels[leaf]]
@@ -214,8 +214,8 @@ def test_what_is_written_as_a_file_is_the_same_tree(tmp_path_factory: pytest.Tem
 
 
 def test_labels_are_what_a_reader_takes_them_for() -> None:
-    def shown(builder: Builder, *places: int) -> list[str]:
-        return [" < ".join(builder.paths()[place]) for place in places]
+    def shown(builder: Builder, *rows: int) -> list[str]:
+        return [" < ".join(builder.paths()[place]) for place in rows]
 
     assert shown(Numbers((18, 96), (1, 2, 4, 8), open=True), 0, -1) == [
         "18 < 18-19 < 16-19 < 16-23 < *",
@@ -316,7 +316,7 @@ def test_what_is_larger_takes_longer_by_about_as_much(smaller: Builder, builder:
 
 
 def built(builder: Builder) -> tuple[int, float]:
-    """How many leaves a hierarchy has, and how long it takes to build it, in seconds of processor time."""
+    """Return the number of leaves of a hierarchy, and the seconds of processor time to build it."""
     started = time.process_time()
     tree = from_paths(builder.paths())
     builder.finder()

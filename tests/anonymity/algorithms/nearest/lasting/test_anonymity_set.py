@@ -1,4 +1,4 @@
-"""Who leaves with whom, and what becomes of it when somebody moves, stays away, or more is promised."""
+"""Anonymity sets: their members, and releases after a person moves, stays away, or more is guaranteed."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Stream:
     def __init__(self, of: LastingSetting) -> None:
         self.shard, self.outputs, self._row = Kept(of), list[Releases](), 0
 
-    def come(self, *persons: tuple[int, float], illness: str = "flu", time: int = 0) -> list[Releases]:
-        """Persons with a value; what left."""
+    def push(self, *persons: tuple[int, float], illness: str = "flu", time: int = 0) -> list[Releases]:
+        """Push persons with a value, and return the releases."""
         first = len(self.outputs)
         for person, value in persons:
             row = Row((value, value), (illness, self._row), person, time)
@@ -62,16 +62,16 @@ def kinds(outputs: Sequence[Releases]) -> list[str]:
 
 
 def found(of: LastingSetting) -> Stream:
-    """A stream in which persons 0, 1 and 2 are companions, at 10, 20 and 30."""
+    """Return a stream in which persons 0, 1 and 2 share an anonymity set, at 10, 20 and 30."""
     stream = Stream(of)
-    stream.come((0, 10), (1, 20), (2, 30), (7, 90), (7, 90), (7, 90))
-    assert kinds(stream.come((7, 90))) == ["cluster"]
+    stream.push((0, 10), (1, 20), (2, 30), (7, 90), (7, 90), (7, 90))
+    assert kinds(stream.push((7, 90))) == ["cluster"]
     return stream
 
 
 def test_later_rows_leave_under_the_same_generalization_with_what_waits_of_companions() -> None:
     stream = found(setting())
-    out = stream.come((0, 10), (1, 20), (8, 95), (8, 95), (8, 95), (8, 95), (8, 95), (8, 95))
+    out = stream.push((0, 10), (1, 20), (8, 95), (8, 95), (8, 95), (8, 95), (8, 95), (8, 95))
     (again,) = [one for one in out if AGAIN in one.kind]
     assert again.lower.tolist() == [[10.0, 10.0]]
     assert again.upper.tolist() == [[30.0, 30.0]]
@@ -79,24 +79,24 @@ def test_later_rows_leave_under_the_same_generalization_with_what_waits_of_compa
 
 
 @pytest.mark.parametrize(
-    ("moved", "kind", "upper", "companions"), [("widen", "widened", 50.0, 3), ("count", "again", 30.0, 2)]
+    ("moved", "kind", "upper", "size"), [("widen", "widened", 50.0, 3), ("count", "again", 30.0, 2)]
 )
 def test_a_companion_who_has_moved_widens_the_generalization_or_counts(
-    moved: Any, kind: str, upper: float, companions: int
+    moved: Any, kind: str, upper: float, size: int
 ) -> None:
     stream = found(setting(lasting=Lasting(None, moved)))
-    out = stream.come((0, 10), (1, 50), *[(8, 95)] * 6)
+    out = stream.push((0, 10), (1, 50), *[(8, 95)] * 6)
     first = next(one for one in out if set(one.kind.tolist()) & {AGAIN, WIDENED})
     assert KINDS[int(first.kind[0])] == kind
-    assert (first.lower[0, 0], first.upper[0, 0], first.subjects[0]) == (10.0, upper, companions)
+    assert (first.lower[0, 0], first.upper[0, 0], first.subjects[0]) == (10.0, upper, size)
     stream.shard.restore()
-    assert stream.shard.castle.counters.persons_below_k == 3 - companions
+    assert stream.shard.castle.counters.persons_below_k == 3 - size
 
 
 def test_a_row_is_suppressed_as_linkable_where_nobody_may_move() -> None:
     of = setting(lasting=Lasting(None, "suppress"))
     stream = found(of)
-    stream.come((1, 50), (0, 10), *[(8, 95)] * 6)
+    stream.push((1, 50), (0, 10), *[(8, 95)] * 6)
     suppressed = stream.shard.castle.counters.suppressed
     assert suppressed[LINKABLE] == 2  # who has moved, and a companion of theirs
 
@@ -105,11 +105,11 @@ def test_diversity_is_that_of_all_that_was_published_of_companions() -> None:
     of = setting(3, 2)
     stream = Stream(of)
     for person, illness in ((0, "flu"), (1, "cold"), (2, "gout"), *[(7, "flu")] * 4):
-        stream.come((person, 90 if person == 7 else 10), illness=illness)
+        stream.push((person, 90 if person == 7 else 10), illness=illness)
     assert kinds(stream.outputs) == ["cluster"]
-    stream.come((1, 10), illness="flu")
-    stream.come((2, 10), illness="flu")  # all three would have had it
-    stream.come(*[(8, 95)] * 7, illness="cold")
+    stream.push((1, 10), illness="flu")
+    stream.push((2, 10), illness="flu")  # all three would have had it
+    stream.push(*[(8, 95)] * 7, illness="cold")
     assert stream.shard.castle.counters.suppressed["too_little_diversity"] == 1
     assert sum(int(out.tuples.sum()) for out in stream.outputs if AGAIN in out.kind) == 1
 
@@ -121,12 +121,12 @@ def test_whoever_stays_away_for_the_horizon_is_new_and_nothing_is_stored_of_them
     assert subjects(stream.shard.stored) >= known
     stream.shard.take(Advance(30_000))
     assert not subjects(stream.shard.stored) & known
-    out = stream.come((0, 10), (4, 12), (5, 14), *[(9, 95)] * 5, time=30_000)
+    out = stream.push((0, 10), (4, 12), (5, 14), *[(9, 95)] * 5, time=30_000)
     assert "again" not in kinds(out)
 
 
 def subjects(stored: StoredShard) -> set[int]:
-    """Whose hashes are stored."""
+    """Return the persons with stored hashes."""
     held = [AnonymitySets.from_bytes(blob) for blob in stored.entries.get("companions", {}).values()]
     return {names()[code] for entry in held for code in entry.subject.tolist()}
 
@@ -138,7 +138,7 @@ def names() -> dict[int, int]:
 
 def test_a_second_restore_finds_all_that_the_first_one_found() -> None:
     stream = found(setting())
-    stream.come((9, 50), time=3000)
+    stream.push((9, 50), time=3000)
     late = (Row((20.0, 20.0), ("flu", 100), 1, 3000), Row((60.0, 60.0), ("flu", 101), 9, 1))
     stream.shard.take(Push(late, 3000))  # what came last of person 9 leaves at once, and is stored beside person 1
     stream.shard.take(Advance(4000))  # whose row leaves under the old generalization, and 9 is forgotten
@@ -149,7 +149,7 @@ def test_a_second_restore_finds_all_that_the_first_one_found() -> None:
 
 
 def persons(kept: Kept) -> dict[int, int]:
-    """Who has companions, and the newest event time of each."""
+    """Return the persons with an anonymity set, and the newest event time of each."""
     held = kept.castle.arrays.persons
     rows = [row for row in range(int(held.now.used)) if held.group[row] >= 0]
     return {names()[int(held.subject[row])]: int(held.event_time[row]) for row in rows}
@@ -158,7 +158,7 @@ def persons(kept: Kept) -> dict[int, int]:
 def test_more_that_is_promised_after_a_restore_holds_from_then_on() -> None:
     stream = found(setting())
     stream.shard.restore(setting(k=4))
-    stream.come((0, 10), *[(8, 95)] * 7)
+    stream.push((0, 10), *[(8, 95)] * 7)
     assert stream.shard.castle.counters.suppressed[LINKABLE] == 1
 
 

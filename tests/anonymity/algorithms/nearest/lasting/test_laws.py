@@ -1,4 +1,4 @@
-"""What always holds where a promise lasts, on any stream and under any policy."""
+"""Invariants of a lasting guarantee, on any stream and under any policy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case
 
 
 def observed(case: Case, horizon: int | None, forgets: Mapping[int, tuple[int, ...]] | None = None) -> Observer:
-    """All that an observer sees of a stream, judged at every step."""
+    """Judge the whole view of an observer of a stream at every step."""
     shard, observer = case.setting.castle(), Observer(case.setting.policy, horizon)
     for step, out in steps_of(case.setting, shard, with_forgets(case.steps(ONE_BY_ONE), forgets or {})):
         observer.observe(step, out)

@@ -37,7 +37,7 @@ from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.anonymity.model.secret import SubjectKey
-from tests.seams.in_order import IN_ORDER, InOrderParameters
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of
@@ -94,7 +94,7 @@ COLUMNS = {name: built.sql for name, built in BUILT.items()} | {
     "who": "STRING",
     "time": "BIGINT",
 }
-# Values of each column, and one that is not let in; None is one of them everywhere.
+# Values of each column, and one that is rejected; None is one of them everywhere.
 VALUES: dict[str, tuple[tuple[Any, ...], Any]] = {name: (built.values, built.unknown) for name, built in BUILT.items()}
 VALUES |= {
     "age": ((18, 19, 40, 90), 91),
@@ -159,7 +159,7 @@ def cases(draw: st.DrawFn, *, levels: bool) -> Case:
 
 
 def wrong(policy: Policy, row: Row) -> tuple[str, str] | None:
-    """Column and reason of the first thing for which a row is not let in, told without any code of the project."""
+    """Return column and reason of the first fault of a rejected row, found without any code of the project."""
     kept = {*(a.name for a in policy.categorical), "illness"} if policy.missing == "value" else set()
     for name in (*(a.name for a in policy.quasi_identifiers), "illness", "height", "weight", policy.subject, "time"):
         if name is None or (row[name] is None and name in kept):
@@ -174,7 +174,7 @@ def wrong(policy: Policy, row: Row) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class Run:
-    """What became of a case: rows that were let in, what left, the counters, and the policy with its steps."""
+    """Result of a case: admitted rows, releases, counters, and the policy with its steps."""
 
     rows: list[Row]
     outputs: list[Releases]
@@ -230,7 +230,7 @@ def judge(case: Case, done: Run) -> None:
 
 
 def covers(policy: Policy, out: Releases, i: int, row: Row) -> list[bool]:
-    """Whether a generalization is true of each quasi-identifier of a row."""
+    """Return whether a generalization is true of each quasi-identifier of a row."""
     found = [
         low <= row[attribute.name] <= high
         for attribute, low, high in zip(policy.numeric, out.lower[i], out.upper[i], strict=True)

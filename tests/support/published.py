@@ -32,7 +32,7 @@ START = 1_704_067_200_000
 
 @dataclass(frozen=True)
 class Release:
-    """What left together.
+    """Records of one release.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Release:
 
 
 def made_releases() -> st.SearchStrategy[list[Release]]:
-    """Some releases, of K tuples or more each, or of one that was suppressed."""
+    """Return some releases, of K tuples or more each, or of one that was suppressed."""
     one = st.tuples(
         st.integers(0, 99),
         st.integers(0, 100).map(lambda n: n * 100),
@@ -70,18 +70,18 @@ def made_releases() -> st.SearchStrategy[list[Release]]:
         st.sampled_from(ILLNESSES),
         st.integers(0, 30),
     )
-    together = st.builds(
+    groups = st.builds(
         Release,
         st.lists(one, min_size=K, max_size=8, unique_by=lambda tuple_: tuple_[4]).map(tuple),
         st.sampled_from(("cluster", "split")),
         st.integers(0, 300),
     )
     alone = st.builds(Release, st.tuples(one), st.just("generalized"), st.integers(0, 300))
-    return st.lists(st.one_of(together, together, alone), min_size=1, max_size=12)
+    return st.lists(st.one_of(groups, groups, alone), min_size=1, max_size=12)
 
 
 def outputs(releases: list[Release], *, audited: bool = True) -> Outputs:
-    """What the sinks hold of these releases."""
+    """Return the rows in the sinks of these releases."""
     names = ("age_min", "age_max", "wage_min", "wage_max", "town")
     kinds = [pa.float64()] * 4 + [pa.string()]
 
@@ -95,15 +95,15 @@ def outputs(releases: list[Release], *, audited: bool = True) -> Outputs:
     whole = ("release_id", "shard", "event_time", "subjects", "tuples", "diversity_illness")
     numbers = [pa.field(name, pa.int64()) for name in whole]
     audit = pa.schema([*numbers, ("kind", pa.string()), ("loss", pa.float64()), *generalization])
-    told = []
+    audit_rows = []
     for n, r in enumerate(releases):
         size, values = len(r.tuples), len({one[3] for one in r.tuples})
-        told.append((n, 0, START + r.hour * 3_600_000 + 1234, size, size, values, r.kind, r.loss, *r.shared))
-    return Outputs(POLICY, table(rows, released), table(told, audit) if audited else None)
+        audit_rows.append((n, 0, START + r.hour * 3_600_000 + 1234, size, size, values, r.kind, r.loss, *r.shared))
+    return Outputs(POLICY, table(rows, released), table(audit_rows, audit) if audited else None)
 
 
 def block(releases: list[Release]) -> Block:
-    """The tuples of these releases as they came in."""
+    """Return the tuples of these releases as they came in."""
     tuples = [one for r in releases for one in r.tuples]
     return Block(
         shard=0,
@@ -118,14 +118,14 @@ def block(releases: list[Release]) -> Block:
 
 
 def about(**others: object) -> About:
-    """What a run was to do."""
+    """Return the settings of a run."""
     given: dict[str, object] = {"name": "job.yaml", "made": "today", "privacy": Privacy(K), "algorithm": "castle"}
     given |= {"settings": {"Roles": (("subject", "person"),)}, "published": True, "versions": (("Crenel", "1"),)}
     return About(**{**given, **others})  # type: ignore[arg-type]
 
 
 def flow(releases: list[Release]) -> Flow:
-    """What became of their rows, and of nine that were rejected."""
+    """Return the summary of their rows, and of nine that were rejected."""
     suppressed = sum(r.kind == "generalized" for r in releases)
     left = sum(len(r.tuples) for r in releases) - suppressed
     rejected = {"missing": 7, "bad_type": 2}

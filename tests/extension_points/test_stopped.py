@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.seams.stream import CONFIGURATION, visits
+from tests.extension_points.stream import CONFIGURATION, visits
 from tests.support.cluster import Cluster, restored
 
 pytestmark = pytest.mark.cluster("standalone_restores")
@@ -35,7 +35,7 @@ def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_publish
 
 
 def paced(folder: Path, name: str) -> Path:
-    """A configuration in a folder of its own, whose source can be as slow as a live one."""
+    """Return a configuration in a folder of its own, whose source can be as slow as a live one."""
     of = folder / name
     of.mkdir()
     text = CONFIGURATION.format(folder=of).replace(f"{of}/in.csv", f"{folder}/in.csv")
@@ -46,6 +46,6 @@ def paced(folder: Path, name: str) -> Path:
 
 
 def lines(configuration: Path, name: str) -> list[str]:
-    """What was committed of an output, sorted."""
+    """Return the committed rows of an output, sorted."""
     files = (configuration.parent / name).rglob("part-*")
     return sorted(line for file in files for line in file.read_text(encoding="ascii").splitlines())

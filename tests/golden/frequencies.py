@@ -17,7 +17,7 @@ CODES = bytes.fromhex(
 """Four tuples, of which three have one value and one another."""
 
 
-def come(seen: Seen, codes: Sequence[int]) -> None:
+def add_codes(seen: Seen, codes: Sequence[int]) -> None:
     """Let tuples come that have the same code in every column."""
     column = np.array(codes, np.uint64)
     see_all(seen, np.stack([column] * len(seen.follows), axis=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 CONFIGURATION = """
-extensions: [tests.seams.in_order, tests.seams.at_most]
+extensions: [tests.extension_points.in_order, tests.extension_points.at_most]
 policy:
   subject: who
   quasi_identifiers:

@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.extension_points.at_most import AT_MOST
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
+from tests.extension_points.stream import CONFIGURATION, visits
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
@@ -28,9 +31,6 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config.load import ConfigError, load
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.state.shard import StoredShard
-from tests.seams.at_most import AT_MOST
-from tests.seams.in_order import IN_ORDER, InOrderParameters
-from tests.seams.stream import CONFIGURATION, visits
 from tests.support.drive import KEY, PRINT, Setting, columns_of
 from tests.support.examples import FEW
 from tests.support.fakes import FakeRuntime, Harness
@@ -68,7 +68,7 @@ def steps(stream: list[Row], size: int) -> list[Push | Finish]:
 
 
 def run(algorithm: Algorithm, stream: list[Row], size: int, *, restored: bool = False) -> list[Releases]:
-    """What left, from a shard that is restored after each step or never."""
+    """Return the releases of a shard that is restored after each step or never."""
     setting = Setting(POLICY, Privacy(3), MADE[algorithm.name], (pa.string(), pa.int64()))
     of, stored, found = terms(algorithm), StoredShard(b"", {}), []
     shard: Shard = algorithm.new(of, 0, KEY)
@@ -84,7 +84,7 @@ def run(algorithm: Algorithm, stream: list[Row], size: int, *, restored: bool = 
 
 
 def judge(stream: list[Row], outputs: Iterable[Releases]) -> None:
-    """Each tuple leaves once, inside its interval, among three people, of whom no value is too many people's."""
+    """Require one release of each tuple, inside its interval, among three people, with no value of too many people."""
     gone: list[int] = []
     for out in outputs:
         for i, (start, stop) in enumerate(zip(out.offsets, out.offsets[1:], strict=False)):
@@ -92,12 +92,12 @@ def judge(stream: list[Row], outputs: Iterable[Releases]) -> None:
             gone += out.members[1][start:stop]
             assert all(out.lower[i, 0] <= row.values[0] <= out.upper[i, 0] for row in members)
             if out.tuples[i] > 1:
-                keeps_promises((row.subject, row.published[0]) for row in members)
+                require_privacy((row.subject, row.published[0]) for row in members)
         gone += out.suppressed_position.tolist()
     assert sorted(gone) == list(range(len(stream)))
 
 
-def keeps_promises(members: Iterable[tuple[Any, str]]) -> None:
+def require_privacy(members: Iterable[tuple[Any, str]]) -> None:
     of: Mapping[str, set[Any]] = defaultdict(set)
     for who, value in members:
         of[value].add(who)
@@ -144,8 +144,8 @@ def test_tuples_that_cannot_keep_it_are_suppressed_under_its_reason() -> None:
 
 
 def test_omega_forgets_what_was_released_under_a_weaker_promise() -> None:
-    places = [8.0 * i for i in range(12)] + [50.0 + i % 2 for i in range(48)]
-    stream = [Row((x,), ("ab"[i % 2], i), i, i) for i, x in enumerate(places)]
+    positions = [8.0 * i for i in range(12)] + [50.0 + i % 2 for i in range(48)]
+    stream = [Row((x,), ("ab"[i % 2], i), i, i) for i, x in enumerate(positions)]
     setting = Setting(POLICY, Privacy(3), MADE["castle"], (pa.string(), pa.int64()))
     shard, stored = CASTLE.new(terms(CASTLE), 0, KEY), StoredShard(b"", {})
     for i in range(0, 60, 5):
@@ -232,6 +232,6 @@ def test_the_whole_job_keeps_it(configuration: Path, mode: str) -> None:
     for row in rows:
         classes[row["x_min"], row["x_max"]].append((who[row["id"]], row["illness"]))
     for members in classes.values():  # neighbors may have one interval; each release keeps it, and so all together
-        keeps_promises(members)
+        require_privacy(members)
     audit = (folder / "audit").rglob("part-*")
     assert all("0.6" in line.split(",") for path in audit for line in path.read_text("ascii").splitlines())
