@@ -21,6 +21,8 @@ PAGES = ("README.md", "SECURITY.md", "docker/README.md", "docs/*.md", "conf/*.ya
 
 ALLOWED = {
     ("state/*", "companions"): "the kind and a column of stored bytes",
+    ("anonymity/algorithms/nearest/lasting/*", "companions"): "the arrays that mirror the stored column",
+    ("evidence/attack/*", "promised"): "a key of crenel attack --json",
     ("state/*", "promised"): "a field of stored bytes",
     ("jobs/config/*", "promise"): "the setting privacy.persons.promise",
     ("docs/glossary.md", "*"): "the list itself",
