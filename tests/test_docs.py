@@ -29,7 +29,7 @@ from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy
 from crenel.anonymity.model.secret import Secret
-from crenel.anonymity.privacy_models import builtin as promises
+from crenel.anonymity.privacy_models import builtin as builtin_models
 from crenel.anonymity.regions.loads import Loads
 from crenel.jobs.anonymize import main as anonymize
 from crenel.jobs.causes import CAUSES

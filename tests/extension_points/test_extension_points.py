@@ -13,9 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.extension_points.at_most import AT_MOST
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
-from tests.extension_points.stream import CONFIGURATION, visits
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
@@ -31,6 +28,9 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config.load import ConfigError, load
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.state.shard import StoredShard
+from tests.extension_points.at_most import AT_MOST
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
+from tests.extension_points.stream import CONFIGURATION, visits
 from tests.support.drive import KEY, PRINT, Setting, columns_of
 from tests.support.examples import FEW
 from tests.support.fakes import FakeRuntime, Harness

@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
-
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
@@ -19,6 +17,7 @@ from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.batch import VERSION
 from crenel.state.shard import StoredShard
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write
 from tests.support.drive import KEY, columns_of, taken
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyflink.java_gateway import get_gateway
-from tests.extension_points.broken import SAYS
 
 from crenel.jobs.causes import CAUSES, JobSetup
 from crenel.jobs.failure import why_failed
 from crenel.jobs.local.flags import prepare_java
+from tests.extension_points.broken import SAYS
 from tests.support.broker import connector
 from tests.support.cluster import free_port
 from tests.support.launch import Host

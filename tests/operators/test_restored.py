@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
@@ -23,6 +22,7 @@ from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, planned
 

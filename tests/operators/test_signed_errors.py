@@ -6,13 +6,13 @@ import pickle
 import traceback
 
 import pytest
-from tests.extension_points.broken import BROKEN, SAYS
-from tests.extension_points.in_order import InOrderParameters
 
 from crenel.anonymity.model.errors import InvariantError
 from crenel.operators import signed_errors
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.signed_errors import signed_error
+from tests.extension_points.broken import BROKEN, SAYS
+from tests.extension_points.in_order import InOrderParameters
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
 

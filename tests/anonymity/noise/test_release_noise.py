@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
@@ -34,6 +33,7 @@ from crenel.anonymity.noise.linking import linking_range
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.state.block import Block
 from crenel.state.shard import StoredShard
+from tests.extension_points.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, PRINT
 from tests.support.examples import FEW
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.extension_points.at_most import AT_MOST
 
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
@@ -26,6 +25,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from tests.extension_points.at_most import AT_MOST
 from tests.support.drive import columns_of
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.linking import linking_of
