@@ -42,10 +42,7 @@ _PATIENCE = 300.0  # seconds until the job connects
 
 
 def _low(milliseconds: int) -> dict[str, str]:
-    return {
-        "python.fn-execution.bundle.time": str(milliseconds),
-        "execution.buffer-timeout.interval": "1 ms",
-    }
+    return {"python.fn-execution.bundle.time": str(milliseconds), "execution.buffer-timeout.interval": "1 ms"}
 
 
 _SETTINGS: dict[str, dict[str, str]] = {

@@ -173,9 +173,7 @@ def memory_table() -> Table:
 
 
 def start(
-    settings: config.Config,
-    flink: Mapping[str, str],
-    operator: Callable[[OperatorPlan], ShardFunction] = ShardFunction,
+    settings: config.Config, flink: Mapping[str, str], operator: Callable[[OperatorPlan], ShardFunction] = ShardFunction
 ) -> tuple[JobClient, Rest, float]:
     """Start a job in this process; also the ``time.perf_counter()`` at which it had been planned, and was submitted."""
     port = free_port()

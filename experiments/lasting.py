@@ -235,8 +235,7 @@ def observed(tuples: Stream, terms: ShardContext) -> Run:
 
 def _by_stream(adult: Stream) -> Table:
     table = Table(
-        "lasting by k and stream (records in random order; values move)",
-        ["stream", "k", "delay", "setting", *_HEADER],
+        "lasting by k and stream (records in random order; values move)", ["stream", "k", "delay", "setting", *_HEADER]
     )
     ten = returning(adult, 2000, 10, in_rounds=False, moves=True)
     trips = _numbered(taxi_stream())

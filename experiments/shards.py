@@ -159,13 +159,7 @@ def assignment_table(adult: Stream) -> Table:
     large = adult.enlarged(_BATCH)
     table = Table(
         f"Finding the region of a tuple (a batch of {_BATCH:,} like those of Adult, best of {_REPEATS})",
-        [
-            "regions",
-            "deepest cut",
-            "nanoseconds a tuple",
-            "all of the encoder",
-            "share of its time",
-        ],
+        ["regions", "deepest cut", "nanoseconds a tuple", "all of the encoder", "share of its time"],
     )
     for count in (4, 16, 64):
         tree = regions(count)
@@ -215,10 +209,7 @@ def _figure() -> Figure:
     """Return loss (above) and throughput (below) by number of shards; a column for each algorithm."""
     figure, grid = panels(2, len(CONTENDERS), (9, 6), sharex=True, sharey="row")
     styles, colors = {"subject": "--", "region": "-"}, {delay: f"C{i}" for i, delay in enumerate(DELAYS)}
-    shown: dict[str, Callable[[list[Run]], float]] = {
-        "mean loss": mean_loss,
-        "tuples/s, a core for each shard": rate,
-    }
+    shown: dict[str, Callable[[list[Run]], float]] = {"mean loss": mean_loss, "tuples/s, a core for each shard": rate}
     for row, (name, value) in zip(grid, shown.items(), strict=True):
         for contender, panel in zip(CONTENDERS, row, strict=True):
             for delay in DELAYS:

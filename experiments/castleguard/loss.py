@@ -104,12 +104,7 @@ def _taxi(declared: bool) -> Stream:
 
 @cache
 def runs(
-    *,
-    declared: bool,
-    clusters: int = _CLUSTERS,
-    window: int = _WINDOW,
-    rate: float = 1.0,
-    phi: float = _PHI,
+    *, declared: bool, clusters: int = _CLUSTERS, window: int = _WINDOW, rate: float = 1.0, phi: float = _PHI
 ) -> list[Run]:
     """Return one run per seed on the taxi trips, with k = 10, l = 1 and delta = 200."""
     parameters = CastleParameters(_DELTA, max_clusters=clusters, loss_window=window, reuse_limit=REUSE)

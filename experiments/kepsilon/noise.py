@@ -228,12 +228,7 @@ def spread_table(measured: Measured) -> Table:
                 _widest([made.withheld for made in cells]),
             )
             runs = len(seeds(RUNS[population]))
-            table.add(
-                POPULATIONS[population]().name,
-                algorithm,
-                runs,
-                *(f"{each * 100:.3f}" for each in most),
-            )
+            table.add(POPULATIONS[population]().name, algorithm, runs, *(f"{each * 100:.3f}" for each in most))
     return table
 
 

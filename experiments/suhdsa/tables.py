@@ -312,16 +312,7 @@ _TABLE_10 = {
 }
 _TABLE_11 = {"off": "0.60, 99, 0.86, 1.45", "on": "0.60, 98, 0.85, 1.10"}
 
-_COLUMNS = [
-    "seconds",
-    "mean loss",
-    "suppressed, %",
-    "LSR, %",
-    "entropy mean",
-    "entropy min",
-    "repairs/s",
-    "mean delay",
-]
+_COLUMNS = ["seconds", "mean loss", "suppressed, %", "LSR, %", "entropy mean", "entropy min", "repairs/s", "mean delay"]
 
 
 def _cells(runs: list[Run]) -> list[str]:
@@ -368,10 +359,7 @@ def loss_table() -> Table:
 
 def privacy_table() -> Table:
     """Tabulate Table 4 of the paper."""
-    table = Table(
-        "Table 4: privacy, l = 2",
-        ["k", "window", "method", *_COLUMNS[1:6], "paper: LSR, entropy mean, min"],
-    )
+    table = Table("Table 4: privacy, l = 2", ["k", "window", "method", *_COLUMNS[1:6], "paper: LSR, entropy mean, min"])
     for k, window in ((3, 10), (10, 10), (3, 100), (50, 100)):
         for name in METHODS:
             runs = _each(name, plain, k, 2, SuhdsaParameters(window))
