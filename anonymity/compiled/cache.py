@@ -22,7 +22,7 @@ from crenel.anonymity.compiled.folders import ahead, cached
 
 _ROOT = Path(__file__).resolve().parents[2]
 """The folder that contains the packages: the checkout, or ``crenel`` where it is installed."""
-_OURS = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "tests")
+_OURS = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "experiments", "tests")
 _IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]+)|import +([\w.]+))", re.MULTILINE)
 
 

@@ -38,7 +38,7 @@ from crenel.anonymity.space.domain import NONE, Domain
 
 _SWAP_TIME, _MERGE_TIME = 0.5, 0.4
 """Cost of a repair per tuple of both groups, as a share of the cost to group a tuple; measured by
-``python -m benchmarks.window cost``."""
+``python -m experiments suhdsa-repair-cost``."""
 
 
 @leaf
