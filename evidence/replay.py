@@ -21,8 +21,7 @@ from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay_steps import Steps, driven
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.tables import ShardOutput, joined, outputs_of
 
 ROW = "\0row"

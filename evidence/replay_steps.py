@@ -12,8 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Shard, Step
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.state.block import NO_TIME, Block, TupleColumns
 
 _MOST = 2000

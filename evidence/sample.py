@@ -1,4 +1,4 @@
-"""Sample of a stream in memory: its tuples as columns, in order of arrival."""
+"""Input of a replay: a sample of a stream in memory, and the settings to replay it under."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 from crenel.operators.encode.sharding import divider
 from crenel.state.block import NO_TIME, Block, Rejected, TupleColumns
@@ -103,6 +105,28 @@ class Sample:
         if shards.count == 1:
             return np.zeros(len(self), np.int64)
         return divider(self.policy, shards)(_Divided(self.tuples))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The settings of a replay, as a configuration states them.
+
+    Attributes
+    ----------
+    algorithm : to run
+    privacy : privacy models; a reference distribution has its codes (``crenel.jobs.pipeline.references.with_codes``)
+    parameters : of the algorithm
+    shards : division of the sample
+    seed : determines every random choice; a job with the same seed makes the same choices
+    sampling_and_noise : sampling and noise; None: neither
+    """
+
+    algorithm: Algorithm
+    privacy: Privacy
+    parameters: Any
+    shards: Shards = field(default_factory=Shards)
+    seed: int = 0
+    sampling_and_noise: SamplingAndNoise | None = None
 
 
 class _Divided:

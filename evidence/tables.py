@@ -17,8 +17,7 @@ from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.operators.output_columns import (
     ARROW,
     SHARD,

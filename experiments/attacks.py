@@ -27,12 +27,10 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.anonymity.privacy_models.builtin import ALPHA
-from crenel.evidence.attack.attack_config import Effort, Found
 from crenel.evidence.attack.replays import TOLD, attack_replays
-from crenel.evidence.attack.result import ALL, PLACED, Attack
+from crenel.evidence.attack.result import ALL, PLACED, Attack, Effort, Found
 from crenel.evidence.replay import replay
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.jobs.cli import synthetic
 from experiments import lasting
 from experiments.harness import REUSE, ROOT, Drawing, Table, drawing, panels, taxi_stream

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Integers
 from crenel.evidence.replay import Replayed, replay_outputs
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 
 _LEAST = 5
 """Minimum number of permutations that form the group again, for the attacker to guess."""

@@ -11,11 +11,9 @@ import numpy as np
 
 from crenel.anonymity.model.policy import Shards
 from crenel.evidence.attack import disclosure, identity
-from crenel.evidence.attack.aggregates import Sums
-from crenel.evidence.attack.attack_config import AttackError, Effort, Found
 from crenel.evidence.attack.attack_data import Groups, Scene, groups, placed, runs
 from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.result import ALL, PLACED, Tries
+from crenel.evidence.attack.result import ALL, PLACED, AttackError, Effort, Found, Sums, Tries
 from crenel.evidence.attack.search import Integers, crowds
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.sample import Sample

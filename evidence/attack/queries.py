@@ -7,29 +7,11 @@ its values were uniformly distributed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from crenel.evidence.attack.attack_data import Groups, Scene
+from crenel.evidence.attack.result import Queries
 from crenel.evidence.attack.search import Floats, Integers
-
-
-@dataclass(frozen=True)
-class Queries:
-    """Errors of range count queries.
-
-    Attributes
-    ----------
-    count : number of queries
-    error : median of the relative errors, 0 or more
-    low, high : its 95 % confidence interval, by order statistics
-    """
-
-    count: int
-    error: float
-    low: float
-    high: float
 
 
 def errors(

@@ -12,8 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.evidence.attack import disclosure, identity
-from crenel.evidence.attack.aggregates import Sums
-from crenel.evidence.attack.attack_config import AttackError, Effort, Found
 from crenel.evidence.attack.attack_data import (
     Groups,
     Moments,
@@ -33,11 +31,10 @@ from crenel.evidence.attack.downcoding import downcode, downcode_placed
 from crenel.evidence.attack.minimality import minimality
 from crenel.evidence.attack.published_records import add_homogeneity, add_intersection
 from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.result import ALL, PLACED, Tries
+from crenel.evidence.attack.result import ALL, PLACED, AttackError, Effort, Found, Sums, Tries
 from crenel.evidence.attack.search import Floats, Integers
 from crenel.evidence.replay import replay_outputs
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 
 TOLD = f"{ALL}, and the release"
 """Knowledge of an attacker who knows the release of a person's row."""

@@ -1,10 +1,12 @@
-"""Results of attacks, with confidence intervals."""
+"""Effort and results of attacks: tries, confidence intervals, and their sums over several replays."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import sqrt
 from typing import Any
+
+from crenel.anonymity.model.errors import InputError
 
 ALL = "quasi-identifiers"
 """Knowledge of an attacker who knows all quasi-identifiers."""
@@ -13,6 +15,38 @@ PLACED = f"{ALL}, placement"
 
 _Z = 1.959963984540054
 """Quantile of the standard normal distribution for 95 % confidence."""
+
+
+class AttackError(InputError):
+    """Error for inputs that leave nothing to attack; the message states the reason."""
+
+    lead = ": "
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The attacks to run, and their effort.
+
+    Attributes
+    ----------
+    seeds : replays, each with its own random choices, 1 or more
+    targets : persons to re-identify per seed, at most
+    within_rows : errors of the attacker's knowledge of arrival order, in tuples of the stream, 0 or more each
+    within_time : errors of the attacker's knowledge of arrival times, in milliseconds of event time, 0 or more each
+    known : numbers of attributes that a partially informed attacker knows
+    draws : exchanges of sensitive values per seed, for the minimality attack
+    tuples : tuples of the sample for the minimality attack, at most
+    queries : range count queries per seed
+    """
+
+    seeds: int = 5
+    targets: int = 1000
+    within_rows: tuple[int, ...] = (0, 50)
+    within_time: tuple[int, ...] = (60_000,)
+    known: tuple[int, ...] = (1, 2, 3)
+    draws: int = 20
+    tuples: int = 1000
+    queries: int = 200
 
 
 @dataclass(frozen=True)
@@ -49,6 +83,39 @@ class Attack:
     def as_json(self) -> dict[str, Any]:
         """Return the attributes for ``--json``."""
         return asdict(self) | {"above": self.above}
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Errors of range count queries.
+
+    Attributes
+    ----------
+    count : number of queries
+    error : median of the relative errors, 0 or more
+    low, high : its 95 % confidence interval, by order statistics
+    """
+
+    count: int
+    error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The results of all attacks.
+
+    Attributes
+    ----------
+    attacks : in the order of ``docs/evidence.md``
+    queries : errors of range count queries on the same outputs
+    released : number of rows that were attacked
+    """
+
+    attacks: tuple[Attack, ...]
+    queries: Queries
+    released: int
 
 
 @dataclass(frozen=True)
@@ -106,3 +173,70 @@ def excess(among: Tries, control: Tries) -> tuple[float, float, float]:
     below = ((among.share - low) ** 2 + (control_high - control.share) ** 2) ** 0.5
     above = ((high - among.share) ** 2 + (control.share - control_low) ** 2) ** 0.5
     return difference / left, (difference - below) / left, (difference + above) / left
+
+
+@dataclass
+class _Sum:
+    tries: Tries
+    baseline: Tries | None
+    promised: float | None
+    note: str
+    excess: bool
+
+
+@dataclass
+class Sums:
+    """Tries of each attack, by its name and the attacker's knowledge.
+
+    Attributes
+    ----------
+    judged : as in ``Attack``
+    """
+
+    judged: str
+    _held: dict[tuple[str, str], _Sum] = field(default_factory=dict)
+
+    def add(
+        self,
+        name: str,
+        knows: str,
+        tries: Tries,
+        *,
+        baseline: Tries | None = None,
+        promised: float | None = None,
+        note: str = "",
+        excess: bool = False,
+    ) -> None:
+        """Add tries to those of the same name and knowledge; ignore empty tries.
+
+        ``excess``: the baseline is a control group, and the note states the excess success over it.
+        """
+        if not tries.count:
+            return
+        before = self._held.get((name, knows))
+        if before is not None:
+            tries = before.tries + tries
+            baseline = None if baseline is None or before.baseline is None else before.baseline + baseline
+        self._held[name, knows] = _Sum(tries, baseline, promised, note, excess)
+
+    def attacks(self) -> list[Attack]:
+        """Return each attack with its confidence interval, in the order in which they were first added."""
+        return [
+            attack(
+                name,
+                knows,
+                held.tries,
+                baseline=None if held.baseline is None else held.baseline.share,
+                promised=held.promised,
+                judged=self.judged,
+                note=_note(held),
+            )
+            for (name, knows), held in self._held.items()
+        ]
+
+
+def _note(held: _Sum) -> str:
+    if not held.excess or held.baseline is None:
+        return held.note.format(count=f"{held.tries.count:,}")
+    more, low, high = excess(held.tries, held.baseline)
+    return f"excess over the control group {more:.1%} ({low:.1%} to {high:.1%})"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.evidence.report.formatting import number
+from crenel.evidence.report.context import number
 
 _TINY = 1e-9
 """Values below this count as 0, because no label distinguishes them from it."""

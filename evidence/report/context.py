@@ -1,8 +1,8 @@
-"""Content of the report page that the outputs of a run do not hold."""
+"""Content of the report page beside the outputs of a run: settings, flow of rows, sections, formats of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crenel.anonymity.model.errors import InputError
@@ -10,6 +10,9 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 
 Pairs = tuple[tuple[str, str], ...]
 """Names, each with a text."""
+
+_LONGEST = 30
+"""Maximum length of a label in a picture."""
 
 
 class ReportError(InputError):
@@ -133,3 +136,38 @@ class Section:
     items: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = field(default=())
+
+
+def count(amount: float) -> str:
+    """Return a number of rows with thousands separators."""
+    return f"{round(amount):,}"
+
+
+def share(part: float, whole: float) -> str:
+    """Return a share in percent, 0 % or 100 % only if exact; a dash where the whole is 0."""
+    if not whole:
+        return "-"
+    found = part / whole
+    if 0 < found < 0.0005:
+        return "<0.1%"
+    return ">99.9%" if 0.9995 <= found < 1 else f"{found:.1%}"
+
+
+def number(value: float) -> str:
+    """Return the shortest form of an attribute's number."""
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:,.12g}"
+
+
+def plain(text: str) -> str:
+    """Replace control characters, which no page can show."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def short(text: str) -> str:
+    """Truncate a text that is too long for a picture."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names as in a sentence."""
+    return " and ".join((", ".join(names[:-1]), names[-1]) if len(names) > 1 else names)

@@ -17,7 +17,7 @@ from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentif
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.report.bins import nice, weighted_quantile
-from crenel.evidence.report.formatting import number
+from crenel.evidence.report.context import number
 from crenel.evidence.report.losses import intervals, nodes
 from crenel.evidence.report.releases import Releases
 from crenel.state.block import Block

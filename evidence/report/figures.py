@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from crenel.evidence.report.context import ReportError
-from crenel.evidence.report.formatting import plain, short
+from crenel.evidence.report.context import ReportError, plain, short
 
 NEEDED = "needs Jinja2 and matplotlib, which the extra 'report' brings: pip install 'crenel[report]'"
 

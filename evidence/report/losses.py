@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.interval_loss import covered
+from crenel.evidence.losses import covered
 from crenel.evidence.report.context import ReportError
 from crenel.evidence.report.releases import Releases
 

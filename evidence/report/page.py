@@ -9,11 +9,10 @@ from importlib.util import find_spec
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report import sections
-from crenel.evidence.report.context import About, Flow, ReportError, Section
+from crenel.evidence.report.context import About, Flow, ReportError, Section, plain
 from crenel.evidence.report.distributions import Axis, Came, axes
 from crenel.evidence.report.distributions import spreads as spread
 from crenel.evidence.report.figures import NEEDED
-from crenel.evidence.report.formatting import plain
 from crenel.evidence.report.releases import Releases, releases
 from crenel.evidence.report.summary_section import not_promised, opening
 

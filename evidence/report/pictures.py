@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from crenel.evidence.attack.result import ALL, Attack
 from crenel.evidence.report import figures
-from crenel.evidence.report.context import Figure, Flow, Table
+from crenel.evidence.report.context import Figure, Flow, Table, count, plain, share
 from crenel.evidence.report.distributions import Spread
-from crenel.evidence.report.formatting import count, plain, share
 
 
 def distribution(name: str, title: str, what: str, found: Sequence[tuple[str, int]], of: str = "rows") -> Figure:

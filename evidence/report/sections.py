@@ -11,12 +11,10 @@ from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report import pictures
 from crenel.evidence.report.bins import bins_of_counts, bins_of_real, bins_of_whole, weighted_quantile
-from crenel.evidence.report.context import About, Flow, Section, Table
+from crenel.evidence.report.context import About, Flow, Section, Table, count, listed, plain, share
 from crenel.evidence.report.distributions import Spread
-from crenel.evidence.report.diversity import diversity
-from crenel.evidence.report.formatting import count, listed, plain, share
 from crenel.evidence.report.losses import loss_by_attribute, loss_over_time, mean
-from crenel.evidence.report.releases import Releases
+from crenel.evidence.report.releases import Releases, diversity
 from crenel.evidence.report.terms import terms
 
 

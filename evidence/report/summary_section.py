@@ -8,8 +8,7 @@ import numpy as np
 
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.report.bins import weighted_quantile
-from crenel.evidence.report.context import About, Flow
-from crenel.evidence.report.formatting import count, listed, plain, share
+from crenel.evidence.report.context import About, Flow, count, listed, plain, share
 from crenel.evidence.report.releases import Releases
 
 

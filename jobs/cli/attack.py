@@ -11,12 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from crenel.evidence.attack.attack_config import AttackError, Effort, Found
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.replays import attack_replays
-from crenel.evidence.attack.result import ALL, Attack
+from crenel.evidence.attack.result import ALL, Attack, AttackError, Effort, Found
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Setting
 from crenel.jobs.cli.progress import progress_bar
 from crenel.jobs.config.fields import Duration
 from crenel.jobs.config.load import Config, load
@@ -36,7 +35,7 @@ class Options:
     rows : tuples of the input, at most
     replay : whether to ignore the run's outputs
     within_rows, within_time : precision of the attacker's knowledge of arrivals; without any, a default selection
-    seeds, targets : as of ``crenel.evidence.attack.attack_config.Effort``
+    seeds, targets : as of ``crenel.evidence.attack.result.Effort``
     """
 
     sample: Path | None

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crenel.evidence.losses import losses
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import Replayed, Waited
-from crenel.evidence.why.losses import losses
 from crenel.evidence.why.parts import Part
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.sample import Beginning

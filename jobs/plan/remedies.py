@@ -8,11 +8,10 @@ from pathlib import Path
 
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
+from crenel.evidence.losses import losses
 from crenel.evidence.replay import Replayed, Totals, replay_outputs
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.why.changed import one_level_up, without
-from crenel.evidence.why.losses import losses
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.sample import Beginning

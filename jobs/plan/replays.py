@@ -17,8 +17,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.choice import Figures
 from crenel.evidence.replay import Totals, replay
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.stop import left_to_us

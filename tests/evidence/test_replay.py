@@ -17,8 +17,7 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.replay import Replayed, Totals, replay, replay_outputs
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.state.block import NO_TIME, Block
 from tests.support.drive import Setting as Driven
 from tests.support.nearest_drive import nearest_cases

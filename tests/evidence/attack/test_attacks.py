@@ -23,7 +23,6 @@ from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.privacy_models.builtin import ALPHA
 from crenel.evidence.attack import disclosure, identity
-from crenel.evidence.attack.attack_config import AttackError, Effort, Found
 from crenel.evidence.attack.attack_data import (
     Moments,
     Placement,
@@ -40,11 +39,10 @@ from crenel.evidence.attack.minimality import minimality
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.replays import attack_replays
-from crenel.evidence.attack.result import ALL, PLACED, Attack, Tries, excess, wilson
+from crenel.evidence.attack.result import ALL, PLACED, Attack, AttackError, Effort, Found, Tries, excess, wilson
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
-from crenel.evidence.sample import Sample
-from crenel.evidence.setting import Setting
+from crenel.evidence.sample import Sample, Setting
 from crenel.state.block import NO_TIME, Block
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.examples import FEW

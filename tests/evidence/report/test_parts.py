@@ -21,11 +21,10 @@ from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.anonymity.privacy_models import builtin as builtin_models
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.bins import bins_of_real, bins_of_whole, weighted_quantile
+from crenel.evidence.report.context import share
 from crenel.evidence.report.distributions import OTHERS, Came, axes, spreads
-from crenel.evidence.report.diversity import diversity
-from crenel.evidence.report.formatting import share
 from crenel.evidence.report.losses import loss_by_attribute, loss_over_time
-from crenel.evidence.report.releases import releases
+from crenel.evidence.report.releases import diversity, releases
 from crenel.evidence.report.terms import terms
 from tests.support.published import POLICY, START, TOWNS, K, Release, about, block, made_releases, outputs
 

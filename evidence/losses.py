@@ -9,8 +9,14 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.interval_loss import covered
 from crenel.evidence.outputs import Outputs
+
+
+def covered(lower: NDArray[np.float64], upper: NDArray[np.float64], whole: tuple[float, float]) -> NDArray[np.float64]:
+    """Return the loss of each interval, 0 to 1: its width as a share of that of ``whole`` (CASTLE, Section 2.2)."""
+    width = whole[1] / 2 - whole[0] / 2  # halves, because the full range may overflow
+    # Rounding widens integer ends, possibly beyond the domain.
+    return np.minimum((upper / 2 - lower / 2) / width, 1.0) if width > 0 else np.zeros(len(lower))
 
 
 def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:

@@ -8,9 +8,9 @@ from hypothesis import given
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
+from crenel.evidence.losses import losses
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
-from crenel.evidence.why.losses import losses
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.examples import FEW
 from tests.support.strategies import Case, cases
