@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crenel.anonymity.model.durations import format_duration
 from crenel.evidence.attack import disclosure, identity
 from crenel.evidence.attack.attack_data import (
     Groups,
@@ -45,7 +46,6 @@ _SETS = 6
 """Maximum number of attribute sets per size, for partially informed attackers."""
 _LOOKS = 16
 """Tuples of a shard between two observations of an attacker who watches releases, at most."""
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 
 def attack_replays(
@@ -131,7 +131,9 @@ class _Attacker:
             for rows in self._effort.within_rows
         ]
         if truth.time is not None:
-            known += [(f"times to within {_told(time)}", truth.time, time) for time in self._effort.within_time]
+            known += [
+                (f"times to within {format_duration(time)}", truth.time, time) for time in self._effort.within_time
+            ]
         return known
 
     def _watchers(self, truth: Truth) -> Iterator[_Observer]:
@@ -270,9 +272,3 @@ def _sets(count: int, size: int) -> list[Integers]:
 def _matters(setting: Setting, name: str) -> bool:
     """Return whether groups depend on the values of a sensitive column."""
     return setting.privacy.l_of(name)[0] > 1 or bool(setting.privacy.further_of(name))
-
-
-def _told(milliseconds: int) -> str:
-    """Return a duration in its largest whole unit."""
-    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
-    return f"{milliseconds // size} {unit}"

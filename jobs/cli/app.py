@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.hierarchy import MISSING, csv_text
+from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.regions.learn import RegionsError
-from crenel.jobs.cli import release_noise as within
-from crenel.jobs.cli.budget import NothingToAccountError, account
+from crenel.evidence.budget import account
+from crenel.jobs.cli.budget import NothingToAccountError, budget_as_json, show_budget, show_within, within_as_json
 from crenel.jobs.cli.check import show_configuration
-from crenel.jobs.cli.cli_common import Configuration, Overrides, app, console, end, reported, warn
+from crenel.jobs.cli.cli_common import Configuration, Overrides, app, console, end, grid, reported, warn
 from crenel.jobs.cli.demo import REPORT, show_files
 from crenel.jobs.cli.demo import demo as run_demo
 from crenel.jobs.cli.forget import request
-from crenel.jobs.cli.hierarchy import hierarchy_text
-from crenel.jobs.cli.plot import draw
+from crenel.jobs.cli.plot import draw_budget
 from crenel.jobs.config.load import load
 from crenel.jobs.failure import without_passwords
 from crenel.jobs.local.folders import clean as remove_abandoned
@@ -61,13 +62,10 @@ def run(
         shown.print(summary.as_table())
         for warning in summary.warnings:
             shown.print(f"Warning: {warning}.", soft_wrap=True)
-        table = Table.grid(padding=(0, 2))
-        for name, options in config.sinks.items():
-            table.add_row(name, without_passwords(f"{options['connector']} {options.get('path', '')}"))
-        if place is not None:
-            table.add_row("report", str(place.path))
+        sinks = config.sinks.items()
+        rows = [(name, without_passwords(f"{of['connector']} {of.get('path', '')}")) for name, of in sinks]
         shown.print()
-        shown.print(table)
+        shown.print(grid([*rows, *([] if place is None else [("report", str(place.path))])]))
 
 
 @app.command()
@@ -113,20 +111,21 @@ def budget(
         config = load(configuration, overrides or [])
         if config.sampling_and_noise is None and config.privacy.noise_within is None:
             raise NothingToAccountError
-        found = None if config.sampling_and_noise is None else account(config, epsilon or None, wanted)
+        chosen, k = config.sampling_and_noise, config.privacy.k
+        found = None if chosen is None else account(config.policy, k, chosen, epsilon or None, wanted)
         if plot is not None:
             if found is None:
                 raise typer.BadParameter("--plot draws delta, and the configuration has no sampling_and_noise")
-            draw(plot, config.privacy.k, found.sample_rate)
+            draw_budget(plot, k, found.sample_rate)
         warn(config.warnings)
         if json:
-            figures = {} if found is None else found.as_json()
-            print(jsonlib.dumps(figures | {"noise_within_release": within.as_json(config)}))
+            figures = {} if found is None else budget_as_json(found, config.warnings)
+            print(jsonlib.dumps(figures | {"noise_within_release": within_as_json(config)}))
             return
         shown = console()
         if found is not None:
-            found.show(shown)
-        within.show(shown, config)
+            show_budget(found, shown)
+        show_within(config, shown)
         if plot is not None:
             shown.print(f"\n{plot} shows delta against epsilon.", soft_wrap=True)
 
@@ -145,7 +144,7 @@ def hierarchy(
 ) -> None:
     """Write a hierarchy as CSV, one line per value, from the value to the root."""
     with reported(configuration):
-        text = hierarchy_text(load(configuration, overrides or []).policy, column)
+        text = _hierarchy_text(load(configuration, overrides or []).policy, column)
         if output is None:
             typer.echo(text, nl=False)
             return
@@ -244,6 +243,35 @@ def _main(show_version: Annotated[bool, typer.Option("--version", help="Print th
     if show_version:
         print(f"crenel {version('crenel')}")
         raise typer.Exit
+
+
+class UnknownHierarchyError(InputError):
+    """Error for an ambiguous or unknown hierarchy; the message lists the existing ones."""
+
+    lead = " "
+
+
+def _hierarchy_text(policy: Policy, column: str | None = None) -> str:
+    """Return the text of a hierarchy file that makes the same tree, without the leaf for missing values.
+
+    Parameters
+    ----------
+    column : a categorical quasi-identifier; None: the only one
+
+    Raises
+    ------
+    UnknownHierarchyError
+        The policy has no such column, or no column is given and there is not exactly one.
+    """
+    trees = {attribute.name: attribute.hierarchy for attribute in policy.categorical}
+    if not trees:
+        raise UnknownHierarchyError("has no categorical quasi-identifier, so there is no hierarchy")
+    if column is None and len(trees) > 1:
+        raise UnknownHierarchyError(f"has several hierarchies; name a column: {', '.join(trees)}")
+    tree = trees.get(column if column is not None else next(iter(trees)))
+    if tree is None:
+        raise UnknownHierarchyError(f"has no hierarchy of the column {column!r}; it has {', '.join(trees)}")
+    return csv_text([path for path in tree.paths() if policy.missing == "reject" or path[0] != MISSING])
 
 
 def _wanted(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:

@@ -7,22 +7,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
-from rich.table import Table
 
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.replays import attack_replays
 from crenel.evidence.attack.result import ALL, Attack, AttackError, Effort, Found
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.sample import Setting
-from crenel.jobs.cli.progress import progress_bar
-from crenel.jobs.config.fields import Duration
+from crenel.jobs.cli.cli_common import parse_option_duration, table
+from crenel.jobs.cli.plan_configuration import setting_of
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import OutputsError, read_outputs
 from crenel.jobs.local.sample import Beginning, read_beginning
-
-_DURATION: TypeAdapter[int] = TypeAdapter(Duration)
+from crenel.jobs.progress import replay_bar
 
 
 @dataclass(frozen=True)
@@ -95,14 +91,14 @@ def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
         There is nothing to attack, the outputs are of another input, or an option is invalid.
     """
     effort, config = options.effort(), load(path, overrides)
-    with progress_bar("attacking replays") as show_replays:
-        told = show_replays(effort.seeds)
+    with replay_bar("attacking replays") as progress:
+        done = progress(effort.seeds)
         outputs = None if options.replay else _outputs(config)
         beginning = read_beginning(config, options.rows, options.sample)
         left = _left(config, outputs, beginning, effort)
         return Attacked(
             left=left,
-            replayed=attack_replays(beginning.sample, _setting(config, beginning), effort, told),
+            replayed=attack_replays(beginning.sample, setting_of(config, beginning.privacy), effort, done),
             tuples=len(beginning.sample),
             whole=beginning.whole,
         )
@@ -120,17 +116,6 @@ def _left(config: Config, outputs: Outputs | None, beginning: Beginning, effort:
         return None
     exact = config.sampling_and_noise is None
     return attack_outputs(outputs, beginning.sample, config.privacy.k, effort, exact=exact, shards=config.shards)
-
-
-def _setting(config: Config, beginning: Beginning) -> Setting:
-    return Setting(
-        algorithm=config.algorithm,
-        privacy=beginning.privacy,
-        parameters=config.parameters,
-        shards=config.shards,
-        seed=config.seed or 0,
-        sampling_and_noise=config.sampling_and_noise,
-    )
 
 
 def show(found: Attacked, options: Options, console: Console) -> None:
@@ -159,13 +144,12 @@ def show(found: Attacked, options: Options, console: Console) -> None:
 
 
 def _show(found: Found, console: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("attack", "the attacker knows", "success, %", "bounds", "without", "by k"):
-        words = column in ("attack", "the attacker knows")
-        table.add_column(column, justify="left" if words else "right", no_wrap=not words)
+    attacks = table("attack", "the attacker knows", "success, %", "bounds", "without", "by k", words=2)
+    for column in attacks.columns[2:]:
+        column.no_wrap = True
     before = ""
     for attack in found.attacks:
-        table.add_row(
+        attacks.add_row(
             "" if attack.name == before else attack.name,
             _short(attack.knows),
             f"{100 * attack.success:.2f}",
@@ -174,7 +158,7 @@ def _show(found: Found, console: Console) -> None:
             "-" if attack.promised is None else f"{100 * attack.promised:.3g}{', above' if attack.above else ''}",
         )
         before = attack.name
-    console.print(table)
+    console.print(attacks)
     for line in dict.fromkeys(map(_note, found.attacks)):
         if line:
             console.print(f"  {line}", soft_wrap=True)
@@ -205,10 +189,7 @@ def _as_json(found: Found) -> dict[str, Any]:
 
 
 def _time_of(text: str) -> int:
-    try:
-        # A bare number would be milliseconds, but many users would expect rows.
-        if not text.strip().isdigit():
-            return _DURATION.validate_python(text)
-    except ValidationError:
-        pass
-    raise AttackError("--within-time: must be a duration such as '1 min'")
+    milliseconds = parse_option_duration(text)
+    if milliseconds is None:
+        raise AttackError("--within-time: must be a duration such as '1 min'")
+    return milliseconds

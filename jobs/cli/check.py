@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
-from crenel.jobs.cli.budget import account
+from crenel.evidence.budget import account
+from crenel.jobs.cli.budget import budget_in_short
+from crenel.jobs.cli.cli_common import grid, indent
 from crenel.jobs.cli.savepoint import read_shards, require_same, told
 from crenel.jobs.config.brokers import cautions_of_brokers
 from crenel.jobs.config.load import Config, load
@@ -69,8 +69,8 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     _print(console, f"privacy and {config.algorithm.name}", promises(config))
     if config.sampling_and_noise is not None:
         # The layout has the steps that follow from the columns' types.
-        found = account(replace(config, policy=layout.policy))
-        _print(console, "differential privacy", found.in_short())
+        found = account(layout.policy, config.privacy.k, config.sampling_and_noise)
+        _print(console, "differential privacy", budget_in_short(found))
     for name, columns in layout.sinks.items():
         sink = config.sinks.get(name)
         title = f"{name}: {'discarded' if sink is None else sink['connector']}, with the columns"
@@ -198,8 +198,5 @@ def _noise_within(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _print(console: Console, title: str, rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:
-    table = Table.grid(padding=(0, 2))
-    for row in rows:
-        table.add_row(*row)
     console.print(title, style="bold")
-    console.print(Padding(table, (0, 0, 1, 2), expand=False))
+    indent(console, grid(rows), below=1)

@@ -1,15 +1,18 @@
-"""Common parts of all commands: the program, their first arguments, and error reporting."""
+"""Common parts of all commands: the program, their first arguments, error reporting, tables and durations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
 
+from crenel.anonymity.model.durations import LONGEST, parse_duration
 from crenel.anonymity.model.errors import InputError
 from crenel.jobs.cli.savepoint import SavepointError
 from crenel.jobs.config.load import ConfigError
@@ -44,6 +47,50 @@ def console() -> Console:
     """Return the console for results."""
     # Results hold names and text of the user, which are not markup.
     return Console(markup=False, highlight=False, emoji=False)
+
+
+def table(*columns: str, words: int = 0, **options: Any) -> Table:
+    """Return a table without lines: ``words`` columns of text, then columns of figures.
+
+    ``options``: further arguments of ``Table``.
+    """
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), **options)
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="left" if place < words else "right", overflow="fold")
+    return made
+
+
+def grid(rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table of texts without a header."""
+    made = Table.grid(padding=(0, 2))
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def indent(console: Console, content: Table | str, below: int = 0) -> None:
+    """Print indented below a title; ``below``: empty lines at the end."""
+    console.print(Padding(content, (0, 0, below, 2), expand=False))
+
+
+MINUTE = 60_000
+"""Milliseconds of a minute."""
+
+
+def in_minutes(milliseconds: float) -> str:
+    """Return a duration in minutes, so that durations of a table can be compared."""
+    minutes = milliseconds / MINUTE
+    return f"{minutes:,.0f} min" if minutes >= 100 else f"{minutes:.3g} min"
+
+
+def parse_option_duration(text: str) -> int | None:
+    """Return the milliseconds of an option such as ``10 min``; None where it is not a duration with a unit."""
+    try:
+        # A bare number would be milliseconds in a configuration, but many users would expect tuples.
+        milliseconds = None if text.strip().isdigit() else parse_duration(text)
+    except ValueError:
+        return None
+    return None if milliseconds is None or milliseconds > LONGEST else milliseconds
 
 
 @contextmanager

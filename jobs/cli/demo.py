@@ -13,11 +13,11 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.cli import synthetic
+from crenel.jobs.cli.cli_common import grid, indent, table
 from crenel.jobs.config.load import Config, ConfigError, load
 from crenel.jobs.local.run import run
 from crenel.jobs.local.summary import Summary
@@ -74,25 +74,22 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
         f"{delay}."
     )
     console.print()
-    console.print(Padding(summary.as_table(), (0, 0, 0, 2), expand=False))
+    indent(console, summary.as_table())
     return Ended(path.name, config, summary)
 
 
 def show_files(folder: Path, console: Console) -> None:
     """List the files of the demo."""
     console.print(f"\nFiles in {folder}:", soft_wrap=True)
-    table = Table.grid(padding=(0, 2))
-    for name, content in (
+    contents = (
         ("stream.csv", "the stream as it came in"),
         ("released", "what may be handed on"),
         ("audit", "one row a release: subjects, tuples, diversity, loss"),
         ("suppressed", "tuples that were withheld: reason, shard, position, time"),
         ("rejected", "rows that were not let in: column, reason, time, line"),
         (REPORT, "what left, for people to read in a browser"),
-    ):
-        if (folder / name).exists():
-            table.add_row(f"  {name}", content)
-    console.print(table)
+    )
+    console.print(grid((f"  {name}", content) for name, content in contents if (folder / name).exists()))
 
 
 def _find_configuration() -> Path:
@@ -177,9 +174,7 @@ def _interval(row: dict[str, str], name: str) -> str:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterator[list[str]]) -> RenderableType:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column)
+    visits = table(*columns, words=len(columns), header_style="bold")
     for row in rows:
-        table.add_row(*row)
-    return Group(title, Padding(table, (0, 0, 0, 2), expand=False))
+        visits.add_row(*row)
+    return Group(title, Padding(visits, (0, 0, 0, 2), expand=False))

@@ -58,27 +58,22 @@ def plan(
     """Replay a sample of the source under many settings, and recommend one within your limits."""
     with reported(configuration):
         from crenel.jobs.cli import plan as command
-        from crenel.jobs.plan.options import Bounds, share_of, wait_of
 
-        bounds = Bounds(
-            loss=max_loss,
-            delay=None if max_delay is None else wait_of(max_delay, "--max-delay"),
-            suppressed=None if max_suppressed is None else share_of(max_suppressed, "--max-suppressed"),
-            k=min_k,
-        )
-        given = command.Options(
+        options = command.Options(
             sample=sample,
             rows=rows,
             settings=settings,
             vary=vary or (),
-            bounds=bounds,
+            max_loss=max_loss,
+            max_delay=max_delay,
+            max_suppressed=max_suppressed,
+            min_k=min_k,
             regions=write_regions,
             picture=plot,
-            everything=everything,
+            shows_all=everything,
             as_json=json,
         )
-        kept = command.show_plan(configuration, overrides or [], given, console())
-        if not kept:
+        if not command.show_plan(configuration, overrides or [], options, console()):
             raise typer.Exit(1)
 
 
@@ -95,8 +90,8 @@ def why(
     with reported(configuration):
         from crenel.jobs.cli import why as command
 
-        given = command.Options(sample=sample, rows=rows, outputs=outputs, as_json=json)
-        command.show_why(configuration, overrides or [], given, console())
+        options = command.Options(sample=sample, rows=rows, outputs=outputs, as_json=json)
+        command.show_why(configuration, overrides or [], options, console())
 
 
 @app.command()
@@ -177,9 +172,9 @@ def attack(
     with reported(configuration):
         from crenel.jobs.cli import attack as command
 
-        given = command.Options(sample, rows, replay, within_rows or (), within_time or (), seeds, targets)
-        found = command.attack(configuration, overrides or [], given)
+        options = command.Options(sample, rows, replay, within_rows or (), within_time or (), seeds, targets)
+        found = command.attack(configuration, overrides or [], options)
         if json:
             print(jsonlib.dumps(found.as_json()))
         else:
-            command.show(found, given, console())
+            command.show(found, options, console())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,27 +13,35 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from crenel.evidence.choice import Figures
-from crenel.jobs.cli.budget import figures, indent
-from crenel.jobs.cli.plan_picture import draw, require_drawable
-from crenel.jobs.cli.progress import progress_bar
-from crenel.jobs.config.file import override, read
+from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from crenel.evidence.plan.choice import Figures
+from crenel.evidence.plan.grid import Wait
+from crenel.evidence.plan.plan import Limits, Plan, Request, plan
+from crenel.evidence.plan.point import Point
+from crenel.jobs.cli.cli_common import MINUTE, in_minutes, indent, parse_option_duration, table
+from crenel.jobs.cli.plan_configuration import PlanConfiguration, setting_of
+from crenel.jobs.cli.plot import draw_plan, require_drawable
 from crenel.jobs.config.load import load
 from crenel.jobs.local.sample import read_beginning
-from crenel.jobs.local.stop import temporary_folder
-from crenel.jobs.plan.block import replaced
-from crenel.jobs.plan.options import Bounds, PlanError, varied
-from crenel.jobs.plan.planned import Asked, Plan, plan
-from crenel.jobs.plan.point import Point
+from crenel.jobs.local.stop import left_to_us, temporary_folder
+from crenel.jobs.progress import replay_bar
 
-_MINUTE = 60_000
 _SHOWN = 20
 """Maximum number of table rows, unless all are requested."""
+_TUPLES = re.compile(r"\s*([0-9]+)\s*tuples?\s*")
+_SHARDS = re.compile(r"\s*([0-9]+)\s*(?:by\s+(\S.*?))?\s*")
+_SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
+
+
+class PlanError(InputError):
+    """Error for an invalid option; the message names it and valid values."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the command, beside those of every command.
+    """Options of the command, beside those of every command; texts as the user wrote them.
 
     Attributes
     ----------
@@ -40,10 +49,10 @@ class Options:
     rows : tuples of the sample, at most
     settings : replays, at most
     vary : user-defined dimensions
-    bounds : constraints
+    max_loss, max_delay, max_suppressed, min_k : constraints; None: none
     regions : file for learned regions
     picture : file for the picture
-    everything : whether to show all settings
+    shows_all : whether to show all settings
     as_json : whether to print one JSON object
     """
 
@@ -51,11 +60,33 @@ class Options:
     rows: int
     settings: int
     vary: Sequence[str]
-    bounds: Bounds
+    max_loss: float | None
+    max_delay: str | None
+    max_suppressed: str | None
+    min_k: int | None
     regions: Path | None
     picture: Path | None
-    everything: bool
+    shows_all: bool
     as_json: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A plan, and its form in the configuration.
+
+    Attributes
+    ----------
+    is_whole : whether the sample is the complete source
+    text : configuration sections of the chosen setting; empty without one
+    replaced : the sections that the text replaces
+    regions : content of the regions file that the text names; None where it names none
+    """
+
+    plan: Plan
+    is_whole: bool
+    text: str
+    replaced: Sequence[str]
+    regions: str | None
 
 
 def show_plan(path: Path, overrides: Sequence[str], options: Options, console: Console) -> bool:
@@ -63,57 +94,151 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
 
     Raises
     ------
-    ConfigError, JobError, JavaError
-        As ``crenel.jobs.local.sample.read_beginning`` does.
+    ConfigError, JobError, JavaError, SampleError
+        As ``crenel.jobs.local.sample.read_beginning`` does; or the configuration of the chosen setting is not valid.
     PlanError
         An option is invalid, or the regions file cannot be written.
-    SampleError
-        As ``crenel.jobs.local.sample.read_beginning`` does.
     PlotError
         The picture cannot be drawn.
     """
+    delay = None if options.max_delay is None else parse_delay(options.max_delay, "--max-delay")
+    suppressed = None if options.max_suppressed is None else parse_share(options.max_suppressed, "--max-suppressed")
     config = load(path, overrides)
-    content = read(path)
-    override(content, overrides)
     if options.picture is not None:
         require_drawable(options.picture)
-    dimensions = varied(options.vary, content)
-    asked = Asked(
-        path=path,
-        overrides=tuple(overrides),
-        content=content,
-        bounds=options.bounds,
-        varied=dimensions,
-        settings=options.settings,
-        regions="regions.yaml" if options.regions is None else str(options.regions.absolute()),
-    )
-    with progress_bar() as show, temporary_folder("crenel-plan-") as folder:
-        show(0)
+    varied = parse_varied(options.vary)
+    regions = "regions.yaml" if options.regions is None else str(options.regions.absolute())
+    with replay_bar() as progress, temporary_folder("crenel-plan-") as folder:
         beginning = read_beginning(config, options.rows, options.sample)
-        found = plan(config, asked, beginning, folder, show)
-    if options.regions is not None and found.regions is not None:
+        sample = beginning.sample
+        limit = None if delay is None else delay_limit(delay, timed=sample.milliseconds > 0)
+        limits = Limits(options.max_loss, limit, suppressed, options.min_k)
+        request = Request(sample, setting_of(config, beginning.privacy), limits, varied, options.settings)
+        configuration = PlanConfiguration.of(path, overrides, config, beginning.privacy, folder)
+        found = plan(request, configuration, progress, left_to_us)
+        shown = Shown(found, beginning.whole, "", (), None)
+        if found.chosen is not None:
+            point = found.chosen.setting
+            text = configuration.block(point, regions)
+            configuration.load_with(text, point)
+            learned = configuration.learned_regions(point)
+            shown = replace(shown, text=text, replaced=configuration.replaced(point), regions=learned)
+    if options.regions is not None and shown.regions is not None:
         try:
-            options.regions.write_text(found.regions, encoding="utf-8")
+            options.regions.write_text(shown.regions, encoding="utf-8")
         except OSError as error:
             raise PlanError(f"--regions: {options.regions} cannot be written: {error.strerror}") from None
     if options.picture is not None:
-        draw(options.picture, found)
+        draw_plan(options.picture, found)
     if options.as_json:
-        print(json.dumps(as_json(found)))
+        print(json.dumps(_as_json(shown)))
     else:
-        _show(found, options, console)
+        _show(shown, options, console)
     return found.chosen is not None and not found.chosen.missed
 
 
-def as_json(found: Plan) -> dict[str, Any]:
+def parse_delay(text: str, option: str) -> Wait:
+    """Parse ``1000 tuples`` or ``10 min`` to tuples or milliseconds; raise ``PlanError`` for anything else."""
+    if found := _TUPLES.fullmatch(text):
+        return int(found[1]), None
+    milliseconds = parse_option_duration(text)
+    if milliseconds is None:
+        raise PlanError(f"{option}: must be a duration such as '10 min', or a number of tuples such as '1000 tuples'")
+    return None, milliseconds
+
+
+def delay_limit(delay: Wait, *, timed: bool) -> float:
+    """Return the maximum delay in the measure of the sample; ``timed``: whether the sample has event time.
+
+    Raises
+    ------
+    PlanError
+        The sample does not have this measure.
+    """
+    tuples, milliseconds = delay
+    if timed and milliseconds is None:
+        raise PlanError("--max-delay: this stream has event time, so give a duration such as '10 min'")
+    if not timed and tuples is None:
+        raise PlanError(
+            "--max-delay: the stream has no event time, so a duration means nothing; give '1000 tuples', or name "
+            "a column in policy.event_time"
+        )
+    return float(tuples or 0 if milliseconds is None else milliseconds)
+
+
+def parse_share(text: str, option: str) -> float:
+    """Parse a share such as ``1%`` or ``0.01``; raise ``PlanError`` if it is not from 0 to 1."""
+    found = _SHARE.fullmatch(text)
+    share = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    if not 0 <= share <= 1:
+        raise PlanError(f"{option}: must be a share such as '1%' or '0.01'")
+    return share
+
+
+def parse_varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Parse ``NAME=VALUE,VALUE`` to values by the name of a dimension of ``Grid``, or texts by a dotted field.
+
+    Raises
+    ------
+    PlanError
+        An unknown name, or an invalid value.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        name, parts = name.strip(), tuple(value.strip() for value in values.split(",") if value.strip())
+        if not (name and equals and parts):
+            raise PlanError("--vary: is not of the form NAME=VALUE,VALUE, such as k=5,10,20")
+        if "." in name:
+            found[name] = parts
+        elif name in _DIMENSIONS:
+            dimension, parse = _DIMENSIONS[name]
+            found[dimension] = tuple(parse(part, f"--vary {name}") for part in parts)
+        else:
+            names = ", ".join(_DIMENSIONS)
+            raise PlanError(f"--vary: {name!r} is none of {names}, and no dotted field such as castle.x")
+    return found
+
+
+def _parse_algorithm(text: str, option: str) -> str:
+    if text not in known_algorithms():
+        raise PlanError(f"{option}: {text!r} is none of {', '.join(known_algorithms())}")
+    return text
+
+
+def _parse_whole(text: str, option: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise PlanError(f"{option}: must be whole numbers, 1 or more")
+    return int(text)
+
+
+def _parse_shards(text: str, option: str) -> tuple[int, str]:
+    found = _SHARDS.fullmatch(text)
+    if found is None or int(found[1]) < 1:
+        raise PlanError(f"{option}: must be such as '4', '4 by {SHARD_BY_SUBJECT}' or '4 by {SHARD_BY_REGIONS}'")
+    return int(found[1]), found[2] or SHARD_BY_SUBJECT
+
+
+_DIMENSIONS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
+    "algorithm": ("algorithms", _parse_algorithm),
+    "k": ("k", _parse_whole),
+    "l": ("l", _parse_whole),
+    "delay": ("waits", parse_delay),
+    "shards": ("shards", _parse_shards),
+}
+"""Attribute of ``Grid``, and parser of its values, by the name of a dimension."""
+
+
+def _as_json(shown: Shown) -> dict[str, Any]:
     """Return a plan as plain values for ``json.dumps``."""
-    sample, chosen = found.beginning.sample, found.chosen
+    found = shown.plan
+    sample, chosen = found.sample, found.chosen
     return {
         "sample": {
             "tuples": len(sample),
             "rejected": len(sample.rejected.column),
-            "whole": found.beginning.whole,
-            "minutes": sample.milliseconds / _MINUTE if found.timed else None,
+            "whole": shown.is_whole,
+            "minutes": sample.milliseconds / MINUTE if found.timed else None,
         },
         "delay_in": "milliseconds" if found.timed else "tuples",
         "wanted": {name: None if value == inf else value for name, value in vars(found.wanted).items()},
@@ -123,7 +248,7 @@ def as_json(found: Plan) -> dict[str, Any]:
         "chosen": None if chosen is None else _setting(found, chosen.setting),
         "missed": {} if chosen is None else {name: None if by == inf else by for name, by in chosen.missed.items()},
         "steps": [{"dimension": name, **_setting(found, point)} for name, point in found.steps],
-        "yaml": found.text,
+        "yaml": shown.text,
     }
 
 
@@ -149,19 +274,19 @@ def _setting(found: Plan, point: Point) -> dict[str, Any]:
     }
 
 
-def _show(found: Plan, options: Options, console: Console) -> None:
-    chosen = found.chosen
-    console.print(_told(found), soft_wrap=True)
+def _show(shown: Shown, options: Options, console: Console) -> None:
+    found, chosen = shown.plan, shown.plan.chosen
+    console.print(_summary(shown), soft_wrap=True)
     console.print()
-    shown = _rows(found, everything=options.everything)
-    table = figures("", "algorithm", "k", "l", "delay of the setting", "shards", *_further(found), *_costs(found))
-    for point in shown:
-        table.add_row(_mark(found, point), *_named(found, point), *_amounts(found, found.figures[point]))
-    console.print(table)
-    left = len(found.figures) - len(shown)
+    rows = _rows(found, all_of_them=options.shows_all)
+    settings = table("", "algorithm", "k", "l", "delay of the setting", "shards", *_further(found), *_costs(found))
+    for point in rows:
+        settings.add_row(_mark(found, point), *_named(found, point), *_amounts(found, found.figures[point]))
+    console.print(settings)
+    others = len(found.figures) - len(rows)
     console.print(
         "\n> recommended, = configured, * on the front: none with the same k and l is as good in loss, suppressed and "
-        f"delay and better in one.{f' {left} others were replayed; --all shows them.' if left else ''}"
+        f"delay and better in one.{f' {others} others were replayed; --all shows them.' if others else ''}"
         f"{f' {len(found.impossible)} cannot be with this policy.' if found.impossible else ''}",
         soft_wrap=True,
     )
@@ -177,12 +302,11 @@ def _show(found: Plan, options: Options, console: Console) -> None:
     if chosen.missed:
         console.print(f"No setting keeps {_wanted(found)}. The nearest misses {_missed(found)}:", soft_wrap=True)
     else:
-        console.print(f"Recommended, as it keeps {_wanted(found)}{_why(found)}:", soft_wrap=True)
-    others = replaced(found.written, chosen.setting)
+        console.print(f"Recommended, as it keeps {_wanted(found)}{_reason(found)}:", soft_wrap=True)
     console.print()
-    console.print(found.text, soft_wrap=True, end="")
-    console.print(f"\nIt takes the place of {', '.join(others)} in the configuration.", soft_wrap=True)
-    if found.regions is not None:
+    console.print(shown.text, soft_wrap=True, end="")
+    console.print(f"\nIt takes the place of {', '.join(shown.replaced)} in the configuration.", soft_wrap=True)
+    if shown.regions is not None:
         console.print(_regions(options, chosen.setting), soft_wrap=True)
     if found.steps:
         console.print("\nA step to either side of it would give:")
@@ -191,20 +315,20 @@ def _show(found: Plan, options: Options, console: Console) -> None:
         console.print(f"\n{options.picture} shows all of them.", soft_wrap=True)
 
 
-def _told(found: Plan) -> str:
-    sample = found.beginning.sample
-    rows = f"{len(sample):,} tuples, {'all of the source' if found.beginning.whole else 'the first of the source'}"
+def _summary(shown: Shown) -> str:
+    sample = shown.plan.sample
+    rows = f"{len(sample):,} tuples, {'all of the source' if shown.is_whole else 'the first of the source'}"
     rejected = len(sample.rejected.column)
-    told = f"{rows}{f'; {rejected:,} rows were rejected' if rejected else ''}"
-    if found.timed:
-        minutes = sample.milliseconds / _MINUTE
-        told += f"; {len(sample) / minutes:.3g} a minute over {minutes:,.0f} minutes of event time"
-        told += f", whose watermark is {minute(sample.lag)} behind" if sample.lag else ""
-    return f"{told}. {len(found.figures)} settings were replayed."
+    text = f"{rows}{f'; {rejected:,} rows were rejected' if rejected else ''}"
+    if shown.plan.timed:
+        minutes = sample.milliseconds / MINUTE
+        text += f"; {len(sample) / minutes:.3g} a minute over {minutes:,.0f} minutes of event time"
+        text += f", whose watermark is {in_minutes(sample.lag)} behind" if sample.lag else ""
+    return f"{text}. {len(shown.plan.figures)} settings were replayed."
 
 
-def _rows(found: Plan, *, everything: bool) -> list[Point]:
-    if everything:
+def _rows(found: Plan, *, all_of_them: bool) -> list[Point]:
+    if all_of_them:
         return sorted(found.figures, key=lambda point: found.figures[point].delay)
     named = [found.configured, *([] if found.chosen is None else [found.chosen.setting])]
     best = [point for point in found.best if found.wanted.promised(point) and point not in named]
@@ -241,13 +365,7 @@ def _amounts(found: Plan, costs: Figures) -> list[str]:
 def _delay(found: Plan, delay: float) -> str:
     if delay == inf:
         return "-"  # no tuple was published before the sample ended
-    return minute(delay) if found.timed else f"{delay:,.0f}"
-
-
-def minute(milliseconds: float) -> str:
-    """Format a duration in minutes."""
-    minutes = milliseconds / _MINUTE
-    return f"{minutes:,.0f} min" if minutes >= 100 else f"{minutes:.3g} min"
+    return in_minutes(delay) if found.timed else f"{delay:,.0f}"
 
 
 def _wanted(found: Plan) -> str:
@@ -262,11 +380,11 @@ def _wanted(found: Plan) -> str:
 
 def _missed(found: Plan) -> str:
     missed = {} if found.chosen is None else found.chosen.missed
-    told = {name: "as no tuple left before the sample ended" for name, times in missed.items() if times == inf}
-    return " and ".join(f"{name} {told.get(name) or f'by {times - 1:.0%}'}" for name, times in missed.items())
+    never = "as no tuple was published before the sample ended"
+    return " and ".join(f"{name} {never if times == inf else f'by {times - 1:.0%}'}" for name, times in missed.items())
 
 
-def _why(found: Plan) -> str:
+def _reason(found: Plan) -> str:
     return " and is the soonest" if found.wanted.sooner else " and loses least, suppressed tuples counted as lost"
 
 
@@ -280,9 +398,9 @@ def _regions(options: Options, point: Point) -> str:
 
 
 def _beside(found: Plan) -> Table:
-    table = figures("", "loss", "suppressed", "delay p99", "")
+    steps = table("", "loss", "suppressed", "delay p99", "")
     if found.chosen is None:
-        return table
+        return steps
     now, here = found.chosen.figures, found.chosen.setting
     for name, point in found.steps:
         costs = found.figures[point]
@@ -293,10 +411,10 @@ def _beside(found: Plan) -> Table:
             more = costs.delay - now.delay
             change.append(f"{'+' if more >= 0 else '-'}{_delay(found, abs(more))}")
         less = "promises less" if point.k < here.k or point.l < here.l else ""
-        table.add_row(f"{name} {_of(name, here)} -> {_of(name, point)}", *change, less)
-    return table
+        steps.add_row(f"{name} {_of(name, here)} -> {_of(name, point)}", *change, less)
+    return steps
 
 
 def _of(name: str, point: Point) -> str:
-    shown: dict[str, str] = {"delay": point.delay, "shards": point.divided}
-    return shown.get(name) or str(getattr(point, name))
+    words = {"delay": point.delay, "shards": point.divided}
+    return words.get(name) or str(getattr(point, name))

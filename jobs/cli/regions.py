@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from crenel.anonymity.regions.learn import RegionsError, learn, members_of
-from crenel.jobs.cli.budget import figures
+from crenel.jobs.cli.cli_common import table
 from crenel.jobs.config.load import ConfigError, load
 from crenel.jobs.config.regions import regions_text
 from crenel.jobs.local.sample import Sampled, read_sample
@@ -48,10 +48,10 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     tree = learn(found.policy, found.sample, count, members)
     output.write_text(regions_text(found.policy, tree, len(found.sample), members), encoding="utf-8")
     console.print(_told(found), soft_wrap=True)
-    table = figures("shard", "share", "expected loss")
+    regions = table("shard", "share", "expected loss")
     for number, (share, loss) in enumerate(zip(tree.share.tolist(), tree.loss.tolist(), strict=True)):
-        table.add_row(str(number), f"{share:.1%}", f"{loss:.3f}")
-    console.print(table)
+        regions.add_row(str(number), f"{share:.1%}", f"{loss:.3f}")
+    console.print(regions)
     whole = learn(found.policy, found.sample, 1, members).loss[0]
     console.print(
         f"\nExpected loss of {members} tuples at random: {tree.share @ tree.loss:.3f} within a region, "

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from crenel.anonymity.model.durations import format_duration
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.context import About, Flow, ReportError
@@ -201,14 +202,8 @@ def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
 
 
 def _timed(text: str) -> str:
-    """Convert large numbers of milliseconds in a text to a larger unit."""
-    return re.sub(r"\b(\d+) ms\b", lambda found: _duration(int(found[1])), text)
-
-
-def _duration(milliseconds: int) -> str:
-    units = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
-    name, unit = next(((name, unit) for name, unit in units if milliseconds >= 2 * unit), ("ms", 1))
-    return f"{milliseconds / unit:.6g} {name}"
+    """Write the durations in a text as a configuration does."""
+    return re.sub(r"\b(\d+) ms\b", lambda found: format_duration(int(found[1])), text)
 
 
 def _flow(summary: Summary) -> Flow:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from crenel.evidence.verify.chain import Chained
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
 from crenel.evidence.verify.verify import Promised, verify
+from crenel.jobs.cli.cli_common import table
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.outputs import OutputsError, read_outputs
 from crenel.jobs.pipeline.digests import hierarchies_digest, policy_digest
@@ -76,15 +76,14 @@ def _chained(config: Config) -> Chained | None:
 
 def show(verdict: Verdict, console: Console) -> None:
     """Print the verdict."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
+    checks = table("statement", "outcome", "scope", words=3, show_header=False)
+    for column in checks.columns[:2]:
+        column.no_wrap = True
     for check in sorted(verdict.checks, key=lambda check: (check.outcome == UNSEEN, check.outcome == UNCHECKED)):
-        table.add_row(
+        checks.add_row(
             check.name, _SHOWN[check.outcome], check.words if check.outcome != BROKEN else _found(check.findings)
         )
-    console.print(table)
+    console.print(checks)
     for check in verdict.checks:
         if check.findings:
             console.print(f"\n{check.name}", style="bold")

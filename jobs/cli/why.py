@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import Replayed
-from crenel.evidence.why.parts import above_their_share
-from crenel.jobs.cli.budget import indent
-from crenel.jobs.cli.plan import minute
-from crenel.jobs.cli.progress import progress_bar
-from crenel.jobs.cli.why_figures import (
-    Why,
-    as_json,
-    of_run,
-    others,
-    rejected_rows,
+from crenel.evidence.why.explanation import (
+    Explanation,
+    RejectedRows,
+    RunFigures,
+    delay_of,
+    explain,
+    mean_loss_of_others,
     share_of_loss,
-    suppressed_tuples,
-    waited,
 )
-from crenel.jobs.config.file import override, read
-from crenel.jobs.config.load import Config, load
+from crenel.evidence.why.remedies import Remedies, Remedy
+from crenel.jobs.cli.cli_common import in_minutes, indent, table
+from crenel.jobs.cli.plan_configuration import PlanConfiguration, setting_of
+from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import read_beginning
-from crenel.jobs.plan.point import Written
-from crenel.jobs.plan.remedies import Around, Remedies, Remedy, remedies
-
-_PARTS = 12
-"""Maximum number of categories and ranges to show."""
+from crenel.jobs.local.stop import temporary_folder
+from crenel.jobs.progress import replay_bar
 
 _FEW = 30
 """Number of suppressed tuples below which other random choices may have as much effect as a setting."""
@@ -80,65 +72,117 @@ def show_why(path: Path, overrides: Sequence[str], options: Options, console: Co
         As ``crenel.jobs.local.outputs.read_outputs`` does.
     """
     config = load(path, overrides)
-    content = read(path)
-    override(content, overrides)
     run = read_outputs(config) if options.outputs else None
-    with progress_bar() as show:
-        show(0)
+    with replay_bar() as progress, temporary_folder("crenel-why-") as folder:
         beginning = read_beginning(config, options.rows, options.sample)
-        written = Written(config, content, _regions(config, content))
-        found = remedies(Around(path, tuple(overrides), written, beginning), show)
-    suppressed = suppressed_tuples(found.configured)
-    parts = None if suppressed is None else above_their_share(beginning.sample, suppressed, config.privacy.k, _PARTS)
-    why = Why(config, beginning, found, parts, run)
+        configuration = PlanConfiguration.of(path, overrides, config, beginning.privacy, folder)
+        setting = setting_of(config, beginning.privacy)
+        why = explain(beginning.sample, setting, configuration.make, progress, run)
     if options.as_json:
-        print(json.dumps(as_json(why)))
+        print(json.dumps(_as_json(why, is_whole=beginning.whole)))
     else:
-        _show(why, console)
+        _show(why, console, is_whole=beginning.whole)
 
 
-def _regions(config: Config, content: Mapping[str, Any]) -> dict[int, str]:
-    """Return the configured regions file, by its number of regions."""
-    return {} if config.shards.regions is None else {config.shards.count: str(content["shards"]["regions"])}
+def _as_json(why: Explanation, *, is_whole: bool) -> dict[str, Any]:
+    """Return an explanation as plain values for ``json.dumps``."""
+    found, totals = why.remedies, why.remedies.configured.totals
+    return {
+        "sample": {
+            "tuples": totals.tuples,
+            "rejected": why.rejected_in_sample,
+            "whole": is_whole,
+            "shorter_than_two_delays": found.is_short,
+        },
+        "mean_loss": totals.mean_loss,
+        "suppressed": totals.share_suppressed,
+        "suppressed_by_reason": dict(found.suppressed),
+        "losses": {
+            name: {
+                "loss": loss,
+                "share": share_of_loss(found.losses, name),
+                "others": mean_loss_of_others(found, name),
+                "without": None if name not in found.omitted else _remedy_as_json(found, found.omitted[name]),
+            }
+            for name, loss in found.losses.items()
+        },
+        "above_their_share": None if why.parts is None else [vars(part) | {"share": part.share} for part in why.parts],
+        "counts_rounded_down_to": why.k,
+        "rejected": [vars(row) for row in why.rejected],
+        "tried": [_remedy_as_json(found, remedy) for remedy in found.tried],
+        "nearest": {
+            reason: None if (nearest := found.nearest(reason)) is None else nearest.change
+            for reason, count in found.suppressed.items()
+            if count
+        },
+        "impossible": dict(found.impossible),
+        "outputs": None if why.run is None else _run_as_json(why.run),
+    }
 
 
-def _show(why: Why, console: Console) -> None:
-    found, totals = why.found, why.found.configured.totals
-    rejected = len(why.beginning.sample.rejected.column)
-    whole = "all of the source" if why.beginning.whole else "the first of the source"
-    told = f"{totals.tuples:,} tuples, {whole}, replayed as configured: mean loss {_number(totals.mean_loss)}"
-    console.print(f"{told}, suppressed {totals.share_suppressed:.2%}, rejected {rejected:,} rows.", soft_wrap=True)
-    if found.short:
+def _remedy_as_json(found: Remedies, remedy: Remedy) -> dict[str, Any]:
+    delay = delay_of(remedy)
+    return {
+        "kind": remedy.kind,
+        "change": remedy.change,
+        "promises_less": remedy.is_weaker,
+        "withheld_by_reason": dict(remedy.suppressed),
+        "saves": {reason: found.saves(remedy, reason) for reason, count in found.suppressed.items() if count},
+        "mean_loss": remedy.mean_loss,
+        "losses": dict(remedy.losses),
+        "delay_p99": None if delay is None else delay.p99,
+    }
+
+
+def _run_as_json(run: RunFigures) -> dict[str, Any]:
+    return {
+        "released": run.released,
+        "suppressed_by_reason": run.suppressed,
+        "fully_generalized": run.fully_generalized,
+        "losses": run.losses,
+        "rejected": [vars(row) for row in run.rejected],
+    }
+
+
+def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
+    found, totals = why.remedies, why.remedies.configured.totals
+    whole = "all of the source" if is_whole else "the first of the source"
+    replayed = f"{totals.tuples:,} tuples, {whole}, replayed as configured: mean loss {_number(totals.mean_loss)}"
+    console.print(
+        f"{replayed}, suppressed {totals.share_suppressed:.2%}, rejected {why.rejected_in_sample:,} rows.",
+        soft_wrap=True,
+    )
+    if found.is_short:
         console.print("It is shorter than twice the configured delay: most left only because it ended.", soft_wrap=True)
-    _show_losses(why, console)
-    if not any(found.withheld.values()):
+    _show_losses(found, console)
+    if not any(found.suppressed.values()):
         console.print("\nNothing was suppressed: each tuple that was let in left within a release.", soft_wrap=True)
     else:
         _show_suppressed(why, console)
-    _show_rejected(found.configured.outputs.rejected, why.k, console)
+    _show_rejected(why.rejected, why.k, console)
     if why.run is not None:
-        _show_run(why.run, why.config, console)
+        _show_run(why.run, why.k, console)
 
 
-def _show_losses(why: Why, console: Console) -> None:
-    found = why.found
+def _show_losses(found: Remedies, console: Console) -> None:
     if not found.losses:
         console.print("\nNothing was released, so no attribute lost anything.")
         return
-    table = _table("quasi-identifier", "loss", "of all loss", "others now", "without it", "suppressed")
-    gain = {name: (others(found, name) or 0.0) - (remedy.mean_loss or 0.0) for name, remedy in found.left_out.items()}
+    losses = table("quasi-identifier", "loss", "of all loss", "others now", "without it", "suppressed", words=1)
+    omitted = found.omitted.items()
+    gain = {name: (mean_loss_of_others(found, name) or 0.0) - (of.mean_loss or 0.0) for name, of in omitted}
     for name in sorted(found.losses, key=lambda name: -gain.get(name, 0.0)):
-        remedy = found.left_out.get(name)
-        table.add_row(
+        remedy = found.omitted.get(name)
+        losses.add_row(
             name,
             _number(found.losses[name]),
             _percent(share_of_loss(found.losses, name)),
-            _number(others(found, name)),
+            _number(mean_loss_of_others(found, name)),
             "-" if remedy is None else _number(remedy.mean_loss),
             "-" if remedy is None else f"{remedy.totals.share_suppressed:.2%}",
         )
     console.print("\nLoss by attribute; first the one that costs the others most:")
-    indent(console, table)
+    indent(console, losses)
     console.print(
         "'others now' is the mean loss of all others; 'without it' and 'suppressed' are what a replay gives where the "
         "attribute is left out.",
@@ -146,10 +190,10 @@ def _show_losses(why: Why, console: Console) -> None:
     )
 
 
-def _show_suppressed(why: Why, console: Console) -> None:
-    found = why.found
+def _show_suppressed(why: Explanation, console: Console) -> None:
+    found = why.remedies
     tuples = found.configured.totals.tuples
-    reasons = {reason: count for reason, count in found.withheld.items() if count}
+    reasons = {reason: count for reason, count in found.suppressed.items() if count}
     console.print("\nSuppressed, by reason (exact, as in the summary):")
     for reason, count in reasons.items():
         console.print(
@@ -165,12 +209,12 @@ def _show_suppressed(why: Why, console: Console) -> None:
             soft_wrap=True,
         )
     else:
-        table = _table("quasi-identifier", "category or range", "tuples", "suppressed", "share", "times all")
+        parts = table("quasi-identifier", "category or range", "tuples", "suppressed", "share", "times all", words=1)
         for part in why.parts:
             counts = f"{part.tuples:,}", f"{part.suppressed:,}", f"{part.share:.1%}", f"{part.times:.1f}"
-            table.add_row(part.column, part.label, *counts)
+            parts.add_row(part.column, part.label, *counts)
         console.print(f"Suppressed above their share (counts rounded down to a multiple of k = {why.k}):")
-        indent(console, table)
+        indent(console, parts)
     shown = [r for r in found.tried if r.kind != "quasi_identifiers" or r in map(found.nearest, reasons)]
     if shown:
         console.print("\nWhat was tried:")
@@ -193,22 +237,24 @@ def _nearest(found: Remedies, reason: str) -> str:
     if nearest.kind == "suppression":
         saved += " leave fully generalized"
     loss = f"mean loss {_number(nearest.mean_loss)} for {_number(found.configured.totals.mean_loss)} now"
-    few = " So few may be chance." if found.withheld[reason] < _FEW else ""
+    few = " So few may be chance." if found.suppressed[reason] < _FEW else ""
     return f"Saved by {nearest.change}{_less(nearest)}: {saved}; {loss}.{few}"
 
 
 def _less(remedy: Remedy) -> str:
-    return " (promises less)" if remedy.weaker else ""
+    return " (promises less)" if remedy.is_weaker else ""
 
 
 def _tried(found: Remedies, shown: Sequence[Remedy]) -> Table:
-    table = _table("", "suppressed", "mean loss", "delay p99", "", words=0)
+    remedies = table("", "suppressed", "mean loss", "delay p99", "", words=1)
     now = found.configured.totals
-    table.add_row("as configured", *_cells(sum(found.withheld.values()), now.mean_loss, _delay(found.configured)), "")
+    remedies.add_row(
+        "as configured", *_cells(sum(found.suppressed.values()), now.mean_loss, _delay(found.configured)), ""
+    )
     for remedy in shown:
-        cells = _cells(sum(remedy.withheld.values()), remedy.mean_loss, _delay(remedy))
-        table.add_row(remedy.change, *cells, "promises less" if remedy.weaker else "")
-    return table
+        cells = _cells(sum(remedy.suppressed.values()), remedy.mean_loss, _delay(remedy))
+        remedies.add_row(remedy.change, *cells, "promises less" if remedy.is_weaker else "")
+    return remedies
 
 
 def _cells(suppressed: int, loss: float | None, delay: str) -> tuple[str, str, str]:
@@ -216,19 +262,10 @@ def _cells(suppressed: int, loss: float | None, delay: str) -> tuple[str, str, s
 
 
 def _delay(of: Remedy | Replayed) -> str:
-    delay = waited(of)
+    delay = delay_of(of)
     if delay is None:
         return "-"
-    return f"{delay.p99:,} tuples" if of.totals.event_delay is None else minute(delay.p99)
-
-
-def _table(first: str, *columns: str, words: int = 0) -> Table:
-    """Return a table with a name, ``words`` text columns, and columns of figures."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(first, overflow="fold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < words else "right", overflow="fold")
-    return table
+    return f"{delay.p99:,} tuples" if of.totals.event_delay is None else in_minutes(delay.p99)
 
 
 def _percent(share: float | None) -> str:
@@ -239,38 +276,33 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _show_rejected(table: pa.Table | None, k: int, console: Console) -> None:
-    rows = rejected_rows(table, k)
+def _show_rejected(rows: Sequence[RejectedRows], k: int, console: Console) -> None:
     if not rows:
         return
     console.print(f"\nRejected, by column and reason (counts rounded down to a multiple of k = {k}):", soft_wrap=True)
-    shown = _table("column", "reason", "rows", words=1)
+    shown = table("column", "reason", "rows", words=2)
     for row in rows:
-        shown.add_row(
-            row["column"] or "(not known)", row["reason"], f"{row['rows']:,}" if row["rows"] else f"fewer than {k}"
-        )
+        shown.add_row(row.column or "(not known)", row.reason, f"{row.rows:,}" if row.rows else f"fewer than {k}")
     indent(console, shown)
-    for reason in dict.fromkeys(row["reason"] for row in rows):
+    for reason in dict.fromkeys(row.reason for row in rows):
         if reason in _HELPS:
             console.print(f"{reason}: {_HELPS[reason]}.", soft_wrap=True)
     console.print("No replay tells what they would give, as a sample holds none of them.", soft_wrap=True)
 
 
-def _show_run(run: Outputs, config: Config, console: Console) -> None:
-    told = of_run(run, config)
-    console.print(f"\nThe run's outputs: {told['released']:,} tuples were released.")
-    if told["suppressed_by_reason"] is None:
+def _show_run(run: RunFigures, k: int, console: Console) -> None:
+    console.print(f"\nThe run's outputs: {run.released:,} tuples were released.")
+    if run.suppressed is None:
         console.print("It kept no output 'suppressed', so its reasons are not known.")
-    elif not told["suppressed_by_reason"]:
+    elif not run.suppressed:
         console.print("None is among those that were suppressed and not published.")
     else:
-        counted = ", ".join(f"{reason} {count:,}" for reason, count in told["suppressed_by_reason"].items())
+        counted = ", ".join(f"{reason} {count:,}" for reason, count in run.suppressed.items())
         console.print(f"Suppressed and not published: {counted}. The outputs tell no more of them.", soft_wrap=True)
-    if told["fully_generalized"]:
-        console.print(f"Suppressed and published fully generalized: {told['fully_generalized']:,}.")
-    table = _table("quasi-identifier", "loss", "share of loss")
-    for name, loss in sorted(told["losses"].items(), key=lambda pair: -(pair[1] or 0.0)):
-        share = share_of_loss(told["losses"], name)
-        table.add_row(name, _number(loss), _percent(share))
-    indent(console, table)
-    _show_rejected(run.rejected, config.privacy.k, console)
+    if run.fully_generalized:
+        console.print(f"Suppressed and published fully generalized: {run.fully_generalized:,}.")
+    losses = table("quasi-identifier", "loss", "share of loss", words=1)
+    for name, loss in sorted(run.losses.items(), key=lambda pair: -(pair[1] or 0.0)):
+        losses.add_row(name, _number(loss), _percent(share_of_loss(run.losses, name)))
+    indent(console, losses)
+    _show_rejected(run.rejected, k, console)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from crenel.anonymity.model.durations import LONGEST, parse_duration
+
 _MOST = 2**31 - 1
-_MILLISECONDS = {
-    **{"": 1, "ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000},
-    **{"min": 60_000, "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000},
-}
 
 
 def _duration(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    found = re.fullmatch(r"\s*([0-9]+)\s*([a-z]*)\s*", value.lower())
-    scale = _MILLISECONDS.get(found[2], _MILLISECONDS.get(found[2].removesuffix("s"))) if found else None
-    if found is None or scale is None:
-        raise ValueError("is not a duration")
-    return int(found[1]) * scale
+    return parse_duration(value) if isinstance(value, str) else value
 
 
 def _as_typed(value: object) -> object:
@@ -64,8 +55,7 @@ Whole: TypeAlias = Annotated[int, BeforeValidator(_as_typed)]
 Real: TypeAlias = Annotated[float, BeforeValidator(_as_typed), Field(allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[Whole, Field(ge=1, le=_MOST)]
 Natural: TypeAlias = Annotated[Whole, Field(ge=0, le=_MOST)]
-# A century: far above any use, and far below where epoch milliseconds plus a delay would overflow.
-Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=36_525 * 86_400_000)]
+Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=LONGEST)]
 AboveZero: TypeAlias = Annotated[Real, Field(gt=0)]
 Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
 Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from crenel.jobs.causes import JobSetup
 from crenel.jobs.config.brokers import cautions_of_brokers
@@ -28,6 +24,7 @@ from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
 from crenel.jobs.local.summary import Summary
 from crenel.jobs.local.worker import fast_worker_startup
+from crenel.jobs.progress import Bar, progress_bar
 
 _POLL = 0.2  # seconds between two checks of the job
 _CANCELLING = 10.0  # seconds that a job may take to end cleanly when the run is stopped
@@ -78,13 +75,13 @@ def run(
         flink_logs() as logs,
         temporary_folder("crenel-") as folder,
         fast_worker_startup(local_settings(config.flink, parallelism, folder), folder) as settings,
-        _progress(rows) as shown,
+        progress_bar("starting Flink") as bar,
     ):
         say_if_stopped("stopped before the job began")
         client, setup = _start(config, settings, folder / _SUMMARY, warn)
         rest = Rest(f"http://localhost:{settings['rest.port']}", str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
-            _wait(client, rest, shown, logs, setup)
+            _wait(client, rest, logs, setup, partial(_show, bar, rows))
         say_if_stopped("stopped when the job had ended: all that it published stays")
         try:
             return Summary.of(
@@ -189,61 +186,25 @@ def _start(
         raise refused(error, config) from None
 
 
-def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path, setup: JobSetup) -> None:
+def _show(bar: Bar, rows: int | None, rest: Rest) -> None:
+    """Show the number of rows that the job has read; ``rows``: in the source, where known."""
+    if bar.is_shown and (read := rest.rows_read()):
+        count = f"{read:,}" if rows is None else f"{read:,} of {rows:,}"
+        bar.update("anonymizing", read, rows, f"{count} rows")
+
+
+def _wait(client: Any, rest: Rest, logs: Path, setup: JobSetup, show: Callable[[Rest], None]) -> None:
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
     ended = client.get_job_execution_result()
     try:
         while not ended.done():
-            if shown.wanted:
-                shown.update(rest.rows_read())
+            show(rest)
             time.sleep(_POLL)
         ended.result()
     except (Py4JError, JavaException) as error:
         raise JobError(f"the job failed: {why_failed(error, setup)}", logs) from None
-
-
-class _Shown:
-    """Content of the progress bar; ``progress`` is None without a bar."""
-
-    def __init__(self, progress: Progress | None, rows: int | None) -> None:
-        self._progress = progress
-        self._rows = rows
-        self._of = "" if rows is None else f" of {rows:,}"
-        self._task = TaskID(0)
-        if progress is not None:
-            self._task = progress.add_task("starting Flink", total=None, count="")
-
-    @property
-    def wanted(self) -> bool:
-        return self._progress is not None
-
-    def update(self, read: int | None) -> None:
-        if self._progress is not None and read:
-            self._progress.update(
-                self._task,
-                description="anonymizing",
-                completed=read,
-                total=self._rows,
-                count=f"{read:,}{self._of} rows",
-            )
-
-
-@contextmanager
-def _progress(rows: int | None) -> Iterator[_Shown]:
-    if not sys.stderr.isatty():
-        yield _Shown(None, rows)
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:<14}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[count]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _Shown(progress, rows)
 
 
 def _read_summary(folder: Path) -> Iterator[tuple[int, str, float]]:

@@ -14,7 +14,8 @@ from typer.testing import Result
 
 from crenel.anonymity.model.fingerprint import STORED_NAMES
 from crenel.anonymity.noise.budget import delta, largest_sample_rate, smallest_epsilon
-from crenel.jobs.cli.budget import Reach, account
+from crenel.evidence.budget import Budget, Reach, account
+from crenel.jobs.cli.budget import budget_in_short, in_words
 from crenel.jobs.config.load import load
 from crenel.jobs.pipeline.build import operator_plan
 from crenel.jobs.pipeline.digests import stored_under
@@ -37,6 +38,12 @@ def figures(*arguments: str | Path, **settings: str) -> dict[str, Any]:
     assert result.exit_code == 0, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     return found
+
+
+def budget_of(*overrides: str) -> Budget:
+    config = load(DEMO, overrides)
+    assert config.sampling_and_noise is not None
+    return account(config.policy, config.privacy.k, config.sampling_and_noise)
 
 
 def test_the_figures_follow_from_the_configuration() -> None:
@@ -125,12 +132,12 @@ def test_a_step_that_is_not_known_yet_is_said_to_be_assumed() -> None:
 
 
 def test_what_check_shows_fits_on_a_line_each() -> None:
-    lines = dict(account(load(DEMO, [SALARY, HALF])).in_short())
+    lines = dict(budget_in_short(budget_of(SALARY, HALF)))
     assert lines["sample_rate"] == "0.5 of all tuples are let in"
     assert lines["epsilon, delta"] == "0.6932, 0.0462; no epsilon brings delta below 0.000976"
     assert lines["noise"] == "salary: scale 1200, in steps of 100; 95 % move by 3600 or less"
     leaves = Reach("area", "categorical", "leaves", 59.0, 1.0, 0.59, (0.0, 2.0, 3.0))
-    assert leaves.in_words() == "scale 0.59 leaves; 95 % move by 2 leaves or less"
+    assert in_words(leaves) == "scale 0.59 leaves; 95 % move by 2 leaves or less"
 
 
 def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:

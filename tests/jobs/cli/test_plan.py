@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from crenel.jobs.cli.app import app
-from crenel.jobs.cli.plan import minute
+from crenel.jobs.cli.cli_common import in_minutes
 from crenel.jobs.cli.synthetic import write
 from crenel.jobs.config.load import load
 from tests.support.launch import Host
@@ -45,7 +45,7 @@ def test_an_option_that_cannot_be_is_one_line(options: tuple[str, ...], named: s
 
 
 def test_times_are_told_in_minutes() -> None:
-    assert (minute(90_000), minute(6_000), minute(6 * 3_600_000)) == ("1.5 min", "0.1 min", "360 min")
+    assert (in_minutes(90_000), in_minutes(6_000), in_minutes(6 * 3_600_000)) == ("1.5 min", "0.1 min", "360 min")
 
 
 @pytest.mark.cluster("mini")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
-from crenel.jobs.cli.why_figures import of_run, suppressed_tuples
+from crenel.evidence.sample import Setting
+from crenel.evidence.why.explanation import RejectedRows, run_figures, suppressed_tuples
 from crenel.jobs.config.load import Config, load
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.examples import FEW
@@ -39,6 +40,10 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
     return load(DEMO)
 
 
+def setting(config: Config) -> Setting:
+    return Setting(config.algorithm, config.privacy, config.parameters)
+
+
 def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) -> None:
     root = {a.name: a.hierarchy.labels[a.hierarchy.root] for a in config.policy.categorical}
     released = {"age_min": [18, 18], "age_max": [59, 100], "salary_min": [0, 0], "salary_max": [10, 10]}
@@ -51,21 +56,17 @@ def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) 
         pa.table({"reason": ["outlier", "outlier", "too_few_subjects"]}),
         pa.table({"column": ["age"] * 21 + ["area"] * 9, "reason": ["missing"] * 21 + ["unknown_category"] * 9}),
     )
-    result = of_run(run, config)
-    assert (result["released"], result["fully_generalized"]) == (13, 1)
-    assert result["suppressed_by_reason"] == {"outlier": 2, "too_few_subjects": 1}
-    assert result["losses"] == pytest.approx({"age": (12 * 0.5 + 1) / 13, "area": 1, "education": 1, "salary": 1})
-    assert result["rejected"] == [
-        {"column": "age", "reason": "missing", "rows": 20},
-        {"column": "area", "reason": "unknown_category", "rows": 0},
-    ]
+    result = run_figures(run, setting(config))
+    assert (result.released, result.fully_generalized) == (13, 1)
+    assert result.suppressed == {"outlier": 2, "too_few_subjects": 1}
+    assert result.losses == pytest.approx({"age": (12 * 0.5 + 1) / 13, "area": 1, "education": 1, "salary": 1})
+    assert result.rejected == (RejectedRows("age", "missing", 20), RejectedRows("area", "unknown_category", 0))
 
 
 def test_a_run_that_kept_released_rows_alone_tells_their_losses_and_no_reasons(config: Config) -> None:
     leaf = {a.name: a.hierarchy.labels[0] for a in config.policy.categorical}
     ends = {"age_min": [18, 18], "age_max": [59, 18], "salary_min": [0, 0], "salary_max": [10, 5]}
-    result = of_run(
-        Outputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()})), config
-    )
-    assert result["losses"] == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
-    assert (result["suppressed_by_reason"], result["fully_generalized"], result["rejected"]) == (None, None, [])
+    run = Outputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()}))
+    result = run_figures(run, setting(config))
+    assert result.losses == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
+    assert (result.suppressed, result.fully_generalized, result.rejected) == (None, None, ())

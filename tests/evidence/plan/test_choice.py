@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.evidence.choice import ALIKE, Figures, Wanted, choose, front
+from crenel.evidence.plan.choice import ALIKE, Figures, Wanted, choose, front
 
 
 @dataclass(frozen=True)

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext, suppress
 from multiprocessing import get_context
-from pathlib import Path
 from types import TracebackType
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.privacy import Privacy
-from crenel.evidence.choice import Figures
+from crenel.evidence.plan.choice import Figures
+from crenel.evidence.plan.point import Point
 from crenel.evidence.replay import Totals, replay
 from crenel.evidence.sample import Sample, Setting
-from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.load import Config, load
-from crenel.jobs.local.stop import left_to_us
-from crenel.jobs.plan.point import Point, Written
 
+Make: TypeAlias = Callable[[], Setting]
+"""A function that makes a setting in another process; it can be pickled, and raises ``PolicyError``."""
 
-@dataclass(frozen=True)
-class Given:
-    """Common input of all replays.
+Progress: TypeAlias = Callable[[int], Callable[[], object]]
+"""A function that is called with a number of replays before they begin; its result is called after each."""
 
-    Attributes
-    ----------
-    privacy : configured privacy models, with the codes of their references
-    path, overrides : of the configuration
-    """
-
-    sample: Sample
-    privacy: Privacy
-    path: Path
-    overrides: tuple[str, ...]
+Starting: TypeAlias = Callable[[], AbstractContextManager[object]]
+"""A context in which processes start."""
 
 
 class Replays:
@@ -50,14 +38,14 @@ class Replays:
     impossible : reasons why other settings are invalid
     """
 
-    def __init__(self, given: Given, written: Written) -> None:
-        self._written = written
+    def __init__(self, sample: Sample, make: Callable[[Point], Make], starting: Starting = nullcontext) -> None:
+        self._make, self._starting = make, starting
         self.figures: dict[Point, Figures] = {}
         self.totals: dict[Point, Totals] = {}
         self.impossible: dict[Point, str] = {}
         # Spawned and not forked, because Java has threads in this process.
         self._pool = ProcessPoolExecutor(
-            cores(), mp_context=get_context("spawn"), initializer=_begin, initargs=(given,)
+            cores(), mp_context=get_context("spawn"), initializer=_begin, initargs=(sample,)
         )
 
     def __enter__(self) -> Replays:
@@ -79,13 +67,13 @@ class Replays:
         begun: dict[Future[Totals | str], Point] = {}
         for point in wanted:
             try:
-                overrides = self._written.overrides(point)
-            except KeyError:
-                self.impossible[point] = "shards.regions: the sample holds too little for so many regions"
+                make = self._make(point)
+            except PolicyError as error:
+                self.impossible[point] = str(error)
                 done()
                 continue
-            with left_to_us():
-                begun[self._pool.submit(_one, overrides)] = point
+            with self._starting():
+                begun[self._pool.submit(_one, make)] = point
         for future in as_completed(begun):
             point, found = begun[future], future.result()
             if isinstance(found, str):
@@ -104,42 +92,19 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_given: list[Given] = []
+_sample: list[Sample] = []
 
 
-def _begin(given: Given) -> None:
+def _begin(sample: Sample) -> None:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    _given[:] = [given]
+    _sample[:] = [sample]
 
 
-def _one(overrides: Sequence[str]) -> Totals | str:
+def _one(make: Make) -> Totals | str:
     """Return the totals of a replay, or the reason why the setting is invalid."""
-    (given,) = _given
+    (sample,) = _sample
     try:
-        config = load(given.path, [*given.overrides, *overrides])
-        return replay(given.sample, setting_of(config, given.privacy))
-    except ConfigError as error:
-        return error.problems[0]
+        return replay(sample, make())
     except PolicyError as error:
         return str(error)
-
-
-def setting_of(config: Config, given: Privacy) -> Setting:
-    """Return the replay setting of a configuration; ``given`` has the codes of references, as ``Given.privacy``."""
-    return Setting(
-        algorithm=config.algorithm,
-        privacy=_coded(config.privacy, given),
-        parameters=config.parameters,
-        shards=config.shards,
-        seed=config.seed or 0,
-        sampling_and_noise=config.sampling_and_noise,
-    )
-
-
-def _coded(privacy: Privacy, given: Privacy) -> Privacy:
-    """Return the privacy models, whose references have the codes of the sample's columns."""
-    coded = {column.name: column.reference for column in given.sensitive}
-    return replace(
-        privacy, sensitive=tuple(replace(of, reference=coded.get(of.name, of.reference)) for of in privacy.sensitive)
-    )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from crenel.jobs.plan.remedies import Remedies, Remedy
+from crenel.evidence.why.remedies import Remedies, Remedy
 
 UNSEEN: Any = None
 
 
-def remedy(kind: str, change: str, column: str | None = None, **withheld: int) -> Remedy:
-    return Remedy(kind, change, column, kind == "k", UNSEEN, withheld, 0.5, {})
+def remedy(kind: str, change: str, column: str | None = None, **suppressed: int) -> Remedy:
+    return Remedy(kind, change, column, kind == "k", UNSEEN, suppressed, 0.5, {})
 
 
 def found(*tried: Remedy) -> Remedies:
@@ -38,4 +38,4 @@ def test_of_several_attributes_the_one_that_saves_most_is_named() -> None:
     more = remedy("quasi_identifiers", "b dropped", "b", outlier=1, alpha=100)
     analysis = found(some, more, remedy("k", "lower k", outlier=0, alpha=0))
     assert analysis.nearest("outlier") is more
-    assert analysis.left_out == {"a": some, "b": more}
+    assert analysis.omitted == {"a": some, "b": more}

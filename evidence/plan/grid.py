@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, zip_longest
 from math import inf
@@ -12,11 +12,9 @@ import numpy as np
 
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
-from crenel.evidence.choice import Wanted
-from crenel.evidence.sample import Sample
-from crenel.jobs.config.load import Config
-from crenel.jobs.plan.options import wait_of
-from crenel.jobs.plan.point import Point, waits
+from crenel.evidence.plan.choice import Wanted
+from crenel.evidence.plan.point import Point, waits
+from crenel.evidence.sample import Sample, Setting
 
 _FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
 _WITHIN = (0.9, 0.45, 0.225, 0.1)
@@ -67,26 +65,27 @@ class Grid:
         return [point for row in zip_longest(*made) for point in row if point is not None][:most]
 
 
-def around(config: Config, sample: Sample, wanted: Wanted, own: Mapping[str, tuple[str, ...]]) -> Grid:
+def around(setting: Setting, sample: Sample, wanted: Wanted, own: Mapping[str, tuple[Any, ...]]) -> Grid:
     """Return the grid around a configured setting.
 
     Parameters
     ----------
     wanted : constraints; a bounded delay determines the delay bounds
-    own : user-defined dimensions, as ``crenel.jobs.plan.options.varied`` returns them; they replace these
+    own : user-defined values by the name of a dimension of ``Grid``, which they replace, or by a dotted field
     """
     k, l = wanted.k, wanted.l  # noqa: E741
     values = _values(sample)
+    dotted = {name: texts for name, texts in own.items() if "." in name}
     grid = Grid(
         values=values,
-        algorithms=_algorithms(config),
-        k=tuple(dict.fromkeys(v for v in (k, config.privacy.k, 2 * k, max(k // 2, 1)) if v >= l)),
+        algorithms=_algorithms(setting),
+        k=tuple(dict.fromkeys(v for v in (k, setting.privacy.k, 2 * k, max(k // 2, 1)) if v >= l)),
         l=tuple(v for v in (l, l + 1, l - 1) if v == l or 1 <= v <= min(k, values)),
-        waits=_waits(config, sample, wanted, k),
-        shards=_shards(config),
-        further={name: values for name, values in own.items() if "." in name},
+        waits=_waits(setting, sample, wanted, k),
+        shards=_shards(setting, sample),
+        further=dotted,
     )
-    changed: dict[str, Any] = {name: read(own[name]) for name, read in _READ.items() if name in own}
+    changed: dict[str, Any] = {name: texts for name, texts in own.items() if name not in dotted}
     return replace(grid, **changed)
 
 
@@ -94,27 +93,27 @@ def _values(sample: Sample) -> int:
     return min((len(np.unique(column)) for column in sample.tuples.sensitive.T), default=1)
 
 
-def _algorithms(config: Config) -> tuple[str, ...]:
+def _algorithms(setting: Setting) -> tuple[str, ...]:
     others = [
         other.name
         for other in known_algorithms().values()
-        if (config.sampling_and_noise is None or other.noise) and (config.privacy.lasting is None or other.lasting)
+        if (setting.sampling_and_noise is None or other.noise) and (setting.privacy.lasting is None or other.lasting)
     ]
-    return tuple(dict.fromkeys((config.algorithm.name, *others)))
+    return tuple(dict.fromkeys((setting.algorithm.name, *others)))
 
 
-def _waits(config: Config, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait, ...]:
-    tuples, milliseconds = waits(config.algorithm, config.parameters)
+def _waits(setting: Setting, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait, ...]:
+    tuples, milliseconds = waits(setting.algorithm, setting.parameters)
     if tuples is None and milliseconds is None:
         tuples = max(min(_OFTEN * k, len(sample) // 4), 1)
     if wanted.delay == inf:
         return tuple(dict.fromkeys(scaled((tuples, milliseconds), factor) for factor in _FACTORS))
     if not sample.milliseconds:
-        most = wanted.delay / config.shards.count
+        most = wanted.delay / setting.shards.count
         return tuple(dict.fromkeys((whole(most * share), None) for share in _WITHIN))
     # The lag of the watermark reduces the usable delay.
     reach = max(wanted.delay - sample.lag, wanted.delay / 4)
-    come = reach * len(sample) / sample.milliseconds / config.shards.count
+    come = reach * len(sample) / sample.milliseconds / setting.shards.count
     return tuple(
         dict.fromkeys(
             (
@@ -126,13 +125,13 @@ def _waits(config: Config, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait
     )
 
 
-def _shards(config: Config) -> tuple[tuple[int, str], ...]:
-    configured = (config.shards.count, config.shards.by if config.shards.count > 1 else SHARD_BY_SUBJECT)
+def _shards(setting: Setting, sample: Sample) -> tuple[tuple[int, str], ...]:
+    configured = (setting.shards.count, setting.shards.by if setting.shards.count > 1 else SHARD_BY_SUBJECT)
     usual = [configured]
-    if config.sampling_and_noise is None or config.policy.subject is not None:
+    if setting.sampling_and_noise is None or sample.policy.subject is not None:
         usual += [(1, SHARD_BY_SUBJECT), (4, SHARD_BY_SUBJECT)]
-    if config.sampling_and_noise is None and config.privacy.lasting is None:
-        usual.append((max(config.shards.count, 4), SHARD_BY_REGIONS))
+    if setting.sampling_and_noise is None and setting.privacy.lasting is None:
+        usual.append((max(setting.shards.count, 4), SHARD_BY_REGIONS))
     return tuple(dict.fromkeys(usual))
 
 
@@ -178,21 +177,3 @@ def neighbors(point: Point, grid: Grid) -> Iterator[tuple[str, Point]]:
     for algorithm in grid.algorithms:
         if algorithm != point.algorithm:
             yield "algorithm", replace(point, algorithm=algorithm)
-
-
-def _divided(text: str) -> tuple[int, str]:
-    count, _, by = text.partition(" by ")
-    return int(count), by.strip() or SHARD_BY_SUBJECT
-
-
-def _numbers(texts: Sequence[str]) -> tuple[int, ...]:
-    return tuple(map(int, texts))
-
-
-_READ: Mapping[str, Callable[[Sequence[str]], object]] = {
-    "algorithms": tuple,
-    "k": _numbers,
-    "l": _numbers,
-    "waits": lambda texts: tuple(map(wait_of, texts)),
-    "shards": lambda texts: tuple(map(_divided, texts)),
-}

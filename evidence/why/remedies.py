@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
 from crenel.evidence.losses import losses
+from crenel.evidence.plan.grid import scaled
+from crenel.evidence.plan.point import Point
+from crenel.evidence.plan.replays import Make, Progress
 from crenel.evidence.replay import Replayed, Totals, replay_outputs
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.why.changed import one_level_up, without
-from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.load import Config, load
-from crenel.jobs.local.sample import Beginning
-from crenel.jobs.plan.grid import scaled
-from crenel.jobs.plan.point import Point, Written, waits
-from crenel.jobs.plan.replays import setting_of
 
 GENERALIZE = "generalize"
 _TIMES = (2.0, 4.0)
@@ -35,8 +32,8 @@ class Remedy:
     kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``promise``, ``l`` or ``k``
     change : the change, in the words of a configuration
     column : the quasi-identifier that it concerns; None: none
-    weaker : whether it weakens a privacy model
-    withheld : tuples that are not published, by reason
+    is_weaker : whether it weakens a privacy model
+    suppressed : tuples that are not published, by reason
     mean_loss : of released tuples, by the configured hierarchies; None where none was released
     losses : mean loss of each remaining quasi-identifier, by the configured hierarchies
     """
@@ -44,9 +41,9 @@ class Remedy:
     kind: str
     change: str
     column: str | None
-    weaker: bool
+    is_weaker: bool
     totals: Totals
-    withheld: Mapping[str, int]
+    suppressed: Mapping[str, int]
     mean_loss: float | None
     losses: Mapping[str, float | None]
 
@@ -58,23 +55,23 @@ class Remedies:
     Attributes
     ----------
     configured : its replay
-    withheld : of the configured setting, as ``Remedy.withheld``, including tuples published fully generalized
+    suppressed : of the configured setting, as ``Remedy.suppressed``, including tuples published fully generalized
     losses : as of ``Remedy``, of the configured setting
-    short : whether the sample is shorter than twice the configured delay, so that its end decided most tuples
+    is_short : whether the sample is shorter than twice the configured delay, so that its end decided most tuples
     tried : the nearest first; those with the same privacy models precede weaker ones
     impossible : reasons why other changes are invalid, by change
     """
 
     configured: Replayed
-    withheld: Mapping[str, int]
+    suppressed: Mapping[str, int]
     losses: Mapping[str, float | None]
-    short: bool
+    is_short: bool
     tried: tuple[Remedy, ...]
     impossible: Mapping[str, str]
 
     @property
-    def left_out(self) -> dict[str, Remedy]:
-        """Remedies that leave out a quasi-identifier, by its name."""
+    def omitted(self) -> dict[str, Remedy]:
+        """Remedies that omit a quasi-identifier, by its name."""
         return {r.column: r for r in self.tried if r.kind == "quasi_identifiers" and r.column is not None}
 
     def nearest(self, reason: str) -> Remedy | None:
@@ -93,77 +90,11 @@ class Remedies:
 
     def saves(self, remedy: Remedy, reason: str) -> float:
         """Return the share of suppressions with a reason that a remedy avoids altogether; 0 or less: none."""
-        now = self.withheld[reason]
-        fewer = min(now - remedy.withheld.get(reason, 0), sum(self.withheld.values()) - sum(remedy.withheld.values()))
+        now = self.suppressed[reason]
+        fewer = min(
+            now - remedy.suppressed.get(reason, 0), sum(self.suppressed.values()) - sum(remedy.suppressed.values())
+        )
         return fewer / now if now else 0.0
-
-
-@dataclass(frozen=True)
-class Around:
-    """A configured setting, as the base of alternatives.
-
-    Attributes
-    ----------
-    path, overrides : of the configuration
-    written : the raw configuration
-    """
-
-    path: Path
-    overrides: tuple[str, ...]
-    written: Written
-    beginning: Beginning
-
-
-def remedies(around: Around, progress: Callable[[int], Callable[[], object]]) -> Remedies:
-    """Replay the configured setting and its alternatives; without suppression, only those that omit an attribute.
-
-    ``progress``: called with the number of replays before they begin; its result is called after each.
-    """
-    sample, config = around.beginning.sample, around.written.config
-    setting = setting_of(config, around.beginning.privacy)
-    configured = replay_outputs(sample, setting)
-    lost = sum(configured.totals.suppressed.values()) > 0
-    wanted = list(_changes(around)) if lost else []
-    names = [attribute.name for attribute in sample.policy.quasi_identifiers]
-    names = names if len(names) > 1 else []
-    categories = [attribute.name for attribute in sample.policy.categorical] if lost else []
-    done = progress(1 + len(wanted) + len(names) + len(categories))
-    done()
-    tried: list[Remedy] = []
-    impossible: dict[str, str] = {}
-
-    def attempt(remedy: _Change, make: Callable[[], tuple[Sample, Setting] | None]) -> None:
-        try:
-            made = make()
-            if made is not None:
-                tried.append(_remedy(remedy, sample, *made))
-        except ConfigError as error:
-            impossible[remedy.change] = error.problems[0]
-        except PolicyError as error:
-            impossible[remedy.change] = str(error)
-        done()
-
-    for change, point in wanted:
-        if change.kind == "delay" and _too_long(sample, point):
-            impossible[change.change] = "the sample is shorter than twice of it, and would tell of its end only"
-            done()
-            continue
-        attempt(change, lambda point=point: (sample, _set(around, point)))  # type: ignore[misc]
-    for name in categories:
-        change = _Change("hierarchy", f"{name} one level up its hierarchy", name)
-        attempt(change, lambda name=name: _with(one_level_up(sample, name, setting.shards), setting))  # type: ignore[misc]
-    for name in names:
-        change = _Change("quasi_identifiers", f"{name} in policy.drop", name)
-        attempt(change, lambda name=name: (without(sample, name, setting.shards), setting))  # type: ignore[misc]
-    order = ("delay", "shards", "hierarchy", "quasi_identifiers", "suppression", "promise", "l", "k")
-    return Remedies(
-        configured=configured,
-        withheld=configured.totals.suppressed,
-        losses=losses(configured.outputs, representative=_representative(setting)),
-        short=_too_long(sample, _configured(config)),
-        tried=tuple(sorted(tried, key=lambda remedy: order.index(remedy.kind))),
-        impossible=impossible,
-    )
 
 
 @dataclass(frozen=True)
@@ -174,8 +105,54 @@ class _Change:
     weaker: bool = False
 
 
-def _with(sample: Sample | None, setting: Setting) -> tuple[Sample, Setting] | None:
-    return None if sample is None else (sample, setting)
+def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], progress: Progress) -> Remedies:
+    """Replay a configured setting and its alternatives; without suppression, only those that omit an attribute.
+
+    Parameters
+    ----------
+    make : returns a function that makes the setting of a point as the configuration would; raises ``PolicyError``
+    progress : called with the number of replays before they begin; its result is called after each
+    """
+    configured = replay_outputs(sample, setting)
+    lost = sum(configured.totals.suppressed.values()) > 0
+    points = list(_changes(setting)) if lost else []
+    names = [attribute.name for attribute in sample.policy.quasi_identifiers]
+    names = names if len(names) > 1 else []
+    categories = [attribute.name for attribute in sample.policy.categorical] if lost else []
+    done = progress(1 + len(points) + len(names) + len(categories))
+    done()
+    tried: list[Remedy] = []
+    impossible: dict[str, str] = {}
+
+    def attempt(change: _Change, changed: Callable[[], Sample | None], make: Make) -> None:
+        try:
+            if (other := changed()) is not None:
+                tried.append(_remedy(change, sample, other, make()))
+        except PolicyError as error:
+            impossible[change.change] = str(error)
+        done()
+
+    for change, point in points:
+        if change.kind == "delay" and _too_long(sample, point):
+            impossible[change.change] = "the sample is shorter than twice of it, and would tell of its end only"
+            done()
+        else:
+            attempt(change, lambda: sample, lambda point=point: make(point)())  # type: ignore[misc]
+    for name in categories:
+        change = _Change("hierarchy", f"{name} one level up its hierarchy", name)
+        attempt(change, partial(one_level_up, sample, name, setting.shards), lambda: setting)
+    for name in names:
+        change = _Change("quasi_identifiers", f"{name} in policy.drop", name)
+        attempt(change, partial(without, sample, name, setting.shards), lambda: setting)
+    order = ("delay", "shards", "hierarchy", "quasi_identifiers", "suppression", "promise", "l", "k")
+    return Remedies(
+        configured=configured,
+        suppressed=configured.totals.suppressed,
+        losses=losses(configured.outputs, representative=_representative(setting)),
+        is_short=_too_long(sample, Point.of(setting)),
+        tried=tuple(sorted(tried, key=lambda remedy: order.index(remedy.kind))),
+        impossible=impossible,
+    )
 
 
 def _representative(setting: Setting) -> bool:
@@ -188,16 +165,11 @@ def _too_long(sample: Sample, point: Point) -> bool:
     return tuples or (sample.milliseconds > 0 and (point.milliseconds or 0) * 2 > sample.milliseconds)
 
 
-def _set(around: Around, point: Point) -> Setting:
-    config = load(around.path, [*around.overrides, *around.written.overrides(point)])
-    return setting_of(config, around.beginning.privacy)
-
-
 def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) -> Remedy:
     found = replay_outputs(changed, setting)
-    withheld, mean = found.totals.suppressed, found.totals.mean_loss
+    suppressed, mean = found.totals.suppressed, found.totals.mean_loss
     if change.kind == "suppression":
-        withheld = dict.fromkeys(withheld, 0)
+        suppressed = dict.fromkeys(suppressed, 0)
     one = _representative(setting)
     of = losses(found.outputs, representative=one)
     if change.kind == "hierarchy" and change.column is not None and mean is not None:
@@ -210,23 +182,17 @@ def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) 
         kind=change.kind,
         change=change.change,
         column=change.column,
-        weaker=change.weaker,
+        is_weaker=change.weaker,
         totals=found.totals,
-        withheld=withheld,
+        suppressed=suppressed,
         mean_loss=mean,
         losses=of,
     )
 
 
-def _configured(config: Config) -> Point:
-    wait, shards = waits(config.algorithm, config.parameters), config.shards
-    return Point(config.algorithm.name, config.privacy.k, config.privacy.l, *wait, shards.count, shards.by)
-
-
-def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
+def _changes(setting: Setting) -> Iterator[tuple[_Change, Point]]:
     """Yield alternatives to the configured setting, the nearest first."""
-    config = around.written.config
-    algorithm, now = config.algorithm, _configured(config)
+    algorithm, privacy, now = setting.algorithm, setting.privacy, Point.of(setting)
     wait = (now.tuples, now.milliseconds)
     if wait != (None, None):
         for times in _TIMES:
@@ -235,15 +201,15 @@ def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
             yield _Change("delay", f"a delay of {point.delay}"), point
     if now.shards > 1:
         yield _Change("shards", "shards.count: 1"), replace(now, shards=1, by=SHARD_BY_SUBJECT)
-    paths = {setting.path: setting.field for setting in algorithm.settings}
-    if "suppression" in paths and getattr(config.parameters, paths["suppression"]) != GENERALIZE:
+    paths = {of.path: of.field for of in algorithm.settings}
+    if "suppression" in paths and getattr(setting.parameters, paths["suppression"]) != GENERALIZE:
         name = f"{algorithm.name}.suppression"
         yield _Change("suppression", f"{name}: {GENERALIZE}"), replace(now, further=((name, GENERALIZE),))
-    for promise, _ in config.privacy.further:
-        name = f"privacy.{promise.name}"
+    for model, _ in privacy.further:
+        name = f"privacy.{model.name}"
         yield _Change("promise", f"no {name}", weaker=True), replace(now, further=((name, "~"),))
-    if config.privacy.l > 1:
-        yield _Change("l", f"privacy.l: {config.privacy.l - 1}", weaker=True), replace(now, l=config.privacy.l - 1)
-    lower = max(config.privacy.k // 2, config.privacy.l, 2)
-    if lower < config.privacy.k:
+    if privacy.l > 1:
+        yield _Change("l", f"privacy.l: {privacy.l - 1}", weaker=True), replace(now, l=privacy.l - 1)
+    lower = max(privacy.k // 2, privacy.l, 2)
+    if lower < privacy.k:
         yield _Change("k", f"privacy.k: {lower}", weaker=True), replace(now, k=lower)

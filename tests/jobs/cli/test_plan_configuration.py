@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.evidence.choice import Wanted
+from crenel.evidence.plan.choice import Wanted
+from crenel.evidence.plan.grid import Grid, around, neighbors
+from crenel.evidence.plan.plan import Limits
+from crenel.evidence.plan.point import Point, waits
 from crenel.evidence.sample import Sample
+from crenel.jobs.cli.plan import PlanError, delay_limit, parse_delay, parse_share, parse_varied
+from crenel.jobs.cli.plan_configuration import PlanConfiguration, setting_of
 from crenel.jobs.config.file import override, read
 from crenel.jobs.config.load import load
-from crenel.jobs.plan.block import block, pasted, replaced
-from crenel.jobs.plan.grid import around, neighbors
-from crenel.jobs.plan.options import Bounds, PlanError, share_of, varied, wait_of, wanted_of
-from crenel.jobs.plan.point import Point, Written, duration, waits
 from tests.evidence.test_replay import timed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,10 +35,13 @@ def demo_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRENEL_DEMO_OUTPUT", "/nowhere")
 
 
-def written_of(*overrides: str) -> Written:
-    content = read(DEMO)
-    assert override(content, overrides) == []
-    return Written(load(DEMO, overrides), content)
+def written_of(*overrides: str) -> PlanConfiguration:
+    config = load(DEMO, overrides)
+    return PlanConfiguration.of(DEMO, overrides, config, config.privacy, Path("/nowhere"))
+
+
+def grid_around(written: PlanConfiguration, sample: Sample, wanted: Wanted, own: dict[str, Any]) -> Grid:
+    return around(setting_of(written.config, written.privacy), sample, wanted, own)
 
 
 def sample_of(tuples: int = 2000, gap: int = 60_000, lag: int = 0) -> Sample:
@@ -43,22 +49,15 @@ def sample_of(tuples: int = 2000, gap: int = 60_000, lag: int = 0) -> Sample:
     return timed(np.arange(tuples) * gap, lag)
 
 
-def configured(written: Written) -> Point:
-    config = written.config
-    return Point(
-        config.algorithm.name,
-        config.privacy.k,
-        config.privacy.l,
-        *waits(config.algorithm, config.parameters),
-        config.shards.count,
-    )
+def configured(written: PlanConfiguration) -> Point:
+    return Point.of(setting_of(written.config, written.privacy))
 
 
 @pytest.mark.parametrize("overrides", [(), WINDOWS, ("nearest.delay={tuples: 70, jitter: 0.5}",)])
 def test_the_configured_setting_becomes_the_configuration_that_there_is(overrides: tuple[str, ...]) -> None:
     written = written_of(*overrides)
     point = configured(written)
-    config = load(DEMO, [*overrides, *written.overrides(point)])
+    config = load(DEMO, [*overrides, *written.changes(point)])
     for name in ("algorithm", "parameters", "privacy", "shards"):
         assert getattr(config, name) == getattr(written.config, name)
 
@@ -66,7 +65,7 @@ def test_the_configured_setting_becomes_the_configuration_that_there_is(override
 def test_every_setting_of_the_grid_is_loaded_as_it_says() -> None:
     kept = ("nearest.delay.jitter=0.25", "nearest.reuse_limit=1000")
     written = written_of(*kept)
-    grid = around(written.config, sample_of(), Wanted(k=10, l=2), {})
+    grid = grid_around(written, sample_of(), Wanted(k=10, l=2), {})
     grid = replace(
         grid, algorithms=("nearest", "castle", "suhdsa", "mondrian"), shards=((4, "subject"), (1, "subject"))
     )
@@ -75,7 +74,7 @@ def test_every_setting_of_the_grid_is_loaded_as_it_says() -> None:
     assert points[0] == configured(written)
     assert {point.algorithm for point in points} == {"nearest", "castle", "suhdsa", "mondrian"}
     for point in points:
-        config = load(DEMO, [*kept, *written.overrides(point)])
+        config = load(DEMO, [*kept, *written.changes(point)])
         assert (config.algorithm.name, config.privacy.k, config.privacy.l) == (point.algorithm, point.k, point.l)
         assert (config.shards.count, config.shards.by) == (point.shards, point.by)
         assert waits(config.algorithm, config.parameters) == (point.tuples, point.milliseconds)
@@ -86,7 +85,7 @@ def test_every_setting_of_the_grid_is_loaded_as_it_says() -> None:
 def test_delays_are_chosen_for_the_one_that_is_wanted_by_the_rate_of_the_sample() -> None:
     written = written_of("shards={count: 2}")
     sample = sample_of(gap=30_000, lag=600_000)  # two a minute, one in each shard
-    grid = around(written.config, sample, Wanted(delay=70 * 60_000, k=10, l=2), {})
+    grid = grid_around(written, sample, Wanted(delay=70 * 60_000, k=10, l=2), {})
     tuples, milliseconds = grid.waits[0]
     assert milliseconds == 54 * 60_000  # 0.9 of the hour that the watermark leaves
     assert tuples == 54
@@ -97,11 +96,11 @@ def test_a_block_can_be_pasted_into_the_configuration(algorithm: str, tmp_path: 
     overrides = (*WINDOWS, "sinks.windows={connector: blackhole}")
     written = written_of(*overrides)
     point = Point(algorithm, 20, 3, 400, 3_600_000, 2, "subject", (("subject_key", "another"),))
-    text = block(written, point, "")
-    taken = pasted(text, written, point, DEMO, list(overrides), "")
+    text = written.block(point, "")
+    taken = written.load_with(text, point)
     content = dict(read(DEMO))
     assert override(content, overrides) == []
-    for name in replaced(written, point):
+    for name in written.replaced(point):
         section, _, sink = name.partition(".")
         if sink:
             del content[section][sink]
@@ -123,7 +122,7 @@ def test_a_block_can_be_pasted_into_the_configuration(algorithm: str, tmp_path: 
 
 def test_neighbors_are_one_step_away() -> None:
     written = written_of()
-    grid = around(written.config, sample_of(), Wanted(k=10, l=1), {})
+    grid = grid_around(written, sample_of(), Wanted(k=10, l=1), {})
     point = Point("nearest", 10, 1, 200, 3_600_000, 4, "subject")
     found = list(neighbors(point, grid))
     assert ("k", replace(point, k=20)) in found
@@ -138,8 +137,8 @@ def test_neighbors_are_one_step_away() -> None:
 
 def test_what_is_varied_replaces_a_dimension() -> None:
     written = written_of()
-    own = varied(("k=5, 7", "delay=90 s,30 tuples", "shards=2,8 by regions", "nearest.loss_window=10,20"), {})
-    grid = around(written.config, sample_of(), Wanted(k=10, l=2), own)
+    own = parse_varied(("k=5, 7", "delay=90 s,30 tuples", "shards=2,8 by regions", "nearest.loss_window=10,20"))
+    grid = grid_around(written, sample_of(), Wanted(k=10, l=2), own)
     assert grid.k == (5, 7)
     assert grid.waits == ((None, 90_000), (30, None))
     assert grid.shards == ((2, "subject"), (8, "regions"))
@@ -157,27 +156,28 @@ def test_what_is_varied_replaces_a_dimension() -> None:
 def test_a_dimension_that_cannot_be_is_named(text: str, names: str) -> None:
     assert known_algorithms()
     with pytest.raises(PlanError, match=f"^{names}: "):
-        varied((text,), {})
+        parse_varied((text,))
 
 
 def test_bounds_are_read_with_their_units() -> None:
-    assert (wait_of("10min"), wait_of("1000 tuples")) == ((None, 600_000), (1000, None))
-    assert (share_of("1%", "x"), share_of("0.05", "x")) == (0.01, 0.05)
+    assert (parse_delay("10min", "x"), parse_delay("1000 tuples", "x")) == ((None, 600_000), (1000, None))
+    assert (parse_share("1%", "x"), parse_share("0.05", "x")) == (0.01, 0.05)
     for text in ("150%", "many", "-1"):
         with pytest.raises(PlanError, match=r"^x: "):
-            share_of(text, "x")
+            parse_share(text, "x")
     for text in ("10", "soon"):
         with pytest.raises(PlanError, match=r"^--max-delay: "):
-            wait_of(text, "--max-delay")
-    config = written_of().config
+            parse_delay(text, "--max-delay")
+    assert (delay_limit((None, 5), timed=True), delay_limit((6, None), timed=False)) == (5, 6)
     with pytest.raises(PlanError, match="no event time"):
-        wanted_of(Bounds(delay=(None, 5)), config, timed=False)
+        delay_limit((None, 5), timed=False)
     with pytest.raises(PlanError, match="has event time"):
-        wanted_of(Bounds(delay=(5, None)), config, timed=True)
-    wanted = wanted_of(Bounds(loss=0.2), config, timed=True)
+        delay_limit((5, None), timed=True)
+    written = written_of()
+    wanted = Limits(loss=0.2).wanted(setting_of(written.config, written.privacy))
     assert (wanted.k, wanted.l, wanted.sooner) == (10, 2, True)
 
 
 def test_durations_are_written_as_they_are_read() -> None:
     for milliseconds in (1, 1500, 90_000, 3_600_000, 36_000_000, 86_400_000):
-        assert wait_of(duration(milliseconds)) == (None, milliseconds)
+        assert parse_delay(format_duration(milliseconds), "x") == (None, milliseconds)

@@ -1,0 +1,222 @@
+"""Planning from a sample and constraints: replay of a grid, choice of a setting, and its neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
+from math import inf
+from typing import Any, Protocol
+
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy
+from crenel.anonymity.model.region_tree import RegionTree
+from crenel.anonymity.regions.learn import RegionsError, learn, members_of
+from crenel.anonymity.regions.loss import Sample as Values
+from crenel.anonymity.regions.sampler import Sampler
+from crenel.evidence.plan.choice import Chosen, Figures, Wanted, choose, front
+from crenel.evidence.plan.grid import Grid, around, neighbors
+from crenel.evidence.plan.point import Point
+from crenel.evidence.plan.replays import Make, Progress, Replays, Starting
+from crenel.evidence.replay import Totals
+from crenel.evidence.sample import Sample, Setting
+from crenel.state.block import Block, TupleColumns
+
+_LEARNED = 20_000
+"""Maximum number of tuples to learn regions from, as in ``crenel regions``."""
+_ROUNDS = 3
+"""Maximum number of rounds in which the search moves from the chosen setting to its neighbors."""
+_SLACK = 1.05
+"""Tolerance on the configured delay where no maximum is given, because steps do not resolve it more closely."""
+_SUPPRESSED = 0.01
+"""Maximum suppressed share where no constraint is given, and the configured setting suppresses no more."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Constraints on a plan; None: no constraint.
+
+    Attributes
+    ----------
+    loss : maximum mean loss, 0 to 1
+    delay : maximum p99 of the delay, in milliseconds of event time, or in tuples of a sample without event time
+    suppressed : maximum suppressed share, 0 to 1
+    k : minimum, also below the configured one; None: the configured one
+    """
+
+    loss: float | None = None
+    delay: float | None = None
+    suppressed: float | None = None
+    k: int | None = None
+
+    def wanted(self, setting: Setting) -> Wanted:
+        """Return the constraints on a setting; l is at least the configured one."""
+        return Wanted(
+            loss=1.0 if self.loss is None else self.loss,
+            suppressed=1.0 if self.suppressed is None else self.suppressed,
+            delay=inf if self.delay is None else self.delay,
+            k=setting.privacy.k if self.k is None else self.k,
+            l=setting.privacy.l,
+            sooner=self.loss is not None and self.delay is None,
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request for a plan.
+
+    Attributes
+    ----------
+    sample : to replay
+    setting : the configured one
+    limits : constraints
+    varied : user-defined values by the name of a dimension of ``crenel.evidence.plan.grid.Grid``, or by a dotted field
+    replays : maximum number of replays, beside neighbors of the chosen setting
+    """
+
+    sample: Sample
+    setting: Setting
+    limits: Limits
+    varied: Mapping[str, tuple[Any, ...]]
+    replays: int
+
+
+class Configuration(Protocol):
+    """Conversion of points to settings, as the configuration of a job makes them."""
+
+    def make(self, point: Point) -> Make:
+        """Return a function that makes the setting of a point; raise ``PolicyError`` if the point is impossible."""
+
+    def has_regions(self, count: int) -> bool:
+        """Return whether points with this number of regions are possible."""
+
+    def add_regions(self, policy: Policy, tree: RegionTree, rows: int, members: int) -> None:
+        """Make points with as many regions as a tree possible; parameters as of ``learn`` and ``members_of``."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The result of planning.
+
+    Attributes
+    ----------
+    sample : the replayed tuples
+    configured : the configured setting
+    wanted : constraints
+    figures, totals : of all replayed settings, the nearest to the configured one first
+    impossible : reasons why other settings are invalid
+    unfit : reasons why algorithms were not tried, by their names
+    best : Pareto front among settings with equal k and l
+    chosen : the recommended setting, or the nearest where none meets the constraints; None where k and l are too low in
+        all
+    steps : valid neighbors of the chosen setting, by the name of the dimension
+    """
+
+    sample: Sample
+    configured: Point
+    wanted: Wanted
+    figures: Mapping[Point, Figures]
+    totals: Mapping[Point, Totals]
+    impossible: Mapping[Point, str]
+    unfit: Mapping[str, str]
+    best: set[Point]
+    chosen: Chosen[Point] | None
+    steps: tuple[tuple[str, Point], ...]
+
+    @property
+    def timed(self) -> bool:
+        """Whether delays are milliseconds of event time, and not tuples."""
+        return self.sample.milliseconds > 0
+
+
+def plan(request: Request, configuration: Configuration, progress: Progress, starting: Starting = nullcontext) -> Plan:
+    """Replay a grid of settings and choose one.
+
+    Parameters
+    ----------
+    progress : called with the number of replays before they begin; its result is called after each
+    starting : context in which processes start
+    """
+    sample, limits = request.sample, request.limits
+    wanted = limits.wanted(request.setting)
+    grid = around(request.setting, sample, wanted, request.varied)
+    configured = Point.of(request.setting)
+    unfit = {name: problem for name in grid.algorithms if (problem := _unfit(request, configuration, grid, name))}
+    grid = replace(grid, algorithms=tuple(name for name in grid.algorithms if name not in unfit))
+    points = grid.points(request.replays)
+    with Replays(sample, configuration.make, starting) as replays:
+        all_of = list(dict.fromkeys([configured, *points]))
+        _learn(request, configuration, all_of)
+        replays.run(all_of, progress(len(all_of)))
+        wanted = _no_worse(wanted, limits, replays.figures.get(configured))
+        chosen = choose(replays.figures, wanted)
+        for _ in range(_ROUNDS):
+            if chosen is None:
+                break
+            before, beside = chosen.setting, [point for _, point in neighbors(chosen.setting, grid)]
+            _learn(request, configuration, beside)
+            replays.run(beside, progress(len(beside)))
+            chosen = choose(_among(replays.figures, request, all_of), wanted)
+            if chosen is not None and chosen.setting == before:
+                break
+        figures, totals, impossible = replays.figures, replays.totals, replays.impossible
+    steps = () if chosen is None else neighbors(chosen.setting, grid)
+    return Plan(
+        sample=sample,
+        configured=configured,
+        wanted=wanted,
+        figures=figures,
+        totals=totals,
+        impossible=impossible,
+        unfit=unfit,
+        best=front(figures),
+        chosen=chosen,
+        steps=tuple((name, point) for name, point in steps if point in figures),
+    )
+
+
+def _unfit(request: Request, configuration: Configuration, grid: Grid, algorithm: str) -> str | None:
+    """Return the reason why an algorithm is incompatible with the configuration; None if it is compatible."""
+    if algorithm == request.setting.algorithm.name:
+        return None
+    try:
+        for point in replace(grid, algorithms=(algorithm,), shards=((1, SHARD_BY_SUBJECT),)).points(1):
+            configuration.make(point)()
+    except PolicyError as error:
+        return str(error)
+    return None
+
+
+def _among(figures: Mapping[Point, Figures], request: Request, points: Sequence[Point]) -> dict[Point, Figures]:
+    """Return the settings that may be recommended; user-defined dimensions exclude all others."""
+    return {point: of for point, of in figures.items() if not request.varied or point in points}
+
+
+def _no_worse(wanted: Wanted, limits: Limits, now: Figures | None) -> Wanted:
+    """Derive missing constraints from the configured setting; without any, reduce the loss at no other cost."""
+    suppressed = max(_SUPPRESSED, 0.0 if now is None else now.suppressed)
+    if limits.suppressed is None:
+        wanted = replace(wanted, suppressed=suppressed)
+    if limits.loss is None and limits.delay is None:
+        wanted = replace(wanted, delay=inf if now is None else now.delay * _SLACK)
+    return wanted
+
+
+def _learn(request: Request, configuration: Configuration, points: Sequence[Point]) -> None:
+    """Learn regions for each number of regions that the configuration has none for, if the sample suffices."""
+    counts = {point.shards for point in points if point.by == SHARD_BY_REGIONS}
+    for count in sorted(count for count in counts if not configuration.has_regions(count)):
+        values, members = _values(request.sample), members_of(request.setting.privacy.k)
+        try:
+            tree = learn(request.sample.policy, values, count, members)
+        except RegionsError:
+            continue
+        configuration.add_regions(request.sample.policy, tree, len(values), members)
+
+
+def _values(sample: Sample) -> Values:
+    """Return the tuples to learn regions from."""
+    sampler = Sampler(_LEARNED, first=False)
+    columns = {of.name: getattr(sample.tuples, of.name) for of in fields(TupleColumns)}
+    sampler.add(Block(shard=0, **columns | {"subject": None}))
+    return sampler.sample or Values(sample.tuples.numeric, sample.tuples.categorical)

@@ -1,0 +1,153 @@
+"""Explanation of suppression, rejection and information loss in a sample, and in the outputs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from crenel.evidence.losses import losses
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.plan.point import Point
+from crenel.evidence.plan.replays import Make, Progress
+from crenel.evidence.replay import Replayed, Waited
+from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.why.parts import Part, above_their_share
+from crenel.evidence.why.remedies import Remedies, Remedy, remedies
+
+_PARTS = 12
+"""Maximum number of categories and ranges."""
+
+
+@dataclass(frozen=True)
+class RejectedRows:
+    """Number of rejected rows with a column and a reason, rounded down to a multiple of k; column None: unknown."""
+
+    column: str | None
+    reason: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """Figures of the outputs of a run.
+
+    Attributes
+    ----------
+    released : number of released tuples
+    suppressed : tuples that were suppressed and not published, by reason; None without that output
+    fully_generalized : suppressed tuples that were published; None without an audit log
+    losses : mean loss of each quasi-identifier
+    """
+
+    released: int
+    suppressed: Mapping[str, int] | None
+    fully_generalized: int | None
+    losses: Mapping[str, float | None]
+    rejected: tuple[RejectedRows, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Explanation of suppression, rejection and loss.
+
+    Attributes
+    ----------
+    k : of the setting; all counts of parts and rejected rows are rounded down to a multiple of it
+    remedies : the configured setting and its alternatives
+    parts : categories and ranges with a suppression rate above average; None where sampling hides the suppressed tuples
+    rejected_in_sample : number of rejected rows of the sample
+    rejected : the same by column and reason, the largest count first
+    run : figures of the outputs of a run; None without outputs
+    """
+
+    k: int
+    remedies: Remedies
+    parts: tuple[Part, ...] | None
+    rejected_in_sample: int
+    rejected: tuple[RejectedRows, ...]
+    run: RunFigures | None
+
+
+def explain(
+    sample: Sample,
+    setting: Setting,
+    make: Callable[[Point], Make],
+    progress: Progress,
+    run: Outputs | None = None,
+) -> Explanation:
+    """Explain suppression, rejection and loss in a sample; parameters as of ``remedies``.
+
+    ``run``: outputs of a run under the same setting.
+    """
+    found, k = remedies(sample, setting, make, progress), setting.privacy.k
+    suppressed = suppressed_tuples(found.configured)
+    return Explanation(
+        k=k,
+        remedies=found,
+        parts=None if suppressed is None else tuple(above_their_share(sample, suppressed, k, _PARTS)),
+        rejected_in_sample=len(sample.rejected.column),
+        rejected=rejected_rows(found.configured.outputs.rejected, k),
+        run=None if run is None else run_figures(run, setting),
+    )
+
+
+def suppressed_tuples(replayed: Replayed) -> NDArray[np.bool_] | None:
+    """Return (tuples of the sample,) whether each was suppressed, published or not; None where it is unknown."""
+    totals, audit = replayed.totals, replayed.outputs.audit
+    if totals.sampled_out or (replayed.suppressed_row < 0).any() or audit is None:
+        return None
+    mask = np.zeros(totals.tuples, np.bool_)
+    mask[replayed.suppressed_row] = True
+    alone = audit.filter(pc.equal(audit["kind"], "generalized"))
+    pairs = set(zip(alone["shard"].to_pylist(), alone["release_id"].to_pylist(), strict=True))
+    if pairs:
+        own = zip(replayed.shard.tolist(), replayed.release.tolist(), strict=True)
+        mask[replayed.row[np.array([pair in pairs for pair in own], np.bool_)]] = True
+    return mask
+
+
+def run_figures(run: Outputs, setting: Setting) -> RunFigures:
+    """Return the figures of the outputs of a run."""
+    generalized = None if run.audit is None else pc.sum(pc.equal(run.audit["kind"], "generalized")).as_py() or 0
+    counts = None if run.suppressed is None else _counts(run.suppressed, "reason")
+    return RunFigures(
+        released=run.released.num_rows,
+        suppressed=None if counts is None else {reason: rows for (reason,), rows in counts},
+        fully_generalized=generalized,
+        losses=losses(run, representative=setting.algorithm.representative(setting.parameters)),
+        rejected=rejected_rows(run.rejected, setting.privacy.k),
+    )
+
+
+def rejected_rows(table: pa.Table | None, k: int) -> tuple[RejectedRows, ...]:
+    """Return rejected rows by column and reason, the largest count first."""
+    counts = [] if table is None else _counts(table, "column", "reason")
+    return tuple(RejectedRows(column, reason, rows // k * k) for (column, reason), rows in counts)
+
+
+def _counts(table: pa.Table, *columns: str) -> list[tuple[tuple[str, ...], int]]:
+    counted = table.group_by(list(columns)).aggregate([([], "count_all")]).sort_by([("count_all", "descending")])
+    return [(tuple(row[name] for name in columns), row["count_all"]) for row in counted.to_pylist()]
+
+
+def share_of_loss(of: Mapping[str, float | None], name: str) -> float | None:
+    """Return an attribute's share of the total loss, 0 to 1; None where it is unknown."""
+    whole = sum(loss or 0.0 for loss in of.values())
+    loss = of[name]
+    return None if loss is None or not whole else loss / whole
+
+
+def mean_loss_of_others(found: Remedies, name: str) -> float | None:
+    """Return the mean loss of all other attributes; None where that of this one is unknown, or there is no other."""
+    mean, own, count = found.configured.totals.mean_loss, found.losses.get(name), len(found.losses)
+    return None if mean is None or own is None or count == 1 else max(mean * count - own, 0.0) / (count - 1)
+
+
+def delay_of(result: Remedy | Replayed) -> Waited | None:
+    """Return the delays: in event time where there is any, else in tuples of the sample."""
+    return result.totals.sample_delay if result.totals.event_delay is None else result.totals.event_delay
