@@ -230,7 +230,7 @@ def _of_placement(name: str, runs: list[Measured]) -> Table:
     table = Table(f"{TITLES_WITH_PLACEMENT[name]}: attackers with placement, % (95 % confidence interval)", header)
     for run in runs:
         homogeneity = next(a.name for a in run.found.attacks if a.name.startswith("homogeneity"))
-        fully = run.attack("downcoding of fully generalized rows", "nothing of anybody, placement")
+        fully = run.attack("downcoding of fully generalized rows", "placement, no values")
         table.add(
             run.name,
             f"{run.loss:.3f}",
@@ -281,7 +281,7 @@ def _of_values(name: str, runs: list[Measured]) -> Table:
         column = next(a.name for a in run.found.attacks if a.name.startswith("disclosure of")).split(" ")[2]
         among, beside = run.attack(f"disclosure of {column}"), run.attack(f"disclosure of {column}, beside control")
         minimal = run.attack(f"minimality in {column}", f"{ALL}, order, and the seed")
-        finer = run.attack("downcoding", "nothing of anybody")
+        finer = run.attack("downcoding", "no values")
         wrong = run.found.queries
         table.add(
             run.name,

@@ -227,7 +227,7 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
     of = of.reshape(-1)
     truth = scene.truth
     if truth is None:
-        raise ValueError("nobody knows when whose row left")
+        raise ValueError("the scene has no ground truth")
     waited = moments.left - moments.came[truth.row]
     left = moments.left[first].astype(np.float64)
     early, late = np.zeros(len(first)), np.zeros(len(first))

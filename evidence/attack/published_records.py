@@ -37,7 +37,7 @@ def attack_outputs(
         Nothing was released, or ``sample`` is not the input of the run.
     """
     if not len(outputs.released):
-        raise AttackError("sinks.released: holds no row; there is nothing to attack")
+        raise AttackError("sinks.released: holds no rows to attack")
     random, sums = np.random.default_rng(0), Sums("outputs")
     scene = Scene.of(outputs, sample, shards)
     seen = groups(scene)
@@ -52,13 +52,13 @@ def attack_outputs(
     most = effort.seeds * effort.targets
     targets = random.permutation(len(sample))[:most]
     blind = Tries(len(targets), len(targets) / len(seen.of))
-    note = "at most: were the people looked for in one of the rows that fit best"
+    note = "an upper limit, as if each target had one of the best-fitting rows"
     for (knows, of, _), weight in zip(observers, weights, strict=True):
         found = identity.fits(of, weight, of.points[targets])
         sums.add("re-identification at 1", knows, found, baseline=blind, promised=1 / k, note=note)
     rows = random.permutation(len(seen.of))[:most]
     blind = Tries(len(rows), len(rows) / len(sample))
-    note = "of the very row; of a person of several rows as often or more often"
+    note = "of one row; persons with several rows are linked as often or more often"
     for knows, of, _ in observers:
         sums.add("linking", knows, identity.link_unseen(of, rows), baseline=blind, promised=1 / k, note=note)
     for name in sample.policy.sensitive:
@@ -91,7 +91,7 @@ def _require_input(scene: Scene, seen: Groups) -> None:
     strange = int((inside == 0).sum())
     if strange:
         raise AttackError(
-            f"sinks.released: nobody of the input lies in {strange:,} of {len(inside):,} generalizations; give the "
+            f"sinks.released: no input row lies in {strange:,} of {len(inside):,} generalizations; give the "
             "run's own input with --sample, or run it again"
         )
 
@@ -103,7 +103,7 @@ def add_homogeneity(sums: Sums, name: str, knows: str, found: tuple[Tries, Tries
         knows,
         found[0],
         baseline=found[1],
-        note="rows in whose group all have one value; baseline: values dealt out by chance",
+        note="rows of groups with a single value; baseline: values assigned by chance",
     )
 
 
@@ -111,8 +111,8 @@ def add_intersection(sums: Sums, left: Integers, k: int) -> None:
     """Add the success of guesses among the persons that remain for all rows of one person."""
     sums.add(
         "intersection",
-        f"{ALL} at all times, and which rows are one's",
+        f"{ALL} at all times, and the rows of each person",
         Tries(len(left), float((1 / np.maximum(left, 1)).sum())),
         promised=1 / k,
-        note=f"persons of two rows or more; {(left < k).mean() if len(left) else 0:.0%} are left with fewer than k",
+        note=f"persons of two rows or more; {(left < k).mean() if len(left) else 0:.0%} have fewer than k candidates",
     )

@@ -69,7 +69,7 @@ def attack_replays(
     people = int(person.max(initial=-1)) + 1
     if people < FOLDS:
         raise AttackError(
-            f"the sample has {people} persons, and a fifth of them is held out; give {FOLDS}, or a few thousand"
+            f"the sample has {people} persons, and a fifth is the control group; give {FOLDS}, or a few thousand"
         )
     fold = np.random.default_rng(setting.seed).permutation(people) % FOLDS
     for number in range(effort.seeds):
@@ -183,8 +183,8 @@ class _Attacker:
         for who in (*self._timed, *self._placed):
             alone = rows[who.seen.size[who.seen.of[rows]] < self._k]
             found = identity.link(scene, truth, who.seen, alone)
-            note = "{count} rows that left with fewer than k at once under their generalization"
-            add("linking of rows that left alone", who.knows, found, promised=promised, note=note)
+            note = "{count} rows released with fewer than k at a time under their generalization"
+            add("linking of rows in small releases", who.knows, found, promised=promised, note=note)
 
     def _some_known(self, targets: Integers, blind: Tries) -> None:
         """Run re-identification with only some of the attributes known."""
@@ -242,10 +242,10 @@ class _Attacker:
     def downcoding(self) -> None:
         """Infer finer generalizations than published."""
         found, chance = downcode(self._scene, self._truth, self.blind.seen)
-        note = "rows that get a finer generalization which is right; baseline: people drawn by chance"
-        self._sums.add("downcoding", "nothing of anybody", found, baseline=chance, note=note)
+        note = "rows with a correct finer generalization; baseline: persons drawn by chance"
+        self._sums.add("downcoding", "no values", found, baseline=chance, note=note)
         found, without = downcode_placed(self._scene, self._truth, self._placement.writer)
-        knows = "nothing of anybody, placement"
+        knows = "placement, no values"
         note = "{count} fully generalized rows; each gets its writer's range; baseline: drawn by chance"
         self._sums.add("downcoding of fully generalized rows", knows, found, baseline=without, note=note)
 
@@ -257,7 +257,7 @@ class _Attacker:
             if not effort.draws or not _matters(setting, name):
                 continue
             found, usual = minimality(sample, setting, column, effort.draws, self._random)
-            note = "{count} members of groups that were formed anew; baseline: the commonest value of the release"
+            note = "{count} members of groups that form again; baseline: the commonest value of the release"
             self._sums.add(f"minimality in {name}", f"{ALL}, order, and the seed", found, baseline=usual, note=note)
 
 

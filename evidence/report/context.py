@@ -84,7 +84,7 @@ class Flow:
         return self.released + published + known + self.forgotten + (self.sampled_out or 0)
 
     @property
-    def withheld(self) -> int | None:
+    def unpublished(self) -> int | None:
         """Suppressed tuples that were not published."""
         return None if self.suppressed is None else sum(self.suppressed.values()) - self.published
 

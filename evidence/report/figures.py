@@ -71,9 +71,9 @@ def paired_bars(name: str, labels: Sequence[str], came: Sequence[float], left: S
         _rows(axes, labels)
         places = range(len(labels))
         axes.barh(
-            [p - 0.2 for p in places], came, height=0.36, color=SECOND, hatch="////", edgecolor=PAPER, label="came in"
+            [p - 0.2 for p in places], came, height=0.36, color=SECOND, hatch="////", edgecolor=PAPER, label="input"
         )
-        axes.barh([p + 0.2 for p in places], left, height=0.36, color=MAIN, label="left")
+        axes.barh([p + 0.2 for p in places], left, height=0.36, color=MAIN, label="output")
         _percent_axis(axes, max(*came, *left), "of tuples")
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return _page_svg(name, drawn)

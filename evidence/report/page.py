@@ -14,7 +14,7 @@ from crenel.evidence.report.distributions import Axis, Came, axes
 from crenel.evidence.report.distributions import spreads as spread
 from crenel.evidence.report.figures import NEEDED
 from crenel.evidence.report.releases import Releases, releases
-from crenel.evidence.report.summary_section import not_promised, opening
+from crenel.evidence.report.summary_section import not_guaranteed, opening
 
 
 def require_packages() -> None:
@@ -74,7 +74,7 @@ class Report:
             *sections.sensitive(self._outputs, left),
             sections.spreads(spread(self.axes, came, max(about.privacy.k, 2)), names, about, whole=all_came),
             *([sections.attacked(attacks)] if attacks else []),
-            sections.warned([*about.warnings, *self._surprises()]),
+            sections.warned([*about.warnings, *self._warnings()]),
             sections.standards(policy, about),
             sections.versions(about),
         ]
@@ -85,22 +85,22 @@ class Report:
             name=plain(about.name),
             made=about.made,
             opening=list(opening(policy, about, left, flow)),
-            not_promised=list(not_promised(policy, about)),
+            not_guaranteed=list(not_guaranteed(policy, about)),
             sections=found,
             # The template and style are ours, and matplotlib has escaped the texts of pictures.
             style=Markup(style),
             svg=Markup,
         )
 
-    def _surprises(self) -> list[str]:
+    def _warnings(self) -> list[str]:
         left, k = self._left, self._about.privacy.k
         found = []
         if self._outputs.audit is None:
-            found.append("sinks.audit: is not kept; without it persons, losses and times of releases are not known")
+            found.append("sinks.audit: is missing; without it persons, losses and times of releases are unknown")
         if left.subjects is not None and (left.subjects < k).any():
             releases_below = int((left.subjects < k).sum())
             found.append(
-                f"privacy.k: {releases_below} releases are of fewer than the {k} persons that it now promises; they "
+                f"privacy.k: {releases_below} releases have fewer than {k} persons, its present value; they "
                 "were made under a lower k, or privacy.persons.moved is 'count'"
             )
         return found

@@ -56,10 +56,10 @@ def beside(name: str, spread: Spread) -> Figure:
     title, labels = plain(spread.name), [plain(label) for label in spread.labels]
     left, after = spread.left, sum(spread.left)
     if spread.came is None or spread.moved is None:
-        svg = figures.bars(name, labels, [part / after for part in left], "of tuples that left")
+        svg = figures.bars(name, labels, [part / after for part in left], "of published tuples")
         alone = tuple((label, count(part), share(part, after)) for label, part in zip(labels, left, strict=True))
-        text = f"Bars: the share of tuples that left by {title}. What came in is not known here."
-        return Figure(name, title, text, svg, Table(title, (title, "left", "share"), alone))
+        text = f"Bars: the share of published tuples by {title}. The input is unknown here."
+        return Figure(name, title, text, svg, Table(title, (title, "output", "share"), alone))
     came, before = spread.came, sum(spread.came)
     svg = figures.paired_bars(name, labels, [part / before for part in came], [part / after for part in left])
     rows = tuple(
@@ -67,18 +67,20 @@ def beside(name: str, spread: Spread) -> Figure:
         for label, one, other in zip(labels, came, left, strict=True)
     )
     text = (
-        f"Pairs of bars: the share of tuples by {title}, as they came in and as they left. "
-        f"At least {spread.moved:.1%} of the tuples would have to change their place to make the two alike."
+        f"Pairs of bars: the share of tuples by {title}, in the input and in the output. "
+        f"At least {spread.moved:.1%} of the tuples would have to change bars to make the two equal."
     )
-    return Figure(name, title, text, svg, Table(title, (title, "came in", "of all in", "left", "of all left"), rows))
+    return Figure(
+        name, title, text, svg, Table(title, (title, "input", "of the input", "output", "of the output"), rows)
+    )
 
 
 def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
     """Return the success of attacks of one kind, with confidence intervals and baselines."""
     best = max(attacks, key=lambda attack: attack.success)
-    where = "on what left" if judged == "outputs" else "on replays of the input"
-    title = f"How often attacks succeed, {where}"
-    text = f"Points with bounds, a cross for the baseline. The most successful: {best.name}, {best.success:.1%}."
+    where = "on the outputs" if judged == "outputs" else "on replays of the input"
+    title = f"Success of attacks, {where}"
+    text = f"Points with intervals, a cross for the baseline. The most successful: {best.name}, {best.success:.1%}."
     svg = figures.intervals(
         name,
         [f"{attack.name}: {attack.knows.replace(ALL, 'all')}" for attack in attacks],
@@ -98,13 +100,13 @@ def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
         )
         for attack in attacks
     )
-    columns = ("attack", "the attacker knows", "success", "bounds", "baseline", "by k", "note")
+    columns = ("attack", "the attacker knows", "success", "interval", "baseline", "by k", "note")
     return Figure(name, title, text, svg, Table(title, columns, rows), below=True)
 
 
 def flowing(name: str, flow: Flow) -> Figure:
     """Return the fates of the rows that were read."""
-    parts = [("left, generalized", flow.released, "released")]
+    parts = [("published, generalized", flow.released, "released")]
     parts += [(words, rows, "suppressed") for words, rows in _suppressed(flow) if rows]
     parts += [
         (f"rejected: {_words(reason)}", rows, "rejected") for reason, rows in (flow.rejected or {}).items() if rows
@@ -115,20 +117,20 @@ def flowing(name: str, flow: Flow) -> Figure:
     drawn = [(f"{plain(words)}: {count(rows)} ({share(rows, whole)})", rows, kind) for words, rows, kind in parts]
     text = f"A stream of {source} divides: " + "; ".join(words for words, _, _ in drawn) + "."
     rows_of_table = [(plain(words), count(rows), share(rows, whole)) for words, rows, _ in parts]
-    rows_of_table.append(("together", count(known), share(known, whole)))
-    table = Table("Where rows went", ("what became of them", "rows", "share"), tuple(rows_of_table))
+    rows_of_table.append(("total", count(known), share(known, whole)))
+    table = Table("Rows by outcome", ("outcome", "rows", "share"), tuple(rows_of_table))
     svg = figures.flow(name, source, [(words, float(rows), kind) for words, rows, kind in drawn])
-    return Figure(name, "Where rows went", text, svg, table)
+    return Figure(name, "Rows by outcome", text, svg, table)
 
 
 def _suppressed(flow: Flow) -> Iterator[tuple[str, int]]:
     """Yield the parts of admitted rows that were not published in an equivalence class."""
     reasons = flow.suppressed or {}
-    if flow.published and (flow.withheld or not reasons):
-        yield "suppressed, left with nothing told", flow.published
-        yield "suppressed, held back", flow.withheld or 0
+    if flow.published and (flow.unpublished or not reasons):
+        yield "suppressed, published fully generalized", flow.published
+        yield "suppressed, not published", flow.unpublished or 0
     else:
-        how = "left with nothing told" if flow.published else "suppressed"
+        how = "published fully generalized" if flow.published else "suppressed"
         yield from ((f"{how}: {_words(reason)}", rows) for reason, rows in reasons.items())
     yield "sampled out", flow.sampled_out or 0
     yield "forgotten on request", flow.forgotten

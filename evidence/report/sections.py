@@ -25,10 +25,10 @@ def promised(about: About) -> Section:
         for title, pairs in about.settings.items()
     ]
     text = (
-        "Every release was checked for what is promised before anything of it left. The promises are of each release, "
-        "whatever follows says about all of them together.",
+        "Every release was checked against the privacy models before its publication. They hold for each release by "
+        "itself, whatever the following sections state about all releases.",
     )
-    return Section("promised", "What was promised", text, tables=tuple(tables))
+    return Section("promised", "Guarantees", text, tables=tuple(tables))
 
 
 def rows(flow: Flow) -> Section:
@@ -36,62 +36,62 @@ def rows(flow: Flow) -> Section:
     text = []
     if flow.rows_in is None:
         text.append(
-            "How many rows were read is not known here: no sink 'summary' is kept. What was sampled out, and what "
-            "still waits in a stream without an end, is in none of the outputs."
+            "The number of rows that were read is unknown, because there is no sink 'summary'. Rows that were sampled "
+            "out, or are still buffered, are in none of the outputs."
         )
     for name, found in (("suppressed", flow.suppressed), ("rejected", flow.rejected)):
         if found is None:
-            text.append(f"How many rows were {name} is not known here: no sink '{name}' is kept.")
+            text.append(f"The number of {name} rows is unknown, because there is no sink '{name}'.")
     if flow.published:
         text.append(
-            f"{count(flow.published)} suppressed rows were published with the widest generalization. They are told "
-            "apart here, and counted in none of the distributions below."
+            f"{count(flow.published)} suppressed rows were published fully generalized. They are separate here, and "
+            "in none of the distributions below."
         )
-    return Section("rows", "What became of the rows", tuple(text), figures=(pictures.flowing("flow", flow),))
+    return Section("rows", "Rows by outcome", tuple(text), figures=(pictures.flowing("flow", flow),))
 
 
 def groups(about: About, left: Releases) -> Section:
     """Return the section on the sizes of equivalence classes."""
-    title = "How large the groups are"
+    title = "Sizes of groups"
     if not left.tuples.sum():
-        return Section("groups", title, ("Nothing left.",))
-    facts: list[tuple[str, str]] = [("persons promised (k)", count(about.privacy.k))]
-    text = ["A group is all rows that left with the same generalization, and so cannot be told apart by it."]
+        return Section("groups", title, ("Nothing was published.",))
+    facts: list[tuple[str, str]] = [("k", count(about.privacy.k))]
+    text = ["A group, or equivalence class, is all rows that were published under one generalization."]
     if left.subjects is None:
-        sizes, what = np.bincount(left.group).astype(np.int64), "rows of the group"
+        sizes, unit = np.bincount(left.group).astype(np.int64), "rows of the group"
         weights = sizes
-        text.append("No audit log is kept, so groups are counted in rows here, and not in persons.")
+        text.append("There is no audit log, so groups are counted in rows, and not in persons.")
     else:
-        sizes, what, weights = left.subjects, "persons of the group", left.tuples
-        text.append("For each row, the number of persons who were behind its generalization when it was released.")
-    facts.append((f"least {what}", count(sizes.min())))
-    facts.append((f"median, over rows, of {what}", count(weighted_quantile(sizes, weights, 0.5))))
-    facts.append((f"most {what}", count(sizes.max())))
+        sizes, unit, weights = left.subjects, "persons of the group", left.tuples
+        text.append("Each row counts by the number of persons behind its generalization at its release.")
+    facts.append((f"minimum {unit}", count(sizes.min())))
+    facts.append((f"median, over rows, of {unit}", count(weighted_quantile(sizes, weights, 0.5))))
+    facts.append((f"maximum {unit}", count(sizes.max())))
     if left.subjects is not None:
         below = int(left.tuples[left.subjects < about.privacy.k].sum())
         facts.append(("rows in groups of fewer than k persons", count(below)))
         alone = int(left.tuples[left.alone].sum())
-        facts.append(("rows that left alone, under a generalization of others before", count(alone)))
+        facts.append(("singleton releases under an earlier generalization", count(alone)))
     if left.smallest_group is not None:
-        facts.append(("least rows of one generalization in all that was released", count(left.smallest_group)))
+        facts.append(("minimum rows of one generalization over all releases", count(left.smallest_group)))
         facts.append(("different generalizations", count(int(left.group.max()) + 1)))
     sized = bins_of_whole(sizes, weights)
-    figure = pictures.distribution("groups-sizes", "Rows by the size of their group", what, sized)
-    table = Table("Sizes of groups", ("what", "number"), tuple(facts))
+    figure = pictures.distribution("groups-sizes", "Rows by the size of their group", unit, sized)
+    table = Table("Sizes of groups", ("figure", "number"), tuple(facts))
     return Section("groups", title, tuple(text), figures=(figure,), tables=(table,))
 
 
 def cost(policy: Policy, about: About, left: Releases) -> Section:
     """Return the section on information loss."""
-    title = "What it cost"
+    title = "Cost"
     by_attribute = list(loss_by_attribute(left, policy))
     text = [
-        "Loss says how much of the detail is gone: 0% where a value is published as it was, 100% where nothing of it "
-        "is told. It is the mean over rows that left (InfoLoss of CASTLE)."
+        "Loss is the share of detail that is lost: 0% for a value that is published unchanged, 100% for a value that "
+        "is fully generalized. Figures are means over published rows (InfoLoss of CASTLE)."
     ]
     drawn = []
     if left.loss is None:
-        text.append("No audit log is kept, so the loss over time, and that of each release, is not known here.")
+        text.append("There is no audit log, so the loss over time, and that of each release, is unknown.")
     over_time = loss_over_time(left, about.privacy.k)
     if over_time:
         when = "by event time (UTC)" if left.time is not None else "in the order of the releases"
@@ -100,7 +100,7 @@ def cost(policy: Policy, about: About, left: Releases) -> Section:
         drawn.append(pictures.shares("loss-attribute", "Loss by attribute", "attribute", by_attribute, "mean loss"))
         names = listed([plain(name) for name in without_domain(policy)])
         if names:
-            text.append(f"Without a domain, a number is measured by the range of all that left: {names}.")
+            text.append(f"Without a domain, a number is measured by the range of all published values: {names}.")
     tables = [table for table in [_noise(policy, left)] if table is not None]
     return Section("cost", title, tuple(text), figures=tuple(drawn), tables=tuple(tables))
 
@@ -121,21 +121,18 @@ def _noise(policy: Policy, left: Releases) -> Table | None:
 
 def delay(flow: Flow) -> Section:
     """Return the section on delays."""
-    title = "How long rows waited"
+    title = "Delays"
     if not flow.delays:
-        return Section("delay", title, ("It is not known here: no sink 'summary' is kept.",))
+        return Section("delay", title, ("The delays are unknown, because there is no sink 'summary'.",))
     keys = np.array(sorted(flow.delays), np.int64)
     amounts = np.array([flow.delays[key] for key in keys.tolist()], np.int64)
-    facts = [
-        (words, count(weighted_quantile(keys, amounts, q)))
-        for words, q in (("median", 0.5), ("99 of 100 rows, at most", 0.99))
-    ]
+    facts = [(words, count(weighted_quantile(keys, amounts, q))) for words, q in (("median", 0.5), ("p99", 0.99))]
     facts.append(("longest", count(flow.longest_delay if flow.longest_delay is not None else keys[-1])))
     figure = pictures.distribution(
-        "delays", "Rows by how long they waited", "later rows waited for", bins_of_counts(flow.delays)
+        "delays", "Rows by their delay", "later rows waited for", bins_of_counts(flow.delays)
     )
-    text = ("A row waits until enough others like it have come. Here that is counted in later rows of its shard.",)
-    table = Table("Delay", ("of all rows", "later rows of the shard"), tuple(facts))
+    text = ("A row waits until enough similar rows have arrived. Its delay is the number of later rows of its shard.",)
+    table = Table("Delay", ("figure", "later rows of the shard"), tuple(facts))
     return Section("delay", title, text, figures=(figure,), tables=(table,))
 
 
@@ -146,27 +143,27 @@ def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
         anchor = f"diversity-{place}"
         found = diversity(left, outputs.released[name])
         if not len(found.rows):
-            yield Section(anchor, title, ("Nothing left whose values could be counted.",))
+            yield Section(anchor, title, ("No published row has values to count.",))
             continue
-        values, weights, what = found.values, found.rows, "different values"
+        values, weights, unit = found.values, found.rows, "different values"
         if left.columns is not None:
             values = left.columns[f"diversity_{name}"].to_numpy().astype(np.int64)
-            weights, what = left.tuples, "l that is kept"
+            weights, unit = left.tuples, "diversity"
         text = (
-            f"How many different values of {shown} the rows of a group have (l), how evenly these are mixed (entropy; "
-            "1 bit is as even as two equally common values), and how far they are from those of all rows (t: the share "
-            "of the group that would have to change its value; 0 is exactly like all, and values that are unlike count "
-            "as equally far from each other). A group's entropy and t are counted in rows."
+            f"Three measures of {shown} in a group: the number of different values (l); the entropy (1 bit is as even "
+            "as two equally common values); and the distance to the values of all rows (t: the share of the group that "
+            "would have to change its value; 0 is equal to all rows, and all different values are equally distant). "
+            "Entropy and t are counted in rows."
         )
         facts = [
-            (f"least {what}", count(values.min())),
-            ("least entropy, in bits", f"{found.entropy.min():.2f}"),
+            (f"minimum {unit}", count(values.min())),
+            ("minimum entropy, in bits", f"{found.entropy.min():.2f}"),
             ("mean entropy over rows, in bits", f"{np.average(found.entropy, weights=found.rows):.2f}"),
-            ("largest t", f"{found.distance.max():.2f}"),
+            ("maximum t", f"{found.distance.max():.2f}"),
             ("mean t over rows", f"{np.average(found.distance, weights=found.rows):.2f}"),
         ]
         parts = (
-            ("l", what, bins_of_whole(values, weights)),
+            ("l", unit, bins_of_whole(values, weights)),
             ("entropy", "entropy in bits", bins_of_real(found.entropy, found.rows)),
             ("t", "t", bins_of_real(found.distance, found.rows)),
         )
@@ -174,26 +171,26 @@ def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
             pictures.distribution(f"{anchor}-{measure}", f"Rows by {measure} of {shown}", header, bins)
             for measure, header, bins in parts
         )
-        table = Table(f"Diversity of {shown}", ("what", "number"), tuple(facts))
+        table = Table(f"Diversity of {shown}", ("figure", "number"), tuple(facts))
         yield Section(anchor, title, (text,), figures=drawn, tables=(table,))
 
 
 def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whole: bool) -> Section:
     """Return the section that compares quasi-identifiers in the input and in the output."""
-    title = "What came in beside what left"
+    title = "Input and output"
     if not found:
-        return Section("beside", title, ("No quasi-identifier has two ranges that hold enough persons to be shown.",))
+        return Section("beside", title, ("No quasi-identifier has two ranges with enough persons.",))
     text = [
-        "The columns that an outsider may know. What left generalized is spread evenly over all that it may have been. "
+        "The columns that an attacker may know. A generalized row is spread evenly over its generalization. "
         f"Each range or label stands for {about.privacy.k} persons or more."
     ]
     if found[0].came is None:
-        text.append("What came in is not known here; 'crenel report --input' reads the source for it.")
+        text.append("The input is unknown here; 'crenel report --input' reads the source for it.")
     elif not whole:
-        text.append("The source has no end: what came in is a beginning of it, and not all that these outputs are of.")
+        text.append("The source is unbounded: the input is its beginning, and not all input of these outputs.")
     hidden = [plain(name) for name in names if name not in {spread.name for spread in found}]
     if hidden:
-        text.append(f"Not shown, as no two ranges or labels of it hold so many: {listed(hidden)}.")
+        text.append(f"Omitted, because they lack two ranges or labels with so many persons: {listed(hidden)}.")
     drawn = tuple(pictures.beside(f"beside-{place}", spread) for place, spread in enumerate(found))
     return Section("beside", title, tuple(text), figures=drawn)
 
@@ -202,19 +199,19 @@ def attacked(attacks: Sequence[Attack]) -> Section:
     """Return the section on attacks."""
     above = sum(attack.above for attack in attacks)
     text = (
-        "Bounds are 95 % confidence intervals. The baseline is the success of the same attacker without the published "
-        "records, or against persons who are not in them.",
-        f"{above or 'None'} of {len(attacks)} attacks surely succeed{'s' if above == 1 else ''} more often than k "
-        "allows for an attacker who knows quasi-identifiers alone.",
+        "Intervals are 95 % confidence intervals. The baseline is the success of the same attacker without the "
+        "published records, or against persons who are not in them.",
+        f"{above or 'None'} of {len(attacks)} attacks succeed{'s' if above == 1 else ''} significantly more often than "
+        "k allows for an attacker who knows quasi-identifiers alone.",
     )
     kinds = [(kind, [attack for attack in attacks if attack.judged == kind]) for kind in ("outputs", "replay")]
     drawn = tuple(pictures.attacked(f"attacked-{kind}", kind, found) for kind, found in kinds if found)
-    return Section("attacks", "What an attacker could learn", text, figures=drawn)
+    return Section("attacks", "Attacks", text, figures=drawn)
 
 
 def warned(warnings: Sequence[str]) -> Section:
     """Return the section of warnings."""
-    text = () if warnings else ("There are none.",)
+    text = () if warnings else ("There are no warnings.",)
     return Section("warnings", "Warnings", text, items=tuple(plain(warning) for warning in warnings))
 
 
@@ -222,12 +219,12 @@ def standards(policy: Policy, about: About) -> Section:
     """Return the section on the mechanisms' names in standards."""
     rows = tuple((plain(here), iso, nist) for here, iso, nist in terms(policy, about))
     columns = ("mechanism here", "ISO/IEC 20889:2018", "NIST SP 800-188 (2023)")
-    text = ("How two standards call what was done. A name in common is no statement that a standard is met.",)
+    text = ("Names of the mechanisms in two standards. An equal name does not mean that a standard is met.",)
     return Section("standards", "Terms of standards", text, tables=(Table("Mechanisms in use", columns, rows),))
 
 
 def versions(about: About) -> Section:
     """Return the section on versions and hashes."""
-    text = ("Equal hashes tell that two runs followed the same policy, hierarchies and code.",)
-    table = Table("Versions and hashes", ("what", "version or hash"), about.versions)
+    text = ("Two runs with equal hashes had the same policy, hierarchies and code.",)
+    table = Table("Versions and hashes", ("subject", "version or hash"), about.versions)
     return Section("versions", "Versions", text, tables=(table,))

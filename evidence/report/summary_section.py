@@ -14,40 +14,40 @@ from crenel.evidence.report.releases import Releases
 
 def opening(policy: Policy, about: About, left: Releases, flow: Flow) -> Iterator[str]:
     """Yield sentences on published rows, sizes of equivalence classes, and cost."""
-    yield _what_left(policy, flow)
+    yield _published(policy, flow)
     yield from _groups(about, left)
     yield _cost(left, flow)
 
 
-def _what_left(policy: Policy, flow: Flow) -> str:
+def _published(policy: Policy, flow: Flow) -> str:
     names = listed([plain(attribute.name) for attribute in policy.quasi_identifiers])
-    whole, came = flow.rows_in, "rows that came in"
+    whole, rows = flow.rows_in, "input rows"
     if whole is None and flow.suppressed is not None and flow.rejected is not None:
-        whole, came = flow.accounted, "rows that these outputs account for"
+        whole, rows = flow.accounted, "rows that these outputs account for"
     if whole is None:
-        told = f"{count(flow.released)} rows left, with less detail in {names}"
+        text = f"{count(flow.released)} rows were published, with less detail in {names}"
     else:
         part = f"{count(flow.released)} ({share(flow.released, whole)})"
-        told = f"Of {count(whole)} {came}, {part} left, with less detail in {names}"
-    held = []
-    if flow.withheld is not None:
-        held.append(_many(flow.withheld, "held back", "they could not be hidden among enough others"))
+        text = f"Of {count(whole)} {rows}, {part} were published, with less detail in {names}"
+    others = []
+    if flow.unpublished is not None:
+        others.append(_many(flow.unpublished, "suppressed", "too few others were like them"))
     if flow.rejected is not None:
-        held.append(_many(sum(flow.rejected.values()), "turned away", "a value was missing or wrong"))
+        others.append(_many(sum(flow.rejected.values()), "rejected", "a value was missing or invalid"))
     if flow.sampled_out:
-        held.append(_many(flow.sampled_out, "left out at random", "sampling is on"))
+        others.append(_many(flow.sampled_out, "sampled out", "sampling is on"))
     if flow.forgotten:
-        held.append(_many(flow.forgotten, "forgotten", "their persons asked for it"))
+        others.append(_many(flow.forgotten, "forgotten", "their persons requested it"))
     published = (
-        f" {count(flow.published)} more could not be hidden either, and left with nothing told in these columns."
+        f" {count(flow.published)} more were suppressed, and published fully generalized in these columns."
         if flow.published
         else ""
     )
-    return told + (f"; {listed(held)}" if held else "") + "." + published
+    return text + (f"; {listed(others)}" if others else "") + "." + published
 
 
-def _many(rows: int, what: str, why: str) -> str:
-    return f"{count(rows)} were {what}, because {why}" if rows else f"none was {what}"
+def _many(rows: int, fate: str, reason: str) -> str:
+    return f"{count(rows)} were {fate}, because {reason}" if rows else f"none was {fate}"
 
 
 def _groups(about: About, left: Releases) -> Iterator[str]:
@@ -56,8 +56,8 @@ def _groups(about: About, left: Releases) -> Iterator[str]:
         return
     if left.subjects is None:
         yield (
-            f"Each of them looks, in these columns, like {count(left.smallest_group or 0)} rows or more, itself "
-            f"included. Of how many people these rows are cannot be seen without the audit log; {k} were promised."
+            f"Each of them has the same values in these columns as {count(left.smallest_group or 0)} rows or more, "
+            f"itself included. Without the audit log, their number of people is unknown; k is {k}."
         )
         return
     least = int(left.subjects.min())
@@ -65,54 +65,55 @@ def _groups(about: About, left: Releases) -> Iterator[str]:
     if least < k:
         below = int(left.tuples[left.subjects < k].sum())
         yield (
-            f"{count(below)} of them look, in these columns, like those of fewer than the {k} people promised; the "
-            f"smallest group is of {least}."
+            f"{count(below)} of them have the same values in these columns as rows of fewer than k = {k} people; the "
+            f"smallest group has {least}."
         )
         return
-    alike = f"; half of them are like those of {count(median)} or more" if median > least else ""
-    yield f"Each of them looks, in these columns, like those of {count(least)} people or more ({k} promised){alike}."
+    alike = f"; half of them as rows of {count(median)} or more" if median > least else ""
+    people = f"{count(least)} people or more (k is {k}){alike}"
+    yield f"Each of them has the same values in these columns as rows of {people}."
 
 
 def _cost(left: Releases, flow: Flow) -> str:
-    told = []
+    costs = []
     if left.loss is not None and left.tuples.sum():
         loss = np.average(left.loss, weights=left.tuples)
-        told.append(f"on average {loss:.0%} of the detail in these columns was lost")
-    if flow.withheld and flow.rows_in:
-        told.append(f"{share(flow.withheld, flow.rows_in)} of the rows were held back")
+        costs.append(f"on average {loss:.0%} of the detail in these columns was lost")
+    if flow.unpublished and flow.rows_in:
+        costs.append(f"{share(flow.unpublished, flow.rows_in)} of the rows were suppressed")
     if flow.delays:
         keys = np.array(sorted(flow.delays), np.int64)
         median = weighted_quantile(keys, np.array([flow.delays[key] for key in keys.tolist()], np.int64), 0.5)
-        told.append(f"half of the rows waited for {count(median)} later ones or more")
-    if not told:
-        return "What this cost cannot be seen without the audit log."
-    return f"The cost: {'; '.join(told)}."
+        costs.append(f"half of the rows waited for {count(median)} later rows or more")
+    if not costs:
+        return "The cost is unknown without the audit log."
+    return f"The cost: {'; '.join(costs)}."
 
 
-def not_promised(policy: Policy, about: About) -> Iterator[str]:
+def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
     """Yield statements that the privacy models do not guarantee (``docs/privacy.md``)."""
     yield (
-        "That nobody is found by somebody who knows when, or in what order, records came in: groups are of people who "
-        "look alike, not of people at one moment."
+        "Protection against attackers who know the times or the order of records: groups have people with similar "
+        "values, not people of one moment."
     )
     kept = [plain(name) for name in (*policy.sensitive, *policy.passthrough)]
     if kept:
-        yield f"Anything for what is published as it is: {listed(kept)}. Who knows such a value can find the row by it."
+        yield f"Anything for columns that are published unchanged: {listed(kept)}. Such a value can identify its row."
     if policy.subject is None:
         yield (
-            "That a group is of different people: the configuration names no subject, so every row counts as a person "
-            "of its own."
+            "Different people in a group: the configuration names no subject, so every row counts as a person of its "
+            "own."
         )
     elif about.privacy.lasting is None:
         yield (
-            "That several rows of one person cannot be put together: each group is counted by itself, and who can tell "
-            "which rows are one person's may be left with fewer people than promised."
+            "Protection of several rows of one person: each group is counted by itself, and an attacker who links the "
+            "rows of a person may narrow them down to fewer than k people."
         )
     if policy.sensitive:
         yield (
-            f"That values of {listed([plain(name) for name in policy.sensitive])} are unlike in meaning, or as common "
-            "in each group as elsewhere, beyond what is promised below."
+            f"Values of {listed([plain(name) for name in policy.sensitive])} that differ in meaning, or are as common "
+            "in each group as elsewhere, beyond the privacy models below."
         )
     else:
-        yield "Anything about what the members of a group have in common: no column is named as sensitive."
-    yield "Differential privacy worth the name."
+        yield "Anything for values that the members of a group have in common: no column is named as sensitive."
+    yield "Differential privacy at a useful epsilon."

@@ -47,7 +47,7 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         yield "suppression: withhold", "record suppression", "suppression of records"
     kept = (*policy.sensitive, *policy.passthrough)
     if kept:
-        yield f"published as they are: {', '.join(kept)}", "no technique applied", "no technique applied"
+        yield f"published unchanged: {', '.join(kept)}", "no technique applied", "no technique applied"
 
 
 def _promises(policy: Policy, about: About) -> Iterator[Term]:

@@ -40,7 +40,7 @@ def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Ma
             missing = f"releases {last + 1} to {following - 1} are" if following - last > 2 else "is"
             findings.append(Finding(f"{missing} missing", number, last + 1))
     later = ", ".join(f"{release} of shard {number}" for number, release in sorted(begun.items()))
-    since = f"; the chain begins with release {later}, and tells nothing of those before" if begun else ""
+    since = f"; the chain begins with release {later}, and does not cover earlier ones" if begun else ""
     words = f"{audit.num_rows:,} releases, none missing between the first of each shard and its last{since}"
     return judged("release ids", words, findings)
 
@@ -137,7 +137,7 @@ def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[in
             findings.append(Finding(text, shard, release))
     kinds = Counter(classes.kind.tolist())
     reused, generalized = kinds["reused"], kinds["generalized"]
-    words = f"{reused:,} rows left alone under what was released before, {generalized:,} fully generalized"
+    words = f"{reused:,} rows in singleton releases under earlier generalizations, {generalized:,} fully generalized"
     return judged("alone", words, findings)
 
 
@@ -190,11 +190,11 @@ def counts(
         for shard, sums in sorted(told.items()):
             if shard not in resumed:
                 findings += _against("the summary", shard, sums, outputs, classes, generalizes)
-        findings += [Finding("has ended, and the summary tells nothing of it", s) for s in ended if s not in told]
+        findings += [Finding("has ended, and is missing in the summary", s) for s in ended if s not in told]
         if told:
             words.append("as many of each as the summary says")
     if not words:
-        return unseen("counts", "of sinks.suppressed, sinks.rejected and sinks.summary none is kept")
+        return unseen("counts", "sinks.suppressed, sinks.rejected and sinks.summary are missing")
     return judged("counts", "; ".join(words), findings)
 
 
@@ -220,7 +220,7 @@ def _unaccounted(shard: int, amounts: Mapping[str, int]) -> Iterator[Finding]:
     published = amounts.get("released", 0) - amounts.get("releases.generalized", 0)
     came, ended = amounts.get("tuples_in", 0), published + suppressed + amounts.get("forgotten", 0)
     if came != ended:
-        text = f"the closing record counts {came:,} tuples that came in, and {ended:,} that were decided"
+        text = f"the closing record counts {came:,} admitted tuples, and {ended:,} that were decided"
         yield Finding(text, shard)
 
 

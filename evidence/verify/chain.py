@@ -123,19 +123,19 @@ def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chaine
                 findings.append(Finding("is gone: the next one is chained to it", shard, same[0].release - 1))
             last = same
     if judgments > 1 and sum("changed" in finding.text for finding in findings) == judgments:
-        findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were written anew")]
+        findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were rewritten")]
     releases = sum(not entry.closing for entries in log.values() for entry in entries)
-    how = "with the key" if chained.key else "without a key, so that anybody with write access can write it anew"
-    yield judged("chain", f"{releases:,} releases, each as it was written behind the one before, {how}", findings)
+    how = "with the key" if chained.key else "without a key, so that anyone with write access can rewrite it"
+    yield judged("chain", f"{releases:,} releases, each unchanged behind its predecessor, {how}", findings)
     yield _starts(audit if outputs.closing is None else pa.concat_tables([audit, outputs.closing]), chained)
     if not chained.key:
-        yield unseen("values", "without audit_chain.key the audit log tells nothing of the values of members")
+        yield unseen("values", "without audit_chain.key the audit log does not cover the values of members")
     else:
         yield _values(outputs, audit, classes, digest)
 
 
 def _changed(shard: int, entry: Entry) -> Finding:
-    text = "was changed or added, or is not behind the one it was written after"
+    text = "was changed or added, or is not behind its original predecessor"
     if not entry.closing:
         return Finding(text, shard, entry.release)
     return Finding(f"the closing record behind {entry.release:,} releases {text}", shard)
@@ -169,7 +169,7 @@ def end(log: Log, shards: int, *, runs_on: bool) -> Check:
         return judged("end", words, [Finding(text, shard) for shard in lacking])
     times = [f" (event time {head.minute})" if head.minute else "" for head in unclosed]
     reached = [f"release {h.release} of shard {h.shard}{time}" for h, time in zip(unclosed, times, strict=True)]
-    more = f" and {len(reached) - _NAMED} shards more (--json tells all)" if len(reached) > _NAMED else ""
+    more = f" and {len(reached) - _NAMED} shards more (--json lists all)" if len(reached) > _NAMED else ""
     where = f"it reaches up to {', '.join(reached[:_NAMED])}{more}" if reached else "it holds no release"
     why = "the job went on after an end, and has not ended again" if closed else "the run has not ended"
     words = f"the chain has no closing record at its end: {why}, or the end is gone; {where}"
@@ -208,12 +208,12 @@ def still_there(log: Log, earlier: Sequence[Head]) -> Check:
     for head in earlier:
         if (head.shard, head.closing, head.chain) not in held:
             there = (head.shard, head.release, head.closing) in links
-            text = "was there before, with another chain" if there else "was there before, and is gone"
+            text = "existed earlier, with another chain" if there else "existed earlier, and is gone"
             if head.closing:
                 findings.append(Finding(f"the closing record behind {head.release:,} releases {text}", head.shard))
             else:
                 findings.append(Finding(text, head.shard, head.release))
-    return judged("since", f"the last releases of {len(earlier)} shards of then are there still", findings)
+    return judged("since", f"the earlier last releases of {len(earlier)} shards still exist", findings)
 
 
 def _starts(audit: pa.Table, chained: Chained) -> Check:
@@ -230,7 +230,7 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
                 text = f"start {start} was under another {what} than this configuration's"
                 findings.append(Finding(text, shard, release))
     listed = ", ".join(f"{version} ({times} shards begun or restored)" for version, times in versions.items())
-    return judged("starts", f"under this policy and these hierarchies, by {listed or 'nobody'}", findings)
+    return judged("starts", f"under this policy and these hierarchies, by {listed or 'no code version'}", findings)
 
 
 def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest) -> Check:
@@ -256,9 +256,9 @@ def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest)
             others = [f"{row['release_id']} of shard {row['shard']}" for row in found[1:]]
             more = f" and {len(held) - len(found)} more" if len(held) > len(found) else ""
             alike = f", or under one with its generalization ({', '.join(others)}{more})," if others else ""
-            text = f"released rows have other values than those that left in it{alike}"
+            text = f"released rows differ in values from the members of this release{alike}"
             findings.append(Finding(text.rstrip(","), found[0]["shard"], found[0]["release_id"]))
-    words = f"of {len(rows):,} released rows are those that left, generalization by generalization"
+    words = f"of {len(rows):,} released rows are unchanged, generalization by generalization"
     return judged("values", words, findings)
 
 

@@ -53,12 +53,12 @@ def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame) -> Strange:
     for name, column in values.items():
         if not isinstance(attribute, Numeric):
             known = column.isin(list(attribute.hierarchy.labels)).to_numpy(np.bool_)
-            yield attribute.name, "holds what is no label of its hierarchy", ~known
+            yield attribute.name, "holds no label of its hierarchy", ~known
             continue
         yield str(name), "holds no number", ~np.isfinite(column.to_numpy(np.float64))
         if attribute.domain is not None:
             least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends
-            yield str(name), "lies outside of its domain", ((column < least) | (column > most)).to_numpy(np.bool_)
+            yield str(name), "lies outside its domain", ((column < least) | (column > most)).to_numpy(np.bool_)
     if isinstance(attribute, Numeric) and values.shape[1] > 1:
         low, high = (values[name] for name in values.columns)
         yield str(values.columns[1]), "lies below the column before it", (low > high).to_numpy(np.bool_)

@@ -123,19 +123,19 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
     kinds = classes.kind.astype(str)
     findings: list[Finding] = []
     for place in np.flatnonzero((told < k) & (kinds != "generalized")).tolist():
-        findings.append(seen.release(place, f"is of {told[place]} persons"))
+        findings.append(seen.release(place, f"has {told[place]} persons"))
     grouped = ~np.isin(kinds, (*ALONE, *FOLLOWING))
     for place in np.flatnonzero((told > tuples) & grouped).tolist():
-        findings.append(seen.release(place, f"says {told[place]} persons, and has {tuples[place]} rows"))
+        findings.append(seen.release(place, f"states {told[place]} persons, and has {tuples[place]} rows"))
     words = f"{k} persons or more, and no more than rows, as each of {audit.num_rows:,} releases says"
     checks = [judged("k", words, findings)]
     if seen.by == UNKNOWN:
         scope = "is not published" if outputs.policy.pseudonym is None else "stays the same for a day only"
-        why = f"a pseudonym {scope}, so rows do not tell whose they are; audit counts persons, who may have several"
+        why = f"a pseudonym {scope}, so rows do not identify persons; audit counts persons, each with one or more rows"
         return [*checks, unseen("distinct persons", why)]
     persons = {key: len(counts) for key, counts in counted(classes.released, seen.person)}
     wrong = [
-        seen.release(place, f"says {told[place]} persons, and its rows are of {found}")
+        seen.release(place, f"states {told[place]} persons, and its rows have {found}")
         for place in seen.place.tolist()
         if (found := persons.get(int(classes.audit[place]), 0)) != told[place]
     ]
@@ -164,9 +164,7 @@ def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Priv
             reference = privacy.reference_of(column)
             keeps = _judge(promise.name, parameter, texts, reference)
             if keeps is None and promise.compares and reference is not None and reference.of_stream:
-                yield unseen(
-                    name, "it compares with the stream so far, of which the outputs show what was released only"
-                )
+                yield unseen(name, "it compares with the stream so far, and the outputs show its released tuples only")
             elif keeps is None:
                 yield unseen(name, "how it is computed is not known here")
             else:
@@ -192,10 +190,10 @@ def _undiverse(
             persons, counts = members[place]
             found = formulas.diversity(persons, list(counts.values()))
             if found != told[place]:
-                yield seen.release(place, f"says a diversity of {told[place]}, and its rows have {found}")
+                yield seen.release(place, f"states a diversity of {told[place]}, and its rows have {found}")
         elif told[place] > distinct.get(int(classes.audit[place]), 0):
             found = distinct.get(int(classes.audit[place]), 0)
-            yield seen.release(place, f"says a diversity of {told[place]}, and its rows have {found} values")
+            yield seen.release(place, f"states a diversity of {told[place]}, and its rows have {found} values")
 
 
 def _kept(seen: Seen, name: str, keeps: Keeps, members: Members, together: Members) -> Check:
@@ -214,7 +212,7 @@ def _kept(seen: Seen, name: str, keeps: Keeps, members: Members, together: Membe
 
 def _how_many(words: str, members: Members, audit: pa.Table) -> str:
     rest = audit.num_rows - len(members)
-    others = f"; of {rest:,} others the rows do not tell members or persons" if rest else ""
+    others = f"; the rows do not show members or persons of {rest:,} others" if rest else ""
     return f"{words} in {len(members):,} releases{others}"
 
 

@@ -81,7 +81,7 @@ def _by_releases(
     yield from persons.sensitive(outputs, audit, classes, promised.privacy)
     yield accounts.alone(outputs, audit, classes, begun, generalizes=promised.generalizes)
     if log is None or promised.chained is None:
-        why = "who can change outputs can make them agree, or take away the last releases"
+        why = "anyone who can change outputs can keep them consistent, or remove the last releases"
         yield unseen("chain", f"audit has no chain (audit_chain): {why}")
     else:
         yield from chain.follow(outputs, audit, classes, log, promised.chained)
@@ -91,15 +91,15 @@ def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator
     """Yield the checks that rows allow without an audit log; checks that need it count as unchecked."""
     privacy, loose = promised.privacy, promised.generalizes or promised.privacy.lasting is not None
     for name, why in (
-        ("release ids", "nothing tells which releases there were"),
-        ("cover", "nothing tells which rows there should be"),
-        ("in force", "nothing tells under which promises rows were released"),
-        ("distinct persons", "nothing tells how many persons a release has"),
-        ("alone", "nothing tells which rows were released alone"),
+        ("release ids", "no output shows the existing releases"),
+        ("cover", "no output shows the expected rows"),
+        ("in force", "no output shows the privacy models in force"),
+        ("distinct persons", "no output shows the persons of a release"),
+        ("alone", "no output shows singleton releases"),
     ):
         yield _without_audit(name, why)
     if loose:
-        yield _without_audit("k", "rows may be published under a generalization of fewer than k")
+        yield _without_audit("k", "rows of fewer than k persons may be published under one generalization")
     else:
         few = np.flatnonzero(classes.rows < privacy.k)
         findings = [
@@ -119,25 +119,25 @@ def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator
             ]
             yield judged(f"values of {column}", f"{least} or more under each generalization", findings)
         for name in (f"l of {column}", *(f"{promise.name} of {column}" for promise, *_ in privacy.further_of(column))):
-            yield _without_audit(name, "nothing tells which rows are one release, nor its persons")
+            yield _without_audit(name, "no output shows the rows of a release, nor its persons")
     if promised.chained is not None:
-        yield _without_audit("chain", "the chain goes through it")
+        yield _without_audit("chain", "it holds the chain")
 
 
 def _without_audit(name: str, why: str) -> Check:
-    return unchecked(name, f"sinks.audit is not kept: {why}")
+    return unchecked(name, f"sinks.audit is missing: {why}")
 
 
 def _outside(outputs: Outputs, promised: Promised) -> Iterator[Check]:
     """Yield the statements that no output can show."""
-    yield unseen("truth", "whether a row's values lie inside its generalization shows beside the input only")
+    yield unseen("truth", "only the input shows whether a row's values lie inside its generalization")
     summary = outputs.further.get("summary")
     if outputs.audit is None or outputs.suppressed is None or summary is None or not summary.num_rows:
-        yield unseen("nothing lost", "how many rows came in is told by the sink summary, at the end of the input")
-    yield unseen("delay", "when a tuple came in is in no output")
+        yield unseen("nothing lost", "only the sink summary has the number of input rows, at the end of the input")
+    yield unseen("delay", "no output has the time of arrival of a tuple")
     if promised.privacy.lasting is not None:
-        yield unseen("lasting", "who are companions of whom is in no output; audit counts them")
+        yield unseen("lasting", "no output has the members of anonymity sets; audit counts them")
     if promised.noise:
-        yield unseen("sampling and noise", "the values as they were, and what was left out, are in no output")
+        yield unseen("sampling and noise", "no output has the original values, nor the sampled-out tuples")
     if promised.privacy.noise_within is not None:
-        yield unseen("noise within releases", "the numbers as they were are in no output")
+        yield unseen("noise within releases", "no output has the original numbers")

@@ -134,7 +134,9 @@ def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], pr
 
     for change, point in points:
         if change.kind == "delay" and _too_long(sample, point):
-            impossible[change.change] = "the sample is shorter than twice of it, and would tell of its end only"
+            impossible[change.change] = (
+                "the sample is shorter than twice this delay, so its end would decide most tuples"
+            )
             done()
         else:
             attempt(change, lambda: sample, lambda point=point: make(point)())  # type: ignore[misc]

@@ -193,7 +193,7 @@ def forget(
     with reported(configuration):
         persons = subjects or [line for line in sys.stdin.read().splitlines() if line]
         if not persons:
-            raise typer.BadParameter("nobody is named; give --subject, or one person a line on standard input")
+            raise typer.BadParameter("no person is named; give --subject, or one person per line on standard input")
         request(configuration, overrides or [], persons, console())
 
 
@@ -203,10 +203,10 @@ def clean() -> None:
     done = remove_abandoned(kept=True)
     typer.echo(f"Removed folders of ended commands: {done.removed}, with {done.size:,} bytes.")
     if done.owned:
-        typer.echo(f"Folders of running commands, which stay: {done.owned}.")
+        typer.echo(f"Folders of running commands, which are kept: {done.owned}.")
     if done.failed:
         paths = ", ".join(map(str, done.failed))
-        end(f"{paths}: cannot be removed whole; see who may write there, and remove them by hand", 1)
+        end(f"{paths}: cannot be removed completely; check their permissions, and remove them by hand", 1)
 
 
 @app.command()
@@ -233,9 +233,7 @@ def demo(
             return
         with temporary_folder("crenel-demo-") as folder:
             run_demo(folder / "demo", rows, seed, shown)  # a subfolder, because the temporary folder holds its lock
-        shown.print(
-            f"\nThe files are gone again; 'crenel demo --keep DIR' keeps them, with {REPORT}, a page for people."
-        )
+        shown.print(f"\nThe files are removed; 'crenel demo --keep DIR' keeps them, and adds the report {REPORT}.")
 
 
 @app.callback(invoke_without_command=True)

@@ -60,22 +60,22 @@ class Attacked:
 
     Attributes
     ----------
-    left : on the outputs of the run; None if these were not attacked
-    replayed : on replays of the input
+    outputs : on the outputs of the run; None if these were not attacked
+    replays : on replays of the input
     tuples : number of tuples of the input
-    whole : whether these are the complete input
+    is_whole : whether these are the complete input
     """
 
-    left: Found | None
-    replayed: Found
+    outputs: Found | None
+    replays: Found
     tuples: int
-    whole: bool
+    is_whole: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return the results for ``--json``."""
-        found = {"outputs": self.left, "replays": self.replayed}
-        told = {name: None if of is None else _as_json(of) for name, of in found.items()}
-        return {"tuples": self.tuples, "whole": self.whole, **told}
+        found = {"outputs": self.outputs, "replays": self.replays}
+        results = {name: None if of is None else _as_json(of) for name, of in found.items()}
+        return {"tuples": self.tuples, "whole": self.is_whole, **results}
 
 
 def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
@@ -95,12 +95,12 @@ def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
         done = progress(effort.seeds)
         outputs = None if options.replay else _outputs(config)
         beginning = read_beginning(config, options.rows, options.sample)
-        left = _left(config, outputs, beginning, effort)
+        attacked = _attack_outputs(config, outputs, beginning, effort)
         return Attacked(
-            left=left,
-            replayed=attack_replays(beginning.sample, setting_of(config, beginning.privacy), effort, done),
+            outputs=attacked,
+            replays=attack_replays(beginning.sample, setting_of(config, beginning.privacy), effort, done),
             tuples=len(beginning.sample),
-            whole=beginning.whole,
+            is_whole=beginning.whole,
         )
 
 
@@ -108,10 +108,10 @@ def _outputs(config: Config) -> Outputs:
     try:
         return read_outputs(config)
     except OutputsError as error:
-        raise OutputsError(f"{error}; with --replay the input alone is attacked") from None
+        raise OutputsError(f"{error}; with --replay, only replays of the input are attacked") from None
 
 
-def _left(config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort) -> Found | None:
+def _attack_outputs(config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort) -> Found | None:
     if outputs is None or not beginning.whole:
         return None
     exact = config.sampling_and_noise is None
@@ -120,31 +120,31 @@ def _left(config: Config, outputs: Outputs | None, beginning: Beginning, effort:
 
 def show(found: Attacked, options: Options, console: Console) -> None:
     """Print the results."""
-    if found.left is not None:
-        console.print(f"The run's outputs, {found.left.released:,} rows, beside {found.tuples:,} that came in")
-        _show(found.left, console)
+    if found.outputs is not None:
+        console.print(f"Outputs of the run: {found.outputs.released:,} rows of {found.tuples:,} input rows")
+        _show(found.outputs, console)
     elif not options.replay:
         console.print(
-            f"The input has more than {found.tuples:,} rows, so the run's outputs were not judged; give --rows more.",
+            f"The input has more than {found.tuples:,} rows, so the run's outputs were not attacked; raise --rows.",
             soft_wrap=True,
         )
     console.print(
-        f"\nReplays of {found.tuples:,} rows, {options.seeds} of them; a fifth of the people held out in each"
+        f"\nReplays of {found.tuples:,} rows: {options.seeds}, each with a fifth of the persons as the control group"
     )
-    _show(found.replayed, console)
-    every = [*(() if found.left is None else found.left.attacks), *found.replayed.attacks]
+    _show(found.replays, console)
+    every = [*(() if found.outputs is None else found.outputs.attacks), *found.replays.attacks]
     above = sum(attack.above for attack in every)
     console.print()
     console.print(
-        f"all: all {ALL}. Bounds are of 95 % confidence. "
-        f"{above or 'None'} of {len(every)} succeed{'s' if above == 1 else ''} more often than k allows to who knows "
-        f"{ALL} alone. docs/evidence.md says what each of them is.",
+        f"all: all {ALL}. Intervals are of 95 % confidence. "
+        f"{above or 'None'} of {len(every)} succeed{'s' if above == 1 else ''} more often than k allows for an "
+        f"attacker who knows {ALL} alone. docs/evidence.md describes each attack.",
         soft_wrap=True,
     )
 
 
 def _show(found: Found, console: Console) -> None:
-    attacks = table("attack", "the attacker knows", "success, %", "bounds", "without", "by k", words=2)
+    attacks = table("attack", "the attacker knows", "success, %", "interval", "baseline", "by k", words=2)
     for column in attacks.columns[2:]:
         column.no_wrap = True
     before = ""
@@ -165,7 +165,7 @@ def _show(found: Found, console: Console) -> None:
     wrong = found.queries
     if wrong.count:
         console.print(
-            f"  counts of ranges: half of {wrong.count:,} are wrong by {wrong.error:.1%} or more "
+            f"  counts of ranges: median relative error of {wrong.count:,} queries {wrong.error:.1%} "
             f"({wrong.low:.1%} to {wrong.high:.1%})",
             soft_wrap=True,
         )

@@ -14,10 +14,10 @@ from crenel.evidence.budget import SHARES, Budget, Reach, reaches_within
 from crenel.jobs.cli.cli_common import indent, table
 from crenel.jobs.config.load import Config
 
-_GRID = "1 is the step of a column of whole numbers; another column must be given one."
+_GRID = "An integer column has the step 1; another column needs a configured step."
 _ASSUMED = (
-    "Both are per tuple, and rest on a generalization that does not depend on the data, which that of every algorithm "
-    "here does; noise stands in for that and proves nothing. See docs/privacy.md before you sign."
+    "Both are per tuple, and assume a generalization that does not depend on the data. That of every algorithm here "
+    "does; noise compensates for that without a proof. See docs/privacy.md before you sign."
 )
 
 
@@ -63,7 +63,7 @@ def budget_as_json(budget: Budget, warnings: Sequence[str]) -> dict[str, Any]:
 
 def budget_in_short(budget: Budget) -> Iterator[tuple[str, str]]:
     """Yield the figures that ``crenel check`` shows."""
-    yield "sample_rate", f"{budget.sample_rate:.12g} of all tuples are let in"
+    yield "sample_rate", f"{budget.sample_rate:.12g} of all tuples are admitted"
     yield "epsilon, delta", "none is guaranteed" if budget.smallest == inf else f"{_least(budget)}; {_floor(budget)}"
     yield "phi", f"{budget.phi:.6g}: the scale is the {'observed' if budget.observed_range else 'declared'} range / phi"
     for reach in budget.reaches:
@@ -74,7 +74,7 @@ def show_budget(budget: Budget, console: Console) -> None:
     """Print the figures of sampling and noise as tables."""
     console.print(f"sample_rate {budget.sample_rate:.12g} and k {budget.k}", style="bold")
     if budget.smallest == inf:
-        console.print("  Every tuple is let in: no epsilon is guaranteed.\n")
+        console.print("  Every tuple is admitted: no epsilon is guaranteed.\n")
     else:
         deltas = table("epsilon", "delta")
         for epsilon, found in budget.deltas:
@@ -96,13 +96,13 @@ def show_budget(budget: Budget, console: Console) -> None:
         noise.add_row(
             reach.name,
             reach.unit,
-            "as seen" if reach.range is None else f"{reach.range:.6g}",
+            "observed" if reach.range is None else f"{reach.range:.6g}",
             "1" if reach.step is None else f"{reach.step:.6g}",
             f"{reach.scale:.6g}",
             *(f"{amount:.6g}" for amount in reach.within),
         )
     indent(console, noise)
-    indent(console, "The scale is range / phi. Such a share of tuples is moved by so much or less.")
+    indent(console, "The scale is range / phi. Noise moves this share of tuples by so much or less.")
     if budget.assumed_step:
         indent(console, _GRID)
 
@@ -136,8 +136,8 @@ def show_within(config: Config, console: Console) -> None:
         moved = (f"{amount:.6g}" for amount in reach.within)
         displacements.add_row(reach.name, reach.of, f"{reach.width:.6g}", f"{reach.scale:.6g}", near, *moved)
     indent(console, displacements)
-    indent(console, "The scale is width / (epsilon * share). Such a share of values is moved by so much or less.")
-    indent(console, "This is not differential privacy: the width is made of values of persons. See docs/privacy.md.")
+    indent(console, "The scale is width / (epsilon * share). Noise moves this share of values by so much or less.")
+    indent(console, "This is not differential privacy: the width depends on values of persons. See docs/privacy.md.")
 
 
 def in_words(reach: Reach) -> str:

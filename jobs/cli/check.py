@@ -58,10 +58,10 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     console.print(f"{path} is valid.", soft_wrap=True)
     if against is not None:
         there = len({state.shard for state in stored})
-        held = f"the state of {there} of {config.shards.count} shards"
+        stored_state = f"the state of {there} of {config.shards.count} shards"
         if not goes_on:
-            held = f"with -n; nothing waits in the {there} shards of before, and those of this epoch begin anew"
-        console.print(f"It can go on from {against}: {held}.", soft_wrap=True)
+            stored_state = f"with -n; the {there} stored shards buffer no tuples, and those of this epoch start empty"
+        console.print(f"It can go on from {against}: {stored_state}.", soft_wrap=True)
     for warning in (*changed, *config.warnings, *planned.warnings):
         console.print(f"Warning: {without_passwords(warning)}.", soft_wrap=True)
     console.print()
@@ -154,7 +154,7 @@ def promises(config: Config) -> Iterator[tuple[str, str]]:
         yield promise.name, f"{_numbers(promise, parameter)} of each sensitive column in every release"
     if privacy.lasting is not None:
         until = "for ever" if privacy.lasting.horizon is None else f"until {privacy.lasting.horizon} ms after the last"
-        yield "persons", f"k and l over all rows of a person, {until}; {privacy.lasting.moved} once somebody has moved"
+        yield "persons", f"k and l over all rows of a person, {until}; {privacy.lasting.moved} after a person has moved"
     for column in privacy.sensitive:
         if column.l is not None:
             yield "l", f"{column.l}-diversity of {column.name} in every release"
@@ -167,7 +167,7 @@ def promises(config: Config) -> Iterator[tuple[str, str]]:
         if (reference := privacy.reference_of(name)) is not None and reference.of_stream:
             yield "reference", f"the stream of {name} so far, equal distance"
     if getattr(parameters, "reuse_limit", 0) and any(privacy.further_of(name) for name in config.policy.sensitive):
-        yield "reuse", "none, as who leaves alone would change what was promised beside k and l"
+        yield "reuse", "none, because a singleton release could violate the privacy models beside k and l"
     yield from _noise_within(config)
     yield "algorithm", config.algorithm.name
     yield from config.algorithm.tell(parameters)
@@ -175,7 +175,10 @@ def promises(config: Config) -> Iterator[tuple[str, str]]:
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
     yield "requests to forget", "none are read" if config.source.forget is None else "from the table forget"
     if config.audit_chain is not None:
-        yield "audit_chain", "with a key" if config.audit_chain else "without a key: who can write it can write it anew"
+        yield (
+            "audit_chain",
+            "with a key" if config.audit_chain else "without a key: anyone with write access can rewrite it",
+        )
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
 
 

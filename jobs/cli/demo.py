@@ -55,11 +55,11 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
     """
     path = _find_configuration()
     if folder.is_dir() and any(folder.iterdir()):
-        raise ConfigError(folder, ["--keep: the folder holds files already; name one that is empty or not there yet"])
+        raise ConfigError(folder, ["--keep: the folder holds files already; name an empty or a new one"])
     folder.mkdir(parents=True, exist_ok=True)
     stream = folder / "stream.csv"
     synthetic.write(stream, rows, seed)
-    # The path stands inside a quoted option of the statement.
+    # The path is inside a quoted option of the statement.
     os.environ["CRENEL_DEMO_INPUT"] = str(stream).replace("'", "''")
     os.environ["CRENEL_DEMO_OUTPUT"] = str(folder)
     config = load(path, [f"seed={seed}"])
@@ -82,12 +82,12 @@ def show_files(folder: Path, console: Console) -> None:
     """List the files of the demo."""
     console.print(f"\nFiles in {folder}:", soft_wrap=True)
     contents = (
-        ("stream.csv", "the stream as it came in"),
-        ("released", "what may be handed on"),
-        ("audit", "one row a release: subjects, tuples, diversity, loss"),
-        ("suppressed", "tuples that were withheld: reason, shard, position, time"),
-        ("rejected", "rows that were not let in: column, reason, time, line"),
-        (REPORT, "what left, for people to read in a browser"),
+        ("stream.csv", "the input"),
+        ("released", "the anonymized output"),
+        ("audit", "one row per release: subjects, tuples, diversity, loss"),
+        ("suppressed", "suppressed tuples: reason, shard, position, time"),
+        ("rejected", "rejected rows: column, reason, time, line"),
+        (REPORT, "a report on the output, for a browser"),
     )
     console.print(grid((f"  {name}", content) for name, content in contents if (folder / name).exists()))
 
@@ -96,7 +96,7 @@ def _find_configuration() -> Path:
     # A checkout has a link, a wheel has files; the resolved path is the one that users of a checkout know.
     path = Path(str(files("crenel.jobs"))) / "examples" / "demo.yaml"
     if not path.is_file():
-        raise ConfigError(path, [f"{path}: was not found; install Crenel anew"])
+        raise ConfigError(path, [f"{path}: is missing; reinstall Crenel"])
     return path.resolve()
 
 
@@ -118,13 +118,13 @@ def _before_and_after(folder: Path, policy: Policy) -> Iterator[RenderableType]:
     after = [row for row in released if list(row.values())[: len(ends)] == ends]
     before = list(islice(_fitting(folder / "stream.csv", policy, after[0]), _SHOWN))
     yield _table(
-        f"\nBefore: {len(before)} visits as they came in",
+        f"\nBefore: {len(before)} visits of the input",
         ("name", "age", "area", "education", "salary", "diagnosis"),
         ([row[column] for column in ("name", "age", "area", "education", "salary", "diagnosis")] for row in before),
     )
     yield _table(
-        f"\nAfter: {min(_SHOWN, len(after))} of the {len(after)} visits that left alike, of {chosen['subjects']} "
-        "people or more",
+        f"\nAfter: {min(_SHOWN, len(after))} of the {len(after)} visits of one equivalence class, of "
+        f"{chosen['subjects']} people or more",
         ("age", "area", "education", "salary", "diagnosis"),
         (
             [_interval(row, "age"), row["area"], row["education"], _interval(row, "salary"), row["diagnosis"]]

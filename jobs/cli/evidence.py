@@ -84,7 +84,7 @@ def why(
     sample: Sample = None,
     rows: Rows = _ROWS,
     outputs: Annotated[bool, typer.Option("--outputs", help="Also read the outputs of a run from its sinks.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print all as one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
     """Explain suppression, rejection and loss in a replayed sample, and the settings that reduce them."""
     with reported(configuration):
@@ -106,7 +106,7 @@ def report(
     ] = False,
     attacks: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Include the results that 'crenel attack --json' printed for this run."),
+        typer.Option(metavar="FILE", help="Include results of 'crenel attack --json' for this run."),
     ] = None,
 ) -> None:
     """Write a report of the output in the sinks as an HTML page; needs the extra 'report'."""
@@ -116,7 +116,7 @@ def report(
 
         config = write_report(configuration, overrides or [], Place(output), source=source, attacks=attacks)
         warn(config.warnings)
-        console().print(f"{output} tells what left.", soft_wrap=True)
+        console().print(f"The report is in {output}.", soft_wrap=True)
 
 
 @app.command()
@@ -131,7 +131,7 @@ def verify(
         bool,
         typer.Option("--running", help="The job has not ended: its chain needs no closing record."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
     """Check outputs against the guarantees: exit code 1 for a violation, 3 if a check was impossible."""
     with reported(configuration):
@@ -166,7 +166,7 @@ def attack(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of replays.")] = 5,
     targets: Annotated[int, typer.Option(min=1, help="Maximum number of target persons in each replay.")] = 1000,
-    json: Annotated[bool, typer.Option("--json", help="Print what was found as one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
     """Estimate re-identification risk of outputs and replays, for attackers with different knowledge."""
     with reported(configuration):

@@ -62,6 +62,6 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
             write_requests(batches, source, column, subjects)
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
-    console.print(f"{len(codes)} requests were written. The output 'forgotten' tells of them by these codes, in order:")
+    console.print(f"{len(codes)} requests were written. The output 'forgotten' reports them by these codes, in order:")
     for code in codes:
         console.print(code)

@@ -160,7 +160,7 @@ def delay_limit(delay: Wait, *, timed: bool) -> float:
         raise PlanError("--max-delay: this stream has event time, so give a duration such as '10 min'")
     if not timed and tuples is None:
         raise PlanError(
-            "--max-delay: the stream has no event time, so a duration means nothing; give '1000 tuples', or name "
+            "--max-delay: the stream has no event time, so a duration has no meaning; give '1000 tuples', or name "
             "a column in policy.event_time"
         )
     return float(tuples or 0 if milliseconds is None else milliseconds)
@@ -283,33 +283,33 @@ def _show(shown: Shown, options: Options, console: Console) -> None:
     for point in rows:
         settings.add_row(_mark(found, point), *_named(found, point), *_amounts(found, found.figures[point]))
     console.print(settings)
-    others = len(found.figures) - len(rows)
+    rest = len(found.figures) - len(rows)
     console.print(
-        "\n> recommended, = configured, * on the front: none with the same k and l is as good in loss, suppressed and "
-        f"delay and better in one.{f' {others} others were replayed; --all shows them.' if others else ''}"
-        f"{f' {len(found.impossible)} cannot be with this policy.' if found.impossible else ''}",
+        "\n> recommended, = configured, * on the Pareto front: no setting with the same k and l is as good in loss, "
+        f"suppressed and delay, and better in one.{f' {rest} others were replayed; --all shows them.' if rest else ''}"
+        f"{f' {len(found.impossible)} are invalid with this policy.' if found.impossible else ''}",
         soft_wrap=True,
     )
     for name, problem in found.unfit.items():
         console.print(f"{name} was not tried: {problem}.", soft_wrap=True)
     if chosen is None:
-        console.print("\nNo setting promises what is wanted.", soft_wrap=True)
+        console.print("\nNo setting has the required k and l.", soft_wrap=True)
         return
     if chosen.figures.suppressed >= 1:
-        console.print("\nNo setting releases anything of so few tuples; take a sample of a few thousand.")
+        console.print("\nNo setting releases any of so few tuples; take a sample of a few thousand.")
         return
     console.print()
     if chosen.missed:
-        console.print(f"No setting keeps {_wanted(found)}. The nearest misses {_missed(found)}:", soft_wrap=True)
+        console.print(f"No setting meets {_wanted(found)}. The nearest misses {_missed(found)}:", soft_wrap=True)
     else:
-        console.print(f"Recommended, as it keeps {_wanted(found)}{_reason(found)}:", soft_wrap=True)
+        console.print(f"Recommended, because it meets {_wanted(found)}{_reason(found)}:", soft_wrap=True)
     console.print()
     console.print(shown.text, soft_wrap=True, end="")
-    console.print(f"\nIt takes the place of {', '.join(shown.replaced)} in the configuration.", soft_wrap=True)
+    console.print(f"\nIt replaces {', '.join(shown.replaced)} in the configuration.", soft_wrap=True)
     if shown.regions is not None:
         console.print(_regions(options, chosen.setting), soft_wrap=True)
     if found.steps:
-        console.print("\nA step to either side of it would give:")
+        console.print("\nOne step from it in each dimension:")
         indent(console, _beside(found))
     if options.picture is not None:
         console.print(f"\n{options.picture} shows all of them.", soft_wrap=True)
@@ -385,7 +385,9 @@ def _missed(found: Plan) -> str:
 
 
 def _reason(found: Plan) -> str:
-    return " and is the soonest" if found.wanted.sooner else " and loses least, suppressed tuples counted as lost"
+    return (
+        " with the shortest delay" if found.wanted.sooner else " with the least loss, suppressed tuples counted as lost"
+    )
 
 
 def _regions(options: Options, point: Point) -> str:
@@ -410,7 +412,7 @@ def _beside(found: Plan) -> Table:
         else:
             more = costs.delay - now.delay
             change.append(f"{'+' if more >= 0 else '-'}{_delay(found, abs(more))}")
-        less = "promises less" if point.k < here.k or point.l < here.l else ""
+        less = "weaker guarantee" if point.k < here.k or point.l < here.l else ""
         steps.add_row(f"{name} {_of(name, here)} -> {_of(name, point)}", *change, less)
     return steps
 

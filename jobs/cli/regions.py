@@ -14,8 +14,8 @@ from crenel.jobs.config.regions import regions_text
 from crenel.jobs.local.sample import Sampled, read_sample
 
 _NOISE = (
-    "sampling_and_noise: refuses regions, as a shard chosen by them gives away what noise is to hide; remove it, or "
-    "divide the stream by subject"
+    "sampling_and_noise: refuses regions, because a shard chosen by them discloses values that noise hides; remove it, "
+    "or divide the stream by subject"
 )
 
 
@@ -47,7 +47,7 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     members = members_of(config.privacy.k)
     tree = learn(found.policy, found.sample, count, members)
     output.write_text(regions_text(found.policy, tree, len(found.sample), members), encoding="utf-8")
-    console.print(_told(found), soft_wrap=True)
+    console.print(_counts(found), soft_wrap=True)
     regions = table("shard", "share", "expected loss")
     for number, (share, loss) in enumerate(zip(tree.share.tolist(), tree.loss.tolist(), strict=True)):
         regions.add_row(str(number), f"{share:.1%}", f"{loss:.3f}")
@@ -64,10 +64,10 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     )
 
 
-def _told(found: Sampled) -> str:
+def _counts(found: Sampled) -> str:
     kept = 0 if found.sample is None else len(found.sample)
     read = f"{found.tuples:,} tuples were read"
     rejected = f", and {found.rejected:,} rows rejected" if found.rejected else ""
     if not found.ends:
-        return f"{read}{rejected}, the first ones of a source without an end; {kept:,} of them are the sample."
+        return f"{read}{rejected}, the first of an unbounded source; {kept:,} of them are the sample."
     return f"{read}{rejected}, all of the source; {kept:,} of them are the sample."

@@ -47,7 +47,7 @@ class Place:
         if self.path.is_dir():
             raise ReportError(f"{self.path} is a folder; name a file, such as {self.path / 'report.html'}")
         if not self.path.absolute().parent.is_dir():
-            raise ReportError(f"{self.path} cannot be written: its folder is not there")
+            raise ReportError(f"{self.path} cannot be written: its folder does not exist")
 
     def write(self, text: str) -> None:
         """Write the page with read access for its owner alone; raise ``ReportError`` if that fails."""
@@ -90,7 +90,7 @@ def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, 
     try:
         summary = Summary.of(zip(*columns, strict=True), 0.0, config.algorithm, config.privacy.reasons)
     except ValueError as error:
-        raise ReportError(f"sinks.summary: {error}; is it of the run that the other sinks are of?") from None
+        raise ReportError(f"sinks.summary: {error}; is it of the same run as the other sinks?") from None
     write(
         config,
         path.name,
@@ -128,7 +128,7 @@ def _attacks(path: Path) -> tuple[Attack, ...]:
     except OSError as error:
         raise ReportError(f"--attacks: {path} cannot be read: {error.strerror}") from None
     except ValidationError:
-        raise ReportError(f"--attacks: {path} is not what 'crenel attack --json' prints") from None
+        raise ReportError(f"--attacks: {path} is not an output of 'crenel attack --json'") from None
     return (*(() if found.outputs is None else found.outputs.attacks), *found.replays.attacks)
 
 
@@ -230,7 +230,7 @@ def _flow_of_outputs(outputs: Outputs) -> Flow:
     )
     if published and suppressed is not None:
         # Only the summary has their reason, because the sink holds the unpublished ones alone.
-        suppressed["reason not kept"] = published
+        suppressed["unknown reason"] = published
     forgotten = outputs.further.get("forgotten")
     return Flow(
         released=outputs.released.num_rows - published,
@@ -243,9 +243,9 @@ def _flow_of_outputs(outputs: Outputs) -> Flow:
 
 def _warnings(summary: Summary, outputs: Outputs) -> Iterator[str]:
     yield from summary.warnings
-    held = outputs.released.num_rows
-    if held != summary.released:
+    rows = outputs.released.num_rows
+    if rows != summary.released:
         yield (
-            f"sinks.released: holds {held:,} rows, and this run released {summary.released:,}; it holds what is not of "
-            "this run, or not yet all of it, and only the flow and the delay below are of this run alone"
+            f"sinks.released: holds {rows:,} rows, and this run released {summary.released:,}; it has rows of other "
+            "runs, or lacks rows of this one, so only the flow and the delay below are exactly of this run"
         )

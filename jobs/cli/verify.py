@@ -65,7 +65,7 @@ def _heads(path: Path, config: Config) -> list[Head]:
     except OSError as error:
         raise OutputsError(f"--since: {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise OutputsError(f"--since: {path} is not what 'crenel verify --json' prints") from None
+        raise OutputsError(f"--since: {path} is not an output of 'crenel verify --json'") from None
 
 
 def _chained(config: Config) -> Chained | None:
@@ -90,7 +90,7 @@ def show(verdict: Verdict, console: Console) -> None:
             for finding in check.findings[:_MOST]:
                 console.print(f"  {finding}", soft_wrap=True)
             if len(check.findings) > _MOST:
-                console.print(f"  and {len(check.findings) - _MOST:,} more; --json tells all")
+                console.print(f"  and {len(check.findings) - _MOST:,} more; --json lists all")
     console.print()
     console.print(_sentence(verdict.checks), soft_wrap=True)
 
@@ -101,9 +101,9 @@ def _sentence(checks: Sequence[Check]) -> str:
     skipped = [check.name for check in checks if check.outcome == UNCHECKED]
     found = [f"{broken} of {len(checks)} statements are broken."] if broken else []
     if skipped:
-        rest = "" if broken else "What was checked holds, but "
+        rest = "" if broken else "All checked statements hold, but "
         found.append(f"{rest}{len(skipped)} statements were not checked ({', '.join(skipped)}).")
-    return " ".join(found) or "All that can be seen holds."
+    return " ".join(found) or "All checked statements hold."
 
 
 def _found(findings: tuple[object, ...]) -> str:

@@ -34,11 +34,11 @@ _FEW = 30
 """Number of suppressed tuples below which other random choices may have as much effect as a setting."""
 
 _HELPS = {
-    "missing": "policy.missing: value keeps rows that lack a category, where a number has to be there",
-    "outside_domain": "a wider domain in policy.quasi_identifiers would let them in",
-    "unknown_category": "a hierarchy that has their values would let them in",
-    "bad_type": "source.query has to make numbers of them",
-    "unreadable": "a defect of Crenel; report the line of the TaskManager's log that names its place in the code",
+    "missing": "policy.missing: value admits rows without a category; a number is always required",
+    "outside_domain": "a wider domain in policy.quasi_identifiers would admit them",
+    "unknown_category": "a hierarchy with their values would admit them",
+    "bad_type": "source.query must convert them to numbers",
+    "unreadable": "a defect of Crenel; report the line of the TaskManager's log that names the place in the code",
 }
 """Remedies for rejections, by reason."""
 
@@ -153,10 +153,10 @@ def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
         soft_wrap=True,
     )
     if found.is_short:
-        console.print("It is shorter than twice the configured delay: most left only because it ended.", soft_wrap=True)
+        console.print("It is shorter than twice the configured delay, so its end decided most tuples.", soft_wrap=True)
     _show_losses(found, console)
     if not any(found.suppressed.values()):
-        console.print("\nNothing was suppressed: each tuple that was let in left within a release.", soft_wrap=True)
+        console.print("\nNothing was suppressed: each admitted tuple was published in a release.", soft_wrap=True)
     else:
         _show_suppressed(why, console)
     _show_rejected(why.rejected, why.k, console)
@@ -166,7 +166,7 @@ def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
 
 def _show_losses(found: Remedies, console: Console) -> None:
     if not found.losses:
-        console.print("\nNothing was released, so no attribute lost anything.")
+        console.print("\nNothing was released, so no attribute has a loss.")
         return
     losses = table("quasi-identifier", "loss", "of all loss", "others now", "without it", "suppressed", words=1)
     omitted = found.omitted.items()
@@ -181,11 +181,11 @@ def _show_losses(found: Remedies, console: Console) -> None:
             "-" if remedy is None else _number(remedy.mean_loss),
             "-" if remedy is None else f"{remedy.totals.share_suppressed:.2%}",
         )
-    console.print("\nLoss by attribute; first the one that costs the others most:")
+    console.print("\nLoss by attribute, first the attribute that costs the others most:")
     indent(console, losses)
     console.print(
-        "'others now' is the mean loss of all others; 'without it' and 'suppressed' are what a replay gives where the "
-        "attribute is left out.",
+        "'others now' is the mean loss of all others; 'without it' and 'suppressed' are the results of a replay that "
+        "omits the attribute.",
         soft_wrap=True,
     )
 
@@ -202,7 +202,7 @@ def _show_suppressed(why: Explanation, console: Console) -> None:
         )
     console.print()
     if why.parts is None:
-        console.print("Which tuples were suppressed is not known with sampling, so no category or range is told.")
+        console.print("With sampling, it is unknown which tuples were suppressed, so no category or range is listed.")
     elif not why.parts:
         console.print(
             f"No category and no range with {why.k} persons or more was suppressed clearly above its share.",
@@ -217,7 +217,7 @@ def _show_suppressed(why: Explanation, console: Console) -> None:
         indent(console, parts)
     shown = [r for r in found.tried if r.kind != "quasi_identifiers" or r in map(found.nearest, reasons)]
     if shown:
-        console.print("\nWhat was tried:")
+        console.print("\nAlternatives:")
         indent(console, _tried(found, shown))
     for change, problem in found.impossible.items():
         console.print(f"{change} was not tried: {problem}.", soft_wrap=True)
@@ -229,20 +229,20 @@ def _nearest(found: Remedies, reason: str) -> str:
         best = max(found.tried, key=lambda remedy: found.saves(remedy, reason), default=None)
         most = 0.0 if best is None else found.saves(best, reason)
         return (
-            "Nothing that was tried saves any."
+            "No alternative saves any."
             if best is None or most <= 0
-            else (f"Nothing that was tried saves half; {best.change} saves {most:.0%}{_less(best)}.")
+            else (f"No alternative saves half; {best.change} saves {most:.0%}{_less(best)}.")
         )
     saved = f"{found.saves(nearest, reason):.0%} of them"
     if nearest.kind == "suppression":
-        saved += " leave fully generalized"
+        saved += ", published fully generalized"
     loss = f"mean loss {_number(nearest.mean_loss)} for {_number(found.configured.totals.mean_loss)} now"
     few = " So few may be chance." if found.suppressed[reason] < _FEW else ""
     return f"Saved by {nearest.change}{_less(nearest)}: {saved}; {loss}.{few}"
 
 
 def _less(remedy: Remedy) -> str:
-    return " (promises less)" if remedy.is_weaker else ""
+    return " (weaker guarantee)" if remedy.is_weaker else ""
 
 
 def _tried(found: Remedies, shown: Sequence[Remedy]) -> Table:
@@ -253,7 +253,7 @@ def _tried(found: Remedies, shown: Sequence[Remedy]) -> Table:
     )
     for remedy in shown:
         cells = _cells(sum(remedy.suppressed.values()), remedy.mean_loss, _delay(remedy))
-        remedies.add_row(remedy.change, *cells, "promises less" if remedy.is_weaker else "")
+        remedies.add_row(remedy.change, *cells, "weaker guarantee" if remedy.is_weaker else "")
     return remedies
 
 
@@ -282,23 +282,25 @@ def _show_rejected(rows: Sequence[RejectedRows], k: int, console: Console) -> No
     console.print(f"\nRejected, by column and reason (counts rounded down to a multiple of k = {k}):", soft_wrap=True)
     shown = table("column", "reason", "rows", words=2)
     for row in rows:
-        shown.add_row(row.column or "(not known)", row.reason, f"{row.rows:,}" if row.rows else f"fewer than {k}")
+        shown.add_row(row.column or "(unknown)", row.reason, f"{row.rows:,}" if row.rows else f"fewer than {k}")
     indent(console, shown)
     for reason in dict.fromkeys(row.reason for row in rows):
         if reason in _HELPS:
             console.print(f"{reason}: {_HELPS[reason]}.", soft_wrap=True)
-    console.print("No replay tells what they would give, as a sample holds none of them.", soft_wrap=True)
+    console.print("No replay covers rejected rows, because a sample does not hold them.", soft_wrap=True)
 
 
 def _show_run(run: RunFigures, k: int, console: Console) -> None:
     console.print(f"\nThe run's outputs: {run.released:,} tuples were released.")
     if run.suppressed is None:
-        console.print("It kept no output 'suppressed', so its reasons are not known.")
+        console.print("It has no output 'suppressed', so the reasons are unknown.")
     elif not run.suppressed:
-        console.print("None is among those that were suppressed and not published.")
+        console.print("No tuple was suppressed and not published.")
     else:
         counted = ", ".join(f"{reason} {count:,}" for reason, count in run.suppressed.items())
-        console.print(f"Suppressed and not published: {counted}. The outputs tell no more of them.", soft_wrap=True)
+        console.print(
+            f"Suppressed and not published: {counted}. The outputs hold nothing else about them.", soft_wrap=True
+        )
     if run.fully_generalized:
         console.print(f"Suppressed and published fully generalized: {run.fully_generalized:,}.")
     losses = table("quasi-identifier", "loss", "share of loss", words=1)

@@ -236,17 +236,17 @@ def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
     assert reader.still_there(reader.read(plain.audit, plain.closing), closed).findings == ()
     (gone, _) = reader.still_there(reader.read(plain.audit, None), closed).findings
     assert (gone.shard, gone.release) == (0, None)
-    assert gone.text == f"the closing record behind {closed[0].release} releases was there before, and is gone"
+    assert gone.text == f"the closing record behind {closed[0].release} releases existed earlier, and is gone"
 
     ends = heads(reader.read(plain.audit, None))  # as they were before the input ended
     assert reader.still_there(reader.read(plain.audit, plain.closing), ends).findings == ()
     first, *_ = ends
     rest = plain.audit.filter(pc.not_equal(plain.audit["chain"], first.chain))
     (gone,) = reader.still_there(reader.read(rest, plain.closing), ends).findings
-    assert (gone.shard, gone.release, gone.text) == (0, first.release, "was there before, and is gone")
+    assert (gone.shard, gone.release, gone.text) == (0, first.release, "existed earlier, and is gone")
     another = Head(first.shard, first.release, "0" * 64)
     (other,) = reader.still_there(reader.read(plain.audit, plain.closing), [another]).findings
-    assert other.text == "was there before, with another chain"
+    assert other.text == "existed earlier, with another chain"
 
 
 GUARANTEES = Promised(Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalizes=False, noise=False, chained=CHAINED)

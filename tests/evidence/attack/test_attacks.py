@@ -329,7 +329,7 @@ def test_other_rows_of_a_writer_tell_the_range_of_a_fully_generalized_row() -> N
     assert downcode_placed(of, truth(of), np.array([0, 0, 0, 0, 1, 1, 1]))[0] == Tries(0, 0.0)
 
 
-FULLY = "downcoding of fully generalized rows", "nothing of anybody, placement"
+FULLY = "downcoding of fully generalized rows", "placement, no values"
 
 
 def replays_with_four_shards(by: str, suppression: Literal["withhold", "generalize"]) -> dict[tuple[str, str], Attack]:
@@ -384,7 +384,7 @@ def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: Found) -
     # Rows that are reused lie alone in a file: nobody need have watched them leave.
     assert of["homogeneity in illness", ALL].success == 0
     assert of["homogeneity in illness", PLACED].low > 0.01
-    alone = of["linking of rows that left alone", "quasi-identifiers, exact order"]
+    alone = of["linking of rows in small releases", "quasi-identifiers, exact order"]
     assert alone.above
     assert alone.success > 0.3
 
@@ -435,5 +435,5 @@ def test_what_cannot_be_attacked_is_told_in_a_line() -> None:
     with pytest.raises(AttackError, match=r"sinks.released: has \d+ rows, and the input 10;"):
         attack_outputs(outputs, people.first(10), 15, EFFORT)
     moved = replace(people, tuples=replace(people.tuples, numeric=people.tuples.numeric + 9))
-    with pytest.raises(AttackError, match=r"nobody of the input lies in 1 of 1 generalizations"):
+    with pytest.raises(AttackError, match=r"no input row lies in 1 of 1 generalizations"):
         attack_outputs(outputs, moved, 15, EFFORT)

@@ -70,16 +70,16 @@ def test_numbers_are_those_of_the_outputs_and_suppressed_rows_are_in_no_distribu
     page = Page(html(releases))
     left = [r for r in releases if r.kind != "generalized"]
     rows = sum(len(r.tuples) for r in left)
-    went = {row[0]: number(row[1]) for row in page.tables["Where rows went"][1]}
-    assert went["left, generalized"] == rows
-    assert went.get("left with nothing told: outlier", 0) == len(releases) - len(left)
-    assert went["together"] == rows + len(releases) - len(left) + 9
+    went = {row[0]: number(row[1]) for row in page.tables["Rows by outcome"][1]}
+    assert went["published, generalized"] == rows
+    assert went.get("published fully generalized: outlier", 0) == len(releases) - len(left)
+    assert went["total"] == rows + len(releases) - len(left) + 9
     for name in ("Rows by the size of their group", "Rows by l of illness"):
         found = page.tables.get(name)
         assert sum(number(row[1]) for row in found[1]) == rows if found else not rows
     if left:
         facts = dict(page.tables["Sizes of groups"][1])
-        assert number(facts["least persons of the group"]) == min(len(r.tuples) for r in left)
+        assert number(facts["minimum persons of the group"]) == min(len(r.tuples) for r in left)
         mean = sum(r.loss * len(r.tuples) for r in left) / rows
         assert f"on average {mean:.0%} of the detail" in page.text
 
@@ -98,28 +98,28 @@ def test_nothing_raw_is_on_the_page(releases: list[Release]) -> None:
 
 def test_a_privacy_officer_reads_what_left_in_how_large_groups_and_at_what_cost() -> None:
     text = " ".join(Page(html([*TWO, ALONE])).text.split())
-    assert "Of 15 rows that came in, 5 (33.3%) left, with less detail in age, wage and town" in text
-    assert "1 more could not be hidden either" in text
-    assert "9 were turned away, because a value was missing or wrong" in text
-    assert "like those of 2 people or more (2 promised); half of them are like those of 3 or more" in text
+    assert "Of 15 input rows, 5 (33.3%) were published, with less detail in age, wage and town" in text
+    assert "1 more were suppressed, and published fully generalized" in text
+    assert "9 were rejected, because a value was missing or invalid" in text
+    assert "as rows of 2 people or more (k is 2); half of them as rows of 3 or more" in text
     assert "of the detail in these columns was lost" in text
-    assert "half of the rows waited for 3 later ones" in text
-    assert "published as it is: illness and id" in text
+    assert "half of the rows waited for 3 later rows" in text
+    assert "published unchanged: illness and id" in text
 
 
 def test_groups_below_k_are_said_first_and_warned_of() -> None:
     text = " ".join(Page(html(TWO, privacy=Privacy(3))).text.split())
-    assert "2 of them look, in these columns, like those of fewer than the 3 people promised" in text
-    assert "privacy.k: 1 releases are of fewer than the 3 persons" in text
+    assert "2 of them have the same values in these columns as rows of fewer than k = 3 people" in text
+    assert "privacy.k: 1 releases have fewer than 3 persons" in text
 
 
 def test_without_an_audit_log_no_persons_are_claimed() -> None:
     page = Page(html([*TWO, ALONE], audited=False))
-    assert "cannot be seen without the audit log" in page.text
-    assert "sinks.audit: is not kept" in page.text
+    assert "Without the audit log, their number of people is unknown" in page.text
+    assert "sinks.audit: is missing" in page.text
     assert page.tables["Rows by the size of their group"][0][0] == "rows of the group"
     assert [row[1] for row in page.tables["Rows by the size of their group"][1]] == ["2", "3"]
-    assert [row[0] for row in page.tables["Where rows went"][1]][1] == "left with nothing told: outlier"
+    assert [row[0] for row in page.tables["Rows by outcome"][1]][1] == "published fully generalized: outlier"
 
 
 @pytest.mark.parametrize("audited", [True, False])
@@ -127,22 +127,22 @@ def test_a_run_of_which_nothing_left_has_a_page(audited: bool) -> None:
     page = Report(outputs([ALONE], audited=audited), about())
     text = page.html(Flow(0, rows_in=0))
     assert Page(text).problems == []
-    assert "Nothing left." in text
+    assert "Nothing was published." in text
 
 
 def test_attacks_are_shown_where_there_are_any() -> None:
     page = Report(outputs(TWO), about())
-    assert "What an attacker could learn" not in page.html(flow(TWO))
+    assert "Attacks" not in page.html(flow(TWO))
     shown = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, name="guess", baseline=None, promised=None)]))
     assert shown.problems == []
-    assert shown.tables["How often attacks succeed, on replays of the input"][1] == [
+    assert shown.tables["Success of attacks, on replays of the input"][1] == [
         ["linking <all>", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "3.30%", "5.00%, above", "5 seeds"],
         ["guess", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "-", "-", "5 seeds"],
     ]
     both = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, judged="outputs")]))
     assert [title for title in both.tables if "attacks" in title] == [
-        "How often attacks succeed, on what left",
-        "How often attacks succeed, on replays of the input",
+        "Success of attacks, on the outputs",
+        "Success of attacks, on replays of the input",
     ]
 
 

@@ -194,9 +194,9 @@ def test_a_value_outside_its_domain_is_told_by_column_and_row_and_not_by_itself(
     run.released[3] |= {"age_max": None, "town": "4321"}
     (domain,) = [check for check in verify(run.outputs(), GUARANTEES).checks if check.name == "domain"]
     assert [str(finding) for finding in domain.findings] == [
-        "column 'age_min' of released lies outside of its domain in row 2",
+        "column 'age_min' of released lies outside its domain in row 2",
         "column 'age_max' of released holds no number in row 4",
-        "column 'town' of released holds what is no label of its hierarchy in row 4",
+        "column 'town' of released holds no label of its hierarchy in row 4",
     ]
 
 

@@ -167,7 +167,7 @@ def test_sampling_and_noise_are_shown_with_what_is_lost(mini: Host) -> None:
     assert shown.returncode == 0, shown.stderr
     assert f"{DEMO} is valid.\nWarning: sampling_and_noise.range: observed scales noise by" in shown.stdout
     lines = [line.split(maxsplit=1) for line in shown.stdout.partition("\ndifferential privacy\n")[2].splitlines()[:7]]
-    assert ["sample_rate", "0.5 of all tuples are let in"] in [[name, rest.strip()] for name, rest in lines]
+    assert ["sample_rate", "0.5 of all tuples are admitted"] in [[name, rest.strip()] for name, rest in lines]
     noise = [rest.strip() for name, rest in lines if name == "noise"]
     # The source's types say what the step of age is.
     assert noise[0].startswith("age: scale 1 % of range, in steps of 1; 95 % move by 2.996 %")

@@ -33,7 +33,7 @@ def test_a_run_that_left_nothing_is_told_in_a_line_with_the_way_out(tmp_path: Pa
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
     assert "sinks.released.path: " in result.stderr
-    assert "with --replay the input alone is attacked" in result.stderr
+    assert "with --replay, only replays of the input are attacked" in result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_file_takes_the_place_of_the_source_and_must_be_the_input_of_the_run(j
     ended = mini.crenel("attack", job, *LITTLE, "--sample", part, "--replay", "--within-rows", "10")
     assert ended.returncode == 0, ended.stderr
     assert "order to within 10" in ended.stdout
-    assert "The run's outputs" not in ended.stdout
+    assert "Outputs of the run" not in ended.stdout
 
 
 @pytest.mark.cluster("mini")

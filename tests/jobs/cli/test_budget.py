@@ -111,7 +111,7 @@ def test_without_sampling_no_epsilon_is_shown() -> None:
     found = figures(privacy=every)
     assert (found["smallest_epsilon"], found["deltas"]) == (None, [])
     result = budget(privacy=every)
-    assert "Every tuple is let in: no epsilon is guaranteed." in result.stdout
+    assert "Every tuple is admitted: no epsilon is guaranteed." in result.stdout
     assert "warning: sampling_and_noise.sample_rate: 1 lets every tuple in" in result.stderr
 
 
@@ -126,14 +126,14 @@ def test_the_observed_range_is_warned_of_and_noise_is_told_in_shares_of_it() -> 
 
 
 def test_a_step_that_is_not_known_yet_is_said_to_be_assumed() -> None:
-    assumed = "1 is the step of a column of whole numbers"
+    assumed = "An integer column has the step 1"
     assert assumed in budget().stdout
     assert assumed not in budget("--set", "policy.quasi_identifiers.age.step=1").stdout
 
 
 def test_what_check_shows_fits_on_a_line_each() -> None:
     lines = dict(budget_in_short(budget_of(SALARY, HALF)))
-    assert lines["sample_rate"] == "0.5 of all tuples are let in"
+    assert lines["sample_rate"] == "0.5 of all tuples are admitted"
     assert lines["epsilon, delta"] == "0.6932, 0.0462; no epsilon brings delta below 0.000976"
     assert lines["noise"] == "salary: scale 1200, in steps of 100; 95 % move by 3600 or less"
     leaves = Reach("area", "categorical", "leaves", 59.0, 1.0, 0.59, (0.0, 2.0, 3.0))

@@ -38,20 +38,20 @@ def report(job: Path, *arguments: str | Path) -> Result:
 def page(job: Path, *arguments: str) -> Page:
     result = report(job, "--output", job.parent / "out.html", *arguments)
     assert result.exit_code == 0, result.stderr
-    assert result.stdout == f"{job.parent / 'out.html'} tells what left.\n"
+    assert result.stdout == f"The report is in {job.parent / 'out.html'}.\n"
     return Page((job.parent / "out.html").read_text(encoding="utf-8"))
 
 
 def test_outputs_and_their_summary_become_a_page(job: Path) -> None:
     found = page(job)
     assert found.problems == []
-    assert found.tables["Where rows went"][1] == [
-        ["left, generalized", "4", "57.1%"],
+    assert found.tables["Rows by outcome"][1] == [
+        ["published, generalized", "4", "57.1%"],
         ["suppressed: outlier", "1", "14.3%"],
         ["rejected: missing", "2", "28.6%"],
-        ["together", "7", "100.0%"],
+        ["total", "7", "100.0%"],
     ]
-    assert found.tables["Delay"][1] == [["median", "3"], ["99 of 100 rows, at most", "7"], ["longest", "7"]]
+    assert found.tables["Delay"][1] == [["median", "3"], ["p99", "7"], ["longest", "7"]]
     assert "hierarchy of town" in [row[0] for row in found.tables["Versions and hashes"][1]]
     assert "subject_key" in found.text.split("Warnings")[-1]
 
@@ -75,12 +75,12 @@ def test_without_a_summary_the_sinks_are_counted(tmp_path: Path) -> None:
     suppressed = {"reason": "too_few_subjects", "shard": 0, "position": 4, "event_time": "2024-03-01 08:00:00.5Z"}
     write_csv(tmp_path / "suppressed", [suppressed] * 2)
     found = page(path)
-    assert found.tables["Where rows went"][1][:2] == [
-        ["left, generalized", "4", "66.7%"],
+    assert found.tables["Rows by outcome"][1][:2] == [
+        ["published, generalized", "4", "66.7%"],
         ["suppressed: too few subjects", "2", "33.3%"],
     ]
-    assert "In short\n4 rows left, with less detail in age and town; 2 were held back" in found.text
-    assert "How many rows were rejected is not known here: no sink 'rejected' is kept." in found.text
+    assert "In short\n4 rows were published, with less detail in age and town; 2 were suppressed" in found.text
+    assert "The number of rejected rows is unknown, because there is no sink 'rejected'." in found.text
 
 
 def test_suppressed_rows_that_were_published_are_told_apart_without_a_summary(tmp_path: Path) -> None:
@@ -89,13 +89,13 @@ def test_suppressed_rows_that_were_published_are_told_apart_without_a_summary(tm
     alone = {"kind": "generalized", "subjects": 1, "tuples": 1, "diversity_illness": 1, "loss": 1.0}
     write_csv(tmp_path / "audit", [*AUDITED, release(2, 0, 0, 99, "all", **alone)])
     found = page(path, "--set", "castle.suppression=generalize")
-    assert found.tables["Where rows went"][1] == [
-        ["left, generalized", "4", "80.0%"],
-        ["left with nothing told: reason not kept", "1", "20.0%"],
-        ["together", "5", "100.0%"],
+    assert found.tables["Rows by outcome"][1] == [
+        ["published, generalized", "4", "80.0%"],
+        ["published fully generalized: unknown reason", "1", "20.0%"],
+        ["total", "5", "100.0%"],
     ]
-    assert "none was held back" in found.text
-    assert dict(found.tables["Sizes of groups"][1])["least persons of the group"] == "2"
+    assert "none was suppressed" in found.text
+    assert dict(found.tables["Sizes of groups"][1])["minimum persons of the group"] == "2"
 
 
 def test_a_summary_of_another_run_is_told(job: Path) -> None:
@@ -116,8 +116,8 @@ def test_numbers_that_do_not_add_up_are_refused(job: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "why"),
     [
-        ("nowhere/out.html", "out.html cannot be written: its folder is not there"),
-        ("released/part-0-0/out.html", "out.html cannot be written: its folder is not there"),
+        ("nowhere/out.html", "out.html cannot be written: its folder does not exist"),
+        ("released/part-0-0/out.html", "out.html cannot be written: its folder does not exist"),
     ],
 )
 @pytest.mark.parametrize("command", ["report", "run"])
@@ -186,10 +186,10 @@ def test_what_attacks_found_is_on_the_page(job: Path) -> None:
     file = job.parent / "attacks.json"
     file.write_text(json.dumps(printed), encoding="utf-8")
     shown = page(job, "--attacks", str(file))
-    assert shown.tables["How often attacks succeed, on replays of the input"][1] == [
+    assert shown.tables["Success of attacks, on replays of the input"][1] == [
         ["linking", "all", "20.00%", "10.00% to 30.00%", "-", "5.00%, above", ""]
     ]
-    assert "1 of 1 attacks surely succeeds" in shown.text
+    assert "1 of 1 attacks succeeds significantly more often" in shown.text
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"replays": {"attacks": [{"name": "linking"}]}}'])
