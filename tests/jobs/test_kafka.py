@@ -124,9 +124,7 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     assert (result.returncode, result.stderr.count("go on from here with another epoch")) == (2, 2), result.stderr
     changed += ("--set", "epoch=2")
     result = mini.crenel("check", CONFIGURATION, "--against", drained, *changed, *connected())
-    assert f"It can go on from {drained}: with -n; the 4 stored shards buffer no tuples" in result.stdout, (
-        result.stderr
-    )
+    assert f"It can go on from {drained}: with -n; the 4 stored shards buffer no tuples" in result.stdout, result.stderr
     more = [(0, json.dumps({**json.loads(records[0] or b""), "clinic": f"more {i}"}).encode()) for i in range(200)]
     broker.write("visits", more)
     settings = restored(drained) | {"execution.state-recovery.ignore-unclaimed-state": "true"}
