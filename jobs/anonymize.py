@@ -9,12 +9,18 @@ from collections.abc import Iterable, Sequence
 from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
-from crenel.jobs.config.brokers import cautions_of_brokers
-from crenel.jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
+from crenel.jobs.config.flink_settings import (
+    CHECKPOINTING,
+    CHECKPOINTS,
+    FIXED,
+    FOLDERS,
+    overridden,
+    repeating_settings,
+    without_scheme,
+)
+from crenel.jobs.config.kafka import cautions_of_brokers
 from crenel.jobs.config.load import ConfigError, load
 from crenel.jobs.config.overlaps import find_sinks_in_state
-from crenel.jobs.config.paths import FOLDERS, without_scheme
-from crenel.jobs.config.reserved_settings import FIXED, overridden
 from crenel.jobs.failure import why_failed, why_refused, without_passwords
 from crenel.jobs.job_wait import wait
 from crenel.jobs.pipeline.build import build

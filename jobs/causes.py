@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from crenel.jobs.config.brokers import SERVERS, silent_tables
-from crenel.jobs.config.delivery import CHECKPOINTS
-from crenel.jobs.config.paths import FOLDERS, local_path
+from crenel.jobs.config.flink_settings import CHECKPOINTS, FOLDERS
+from crenel.jobs.config.kafka import SERVERS, silent_tables
+from crenel.jobs.config.paths import local_path
 
 _TEMPORARY = "io.tmp.dirs"
 SETTINGS = (*FOLDERS, _TEMPORARY)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from crenel.anonymity.model.errors import PolicyError
 from crenel.jobs.causes import CAUSES, DISK_FULL, Cause, JobSetup, Thrown, path_in
-from crenel.jobs.config.brokers import SERVERS
+from crenel.jobs.config.kafka import SERVERS
 from crenel.jobs.config.paths import places
 from crenel.jobs.config.source import parse_options, parse_texts
 from crenel.operators.signed_errors import signed_error

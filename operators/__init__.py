@@ -1,20 +1,22 @@
 """Flink functions that translate between Flink and the core, without any anonymization logic."""
 
 import builtins
+import types
 
 
-def _import_numba() -> None:
-    """Import numba with Python's own ``print`` in place.
+def _import_numba(replaced: types.MethodType) -> None:
+    """Import numba with Python's own ``print`` in place, and put PyFlink's back.
 
-    PyFlink's worker processes replace ``print`` by a method of theirs. Numba looks ``print`` up by its name, and could
-    not be imported after that.
+    Numba looks ``print`` up by its name, and could not be imported with another one.
     """
-    replaced = builtins.print
-    builtins.print = getattr(getattr(replaced, "__self__", None), "_print", replaced)
+    builtins.print = replaced.__self__._print  # type: ignore[attr-defined]
     try:
         import numba  # noqa: F401
     finally:
         builtins.print = replaced
 
 
-_import_numba()
+# Only PyFlink's worker processes replace ``print``, by a method. A worker imports this package before it unpickles any
+# function, and so before numba; other processes are left alone.
+if isinstance(print, types.MethodType) and hasattr(print.__self__, "_print"):
+    _import_numba(print)

@@ -139,12 +139,12 @@ def metrics() -> dict[str, dict[str, str]]:
 
 def metrics_of_shards() -> dict[str, str]:
     """Type of each metric by name, of two shards or regions; ``NUMBER`` stands for that of a shard."""
-    from crenel.operators.encode.metrics import register
+    from crenel.operators.encode.function import register_loads
     from tests.support.fakes import FakeCounter, FakeMetrics
 
     group: Any = FakeMetrics()
     for regions in (False, True):
-        register(group, Loads(np.array([0.5, 0.5])), regions=regions)
+        register_loads(group, Loads(np.array([0.5, 0.5])), regions=regions)
     return {
         re.sub(r"_\d+_", "_NUMBER_", path.removeprefix("crenel.")): "counter"
         if isinstance(metric, FakeCounter)

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from crenel.jobs.local.descendants import descendants
+from crenel.jobs.local.stop import descendants
 from tests.support.cluster import FLINK, SLOTS, Cluster, free_port
 from tests.support.processes import command
 

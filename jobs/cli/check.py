@@ -15,14 +15,14 @@ from crenel.evidence.budget import account
 from crenel.jobs.cli.budget import budget_in_short
 from crenel.jobs.cli.cli_common import grid, indent
 from crenel.jobs.cli.savepoint import read_shards, require_same, told
-from crenel.jobs.config.brokers import cautions_of_brokers
+from crenel.jobs.config.kafka import cautions_of_brokers
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.config.start_positions import STATE
 from crenel.jobs.failure import without_passwords
 from crenel.jobs.local.logs import flink_logs
 from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import refused
-from crenel.jobs.local.source_probe import cautions_of_first_rows
+from crenel.jobs.local.sample import cautions_of_first_rows
 
 if TYPE_CHECKING:
     from crenel.jobs.pipeline.layout import Layout

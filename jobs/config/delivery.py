@@ -7,11 +7,10 @@ yet.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from crenel.jobs.config.explain import meant
-from crenel.jobs.config.transactions import in_transactions
+from crenel.jobs.config.kafka import in_transactions
 
 _ONCE = ("filesystem", "hive", "iceberg", "paimon", "blackhole")
 """Connectors that publish when a checkpoint is complete, or nothing at all."""
@@ -48,25 +47,8 @@ OF_RECORDS = ("released", "audit", "suppressed", "rejected")
 
 _PREFIX = "sink.transactional-id-prefix"
 
-_TWICE = "after a failure a record may leave twice, and its two generalizations can be intersected"
-_OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
-
-CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "execution.checkpointing.mode": (lambda mode: mode.upper() == "EXACTLY_ONCE", "EXACTLY_ONCE"),
-    # Zero in any unit is no interval: Flink then takes no checkpoints.
-    "execution.checkpointing.interval": (
-        lambda text: re.search("[1-9]", text) is not None,
-        "more than zero, as '30 s'",
-    ),
-    "execution.checkpointing.checkpoints-after-tasks-finish": (lambda value: value.lower() == "true", "true"),
-    "execution.checkpointing.checkpoints-after-tasks-finish.enabled": (lambda value: value.lower() == "true", "true"),
-    "execution.runtime-mode": (lambda mode: mode.upper() == "STREAMING", "STREAMING"),
-}
-"""Flink settings that exactly-once publication requires: a test of the value, and a valid value."""
-
-
-CHECKPOINTS = ("execution.checkpointing.dir", "state.checkpoints.dir", "execution.checkpointing.storage")
-"""Flink settings for the location of checkpoints, current names first."""
+TWICE = "after a failure a record may leave twice, and its two generalizations can be intersected"
+OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
 
 
 def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -78,18 +60,18 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         if options["connector"] == "iceberg" and _through_rest(options):
             yield (
                 f"sinks.{name}.catalog-type: Iceberg may commit the same files twice on recovery where its catalog "
-                f"is REST (apache/iceberg 14425), so {_TWICE}; hive, hadoop or jdbc, {_OR_ACCEPT}"
+                f"is REST (apache/iceberg 14425), so {TWICE}; hive, hadoop or jdbc, {OR_ACCEPT}"
             )
         elif options["connector"] in _ONCE:
             continue
         elif options["connector"] != "kafka":
             similar = meant(options["connector"], (*_ONCE, "kafka"))
             yield (
-                f"sinks.{name}.connector: is not known to be exactly-once{similar}, so {_TWICE}; one of "
-                f"{', '.join(_ONCE)}, or kafka with 'sink.delivery-guarantee: exactly-once', {_OR_ACCEPT}"
+                f"sinks.{name}.connector: is not known to be exactly-once{similar}, so {TWICE}; one of "
+                f"{', '.join(_ONCE)}, or kafka with 'sink.delivery-guarantee: exactly-once', {OR_ACCEPT}"
             )
         elif not in_transactions(options):
-            yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {_TWICE}; exactly-once, {_OR_ACCEPT}"
+            yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {TWICE}; exactly-once, {OR_ACCEPT}"
         elif not options.get(_PREFIX):
             yield (
                 f"sinks.{name}.{_PREFIX}: is missing, and Kafka has no exactly-once without it; "
@@ -129,20 +111,13 @@ def repeating_source(options: Mapping[str, str] | None) -> Iterator[str]:
     """
     if options is None:
         yield (
-            f"source.ddl: creates no table 'source', so nothing is known of its connector, and {_TWICE}; write CREATE "
-            f"TEMPORARY TABLE source (...) WITH (...), {_OR_ACCEPT}"
+            f"source.ddl: creates no table 'source', so nothing is known of its connector, and {TWICE}; write CREATE "
+            f"TEMPORARY TABLE source (...) WITH (...), {OR_ACCEPT}"
         )
     elif options.get("connector", "").endswith(_OF_CHANGES):
         yield f"source.ddl: {_CHANGES}; {_AS_ROWS}"
     elif options.get("connector", "") not in _REPLAYED:
         yield (
-            f"source.ddl: the connector is not known to go on exactly where a checkpoint was, so {_TWICE}; one of "
-            f"{', '.join(_REPLAYED)}, {_OR_ACCEPT}"
+            f"source.ddl: the connector is not known to go on exactly where a checkpoint was, so {TWICE}; one of "
+            f"{', '.join(_REPLAYED)}, {OR_ACCEPT}"
         )
-
-
-def repeating_settings(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield problems of Flink settings under which even an exactly-once sink may publish a record twice."""
-    for name, (keeps, valid) in CHECKPOINTING.items():
-        if name in settings and not keeps(settings[name]):
-            yield f"flink.{name}: no longer lets sinks publish once, so {_TWICE}; {valid}, {_OR_ACCEPT}"

@@ -25,17 +25,16 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import SHORTEST_KEY, Secret, SubjectKey
 from crenel.anonymity.noise.release_noise import problems_within
-from crenel.jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
+from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks
 from crenel.jobs.config.explain import explain, listed, meant
 from crenel.jobs.config.file import ConfigError, expand, override, read
+from crenel.jobs.config.flink_settings import overridden, repeating_settings, without_scheme
+from crenel.jobs.config.kafka import unfit_timeouts, with_timeout
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from crenel.jobs.config.paths import without_scheme
 from crenel.jobs.config.regions import read_regions
-from crenel.jobs.config.reserved_settings import overridden
 from crenel.jobs.config.schema import File, SinksSection, file_model
 from crenel.jobs.config.source import ForgetSource, Source
 from crenel.jobs.config.sql import statements
-from crenel.jobs.config.transactions import unfit_timeouts, with_timeout
 from crenel.jobs.config.warnings import cautions, cautions_of_chain, cautions_of_epoch
 
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from crenel.jobs.config.paths import FOLDERS
+from crenel.jobs.config.flink_settings import FOLDERS
 
 Options: TypeAlias = Mapping[str, str]
 

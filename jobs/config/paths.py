@@ -6,18 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlparse
 
 from crenel.jobs.config.delivery import OF_RECORDS
-
-FOLDERS = (
-    "execution.checkpointing.dir",
-    "state.checkpoints.dir",
-    "execution.checkpointing.savepoint-dir",
-    "state.savepoints.dir",
-)
-"""Settings of Flink that name a folder for state."""
-
+from crenel.jobs.config.flink_settings import FOLDERS
 
 _URI = re.compile(r"(?P<scheme>[^/:]+):(?://[^/]*)?(?P<path>.*)", re.DOTALL)
 
@@ -48,16 +39,6 @@ def places(sinks: Mapping[str, Mapping[str, str]], settings: Mapping[str, str]) 
     """Return the paths that sinks and settings of Flink name, by their fields."""
     of_sinks = {f"sinks.{name}.path": options["path"] for name, options in sinks.items() if options.get("path")}
     return of_sinks | {f"flink.{name}": settings[name] for name in FOLDERS if settings.get(name)}
-
-
-def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield problems of settings, from the configuration, from ``flink run -D`` or from the cluster's file."""
-    for name in FOLDERS:
-        if name in settings and not urlparse(settings[name]).scheme:
-            yield (
-                f"flink.{name}: has no scheme, and Flink takes no folder for state without one; such as "
-                "file:///shared/checkpoints or s3://bucket/checkpoints"
-            )
 
 
 def cautions_of_places(

@@ -35,9 +35,8 @@ from crenel.jobs.config.fields import (
     Whole,
 )
 from crenel.jobs.config.hierarchies import HierarchyField, reading
-from crenel.jobs.config.privacy_models import further_of, promise_field
 from crenel.jobs.config.secrets import KEY_PLACES, secret_field
-from crenel.jobs.config.sections import AlgorithmSection, section_of
+from crenel.jobs.config.sections import AlgorithmSection, further_of, model_field, section_of
 from crenel.jobs.config.source import SourceSection
 
 _Section = TypeVar("_Section", bound=Section)
@@ -395,7 +394,7 @@ def file_model(*, job: bool = True) -> type[File]:
     algorithms, promises = known_algorithms(), known_privacy_models()
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
-    further: dict[str, Any] = {name: promise_field(promise) for name, promise in promises.items()}
+    further: dict[str, Any] = {name: model_field(promise) for name, promise in promises.items()}
     column: Any = create_model("SensitiveSection", __base__=SensitiveSection, **further)
     of_all = further | {"sensitive": (dict[Column, column], PrivacySection.model_fields["sensitive"])}
     sections = {

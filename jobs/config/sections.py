@@ -1,4 +1,4 @@
-"""Configuration sections of algorithms, generated from their records."""
+"""Configuration sections of algorithms and fields of privacy models, generated from their records."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import Field, create_model, model_validator
 from crenel.anonymity.algorithm import Algorithm, Setting
 from crenel.anonymity.algorithm import Section as Part
 from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.privacy_model import Asked, PrivacyModel, known_privacy_models
 from crenel.jobs.config.fields import Column, Duration, Natural, Positive, Real, Section
 
 _KINDS: dict[str, Any] = {
@@ -149,3 +150,23 @@ def _made(kind: Any, values: Mapping[str, Any]) -> Any:
         for name, value in values.items()
     }
     return kind(**inner)
+
+
+def model_field(model: PrivacyModel) -> tuple[Any, Any]:
+    """Return type and description of the field for a privacy model's parameter."""
+    if not model.fields:
+        return Real | None, Field(None, description=model.parameter)
+    numbers: dict[str, Any] = {name: (Real, Field(description=words)) for name, words in model.fields.items()}
+    section = create_model(f"{model.name.capitalize()}Section", __base__=Section, **numbers)
+    return section | None, Field(None, description=model.parameter)
+
+
+def further_of(section: Section) -> Asked:
+    """Return the privacy models beside k and l that a section requests."""
+    known = known_privacy_models()
+    given = {name: getattr(section, name) for name in known if name in type(section).model_fields}
+    return tuple((known[name], _parameter_of(known[name], value)) for name, value in given.items() if value is not None)
+
+
+def _parameter_of(model: PrivacyModel, value: Any) -> Any:
+    return tuple(getattr(value, name) for name in model.fields) if model.fields else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
@@ -14,7 +14,6 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.evidence.outputs import Outputs, split_audit
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
-from crenel.jobs.local.cast_text import typed
 from crenel.jobs.local.sink_files import OutputsError, read_folder
 from crenel.jobs.pipeline.sink_columns import written
 
@@ -57,7 +56,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
 
         others = {name: schemas[name].names for name in kept if name not in texts}
         texts |= read_tables(replace(config, sinks=kept), others)
-    tables = {name: typed(_place(name, kept[name]), text, schemas[name]) for name, text in texts.items()}
+    tables = {name: cast_texts(_place(name, kept[name]), text, schemas[name]) for name, text in texts.items()}
     closing = None
     if config.audit_chain is not None and "audit" in tables:
         tables["audit"], closing = split_audit(tables["audit"])
@@ -145,3 +144,41 @@ def _require_one_run(audit: pa.Table, place: str) -> None:
                 f"{place}: release ids of shard {shard} begin again: these are outputs of {count} runs in one place; "
                 "read them one by one"
             )
+
+
+def cast_texts(place: str, text: Mapping[str, pa.ChunkedArray] | None, schema: pa.Schema) -> pa.Table:
+    """Return a typed table from columns of text; an empty one from None.
+
+    Whole numbers may also have the form of times (``2024-03-01 08:00:00.5Z``, with a T or a blank), and become epoch
+    milliseconds.
+
+    Raises
+    ------
+    OutputsError
+        Names ``place`` and a column that cannot be read as its type; the message holds no value.
+    """
+    if text is None:
+        return schema.empty_table()
+    columns = []
+    for field in schema:
+        try:
+            columns.append(_cast_text(text[field.name], field.type))
+        except pa.ArrowInvalid:
+            kind = "numbers" if field.type == pa.float64() else "whole numbers"
+            raise OutputsError(
+                f"{place}: the column {field.name!r} has values that are no {kind}; these are outputs of another policy"
+            ) from None
+    return pa.Table.from_arrays([pa.chunked_array(c) for c in columns], schema=schema)
+
+
+def _cast_text(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if kind == pa.string():
+        return text
+    if kind != pa.int64():
+        return pc.cast(text, kind)
+    try:
+        return pc.cast(text, kind)
+    except pa.ArrowInvalid:
+        # Casting to text and Kafka's formats may omit the zone, which then is UTC.
+        zoned = pc.replace_substring_regex(text, r"(\d)$", r"\1Z")
+        return pc.cast(pc.cast(zoned, pa.timestamp("ms", "UTC")), kind)

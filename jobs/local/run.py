@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from crenel.jobs.causes import JobSetup
-from crenel.jobs.config.brokers import cautions_of_brokers
-from crenel.jobs.config.delivery import CHECKPOINTS
+from crenel.jobs.config.flink_settings import CHECKPOINTS
+from crenel.jobs.config.kafka import cautions_of_brokers
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.paths import file_uri, find_missing_inputs
 from crenel.jobs.config.source import parse_options

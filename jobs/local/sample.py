@@ -1,19 +1,22 @@
-"""Samples of a job's input, encoded by a mini-cluster in this process."""
+"""Samples of a job's input, encoded by a mini-cluster in this process, and a check of its first rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.regions.loss import Sample
 from crenel.anonymity.regions.sampler import Sampler
 from crenel.evidence.sample import Sample as TupleSample
 from crenel.jobs.config.load import Config
+from crenel.jobs.config.paths import local_folder
 from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed
 from crenel.jobs.local.logs import JobError, flink_logs
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
 
 _FEWEST = 2
 """Minimum number of tuples of a sample."""
+
+_FIRST_ROWS = 1000
+"""Number of rows that the check of the first rows reads, rounded up to whole blocks."""
+
+_UNKNOWN = "unknown_category"
 
 
 @dataclass(frozen=True)
@@ -156,3 +164,42 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
                 yield source, blocks
         except (Py4JError, JavaException) as error:
             raise JobError(f"the source cannot be read: {why_failed(error, source.setup)}", logs) from None
+
+
+def cautions_of_first_rows(config: Config, source: Mapping[str, str]) -> Iterator[str]:
+    """Yield warnings about unknown categories, each with its field; none for remote or unbounded sources.
+
+    ``source``: options of the table. No warning holds a value of a row.
+
+    Raises
+    ------
+    ConfigError, JavaError, KeyboardInterrupt
+        As ``crenel.jobs.local.run.run`` does.
+    """
+    folder = local_folder(source)
+    if folder is None or not folder.exists() or "source.monitor-interval" in source:
+        return
+    try:
+        with reading(config) as (read, blocks):
+            rows, strange = _first(blocks) if read.ends else (0, Counter[int]())
+            columns = read.plan.encoded
+    except JobError as error:
+        yield f"source.ddl: {error}. Flink's logs are in {error.logs}; they may hold values of records"
+        return
+    for column, count in strange.items():
+        yield (
+            f"policy.quasi_identifiers.{columns[column]}.hierarchy: {count:,} of the first {rows:,} rows of the source "
+            f"have a category that it lacks, and would be rejected as {_UNKNOWN}; add it, or mend it in source.query"
+        )
+
+
+def _first(blocks: Iterator[Block]) -> tuple[int, Counter[int]]:
+    """Return the number of rows read, and the rows with an unknown category by the column's position."""
+    rows, strange = 0, Counter[int]()
+    for block in blocks:
+        rejected = block.rejected
+        rows += len(block) + len(rejected.column)
+        strange.update(rejected.column[rejected.reason == REJECTIONS.index(_UNKNOWN)].tolist())
+        if rows >= _FIRST_ROWS:
+            break
+    return rows, strange

@@ -23,8 +23,9 @@ from types import FrameType
 from typing import NoReturn
 from uuid import uuid4
 
+import psutil
+
 from crenel.jobs.local import folders
-from crenel.jobs.local.descendants import descendants
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE = 0.3  # seconds within which one signal may come twice: to the process, and to its group
@@ -249,3 +250,16 @@ def _send(processes: list[int], number: signal.Signals) -> None:
     for process in processes:
         with suppress(OSError):  # it has ended
             os.kill(process, number)
+
+
+def descendants(process: int | None = None) -> list[int]:
+    """Return the living descendants of a process (default: of this one), parents before children."""
+    with suppress(psutil.NoSuchProcess):
+        return [child.pid for child in psutil.Process(process).children(recursive=True) if _is_alive(child)]
+    return []
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    return False

@@ -12,9 +12,9 @@ from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
+from crenel.jobs.config.flink_settings import FIXED
 from crenel.jobs.config.load import ConfigError
 from crenel.jobs.config.paths import local_path
-from crenel.jobs.config.reserved_settings import FIXED
 from crenel.jobs.config.start_positions import STATE
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.local.stop import folder_until_exit

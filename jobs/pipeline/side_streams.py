@@ -13,8 +13,8 @@ from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment
 
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
+from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError, ForgetSource
-from crenel.jobs.config.reserved_settings import MAX_PARALLELISM
 from crenel.jobs.pipeline.encoder_arguments import Reader
 from crenel.jobs.pipeline.job import upwards
 from crenel.jobs.pipeline.layout import Layout

@@ -11,7 +11,7 @@ from pyflink.find_flink_home import _find_flink_home
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-from crenel.jobs.config.explain import meant
+from crenel.jobs.config.kafka import cautions_of_timeouts
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import cautions_of_leftovers, cautions_of_places
 from crenel.jobs.config.start_positions import (
@@ -21,7 +21,6 @@ from crenel.jobs.config.start_positions import (
     cautions_of_rows,
     cautions_of_start,
 )
-from crenel.jobs.config.transactions import cautions_of_timeouts
 from crenel.jobs.pipeline.environment import DEFAULTS
 from crenel.jobs.pipeline.source_table import read_options
 

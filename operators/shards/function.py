@@ -18,8 +18,6 @@ from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.outcomes import REJECTIONS
-from crenel.operators.beam_patches import end_at_once, leaving
-from crenel.operators.parent_watchdog import end_with_java
 from crenel.operators.rows import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
@@ -32,9 +30,9 @@ from crenel.operators.rows import (
 from crenel.operators.shards.chain import Chain
 from crenel.operators.shards.metrics import ShardMetrics
 from crenel.operators.shards.plan import OperatorPlan
-from crenel.operators.shards.stream_diagnostics import StreamDiagnostics
-from crenel.operators.shards.watermark_merger import WatermarkMerger
+from crenel.operators.shards.stream import StreamDiagnostics, WatermarkMerger
 from crenel.operators.signed_errors import ErrorSigner
+from crenel.operators.worker import flush_each, prepare_worker
 from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import kind_of
 from crenel.state.counters import declared
@@ -103,8 +101,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             yield from self._on_timer(timestamp, ctx)
 
     def _open(self, runtime_context: RuntimeContext) -> None:
-        end_with_java()
-        end_at_once()
+        prepare_worker()
         plan = self._plan
         self._store = ShardStore(runtime_context, plan.algorithm.entries, chained=plan.chain is not None)
         self._emitter = Emitter(plan)
@@ -125,17 +122,17 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if kind_of(value[1]) == "forget":
             yield from self._forget(Forget.from_bytes(value[1], f"key {key}"), key, ctx)
             return
-        block = self._watermarks.told(Block.from_bytes(value[1], self._plan.context.members, f"key {key}"))
+        block = self._watermarks.merge(Block.from_bytes(value[1], self._plan.context.members, f"key {key}"))
         keyed = self._shards.get(key)
         if keyed is None:
             keyed = self._load(ctx, key, block.shard)
         # Flink delays a watermark that arrives during a bundle until its end; the block carries its own.
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.push(block, watermark)
-        keyed.diagnostics.came(block)
-        keyed.diagnostics.left(step.releases, watermark, block)
+        keyed.diagnostics.observe_block(block)
+        keyed.diagnostics.observe_releases(step.releases, watermark, block)
         self._keep(keyed, step, ctx)
-        yield from leaving(self._results(step, keyed, block), len(block))
+        yield from flush_each(self._results(step, keyed, block), len(block))
 
     def _results(self, step: Step, keyed: KeyedShard, block: Block) -> Iterator[Any]:
         yield from self._reject(keyed, block)
@@ -167,7 +164,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             keyed.timer = None
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.finish() if watermark == END else keyed.shard.advance(watermark)
-        keyed.diagnostics.left(step.releases, None if watermark == END else watermark)
+        keyed.diagnostics.observe_releases(step.releases, None if watermark == END else watermark)
         self._keep(keyed, step, ctx)
         yield from self._emit(step, keyed)
         if timestamp == END:
@@ -292,7 +289,7 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
             yield declaration.name, getattr(counters, declaration.name)
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
-    yield from keyed.diagnostics.found()
+    yield from keyed.diagnostics.results()
     for name, promised in plan.context.privacy.in_force.items():
         yield f"parameter.{name}", promised
     if (noise := plan.context.sampling_and_noise) is not None:

@@ -14,7 +14,7 @@ from time import monotonic, sleep
 import pytest
 
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
-from crenel.jobs.local.descendants import descendants
+from crenel.jobs.local.stop import descendants
 from tests.support.launch import Host, crenel, rows_of, start
 from tests.support.processes import command, running
 from tests.support.visits import (

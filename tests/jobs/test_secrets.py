@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from crenel.jobs.local.descendants import descendants
+from crenel.jobs.local.stop import descendants
 from tests.support.cluster import free_port
 from tests.support.launch import Host
 from tests.support.processes import command

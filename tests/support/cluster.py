@@ -21,9 +21,9 @@ from typing import Any
 import pyflink
 import yaml
 
-from crenel.jobs.local.descendants import descendants
 from crenel.jobs.local.java import find_java
 from crenel.jobs.local.rest import Rest
+from crenel.jobs.local.stop import descendants
 from tests.support import host
 from tests.support.launch import ROOT, TIMEOUT, environment
 from tests.support.processes import command

@@ -2,7 +2,7 @@
 
 A pytest plugin that records where ``CRENEL_DURATIONS`` names a folder; as a command this makes a page of tables from
 that, as ``make durations`` does. CPU-seconds count what a test's process used and whatever it started, so they hold on
-a machine that other work loads too. A session-scoped cluster counts for the test that first asks for it. Linux only.
+a machine that other work loads too. A session-scoped cluster counts for the test that first asks for it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.groups import group_of
 
 VARIABLE = "CRENEL_DURATIONS"
 _WORKER = "PYTEST_XDIST_WORKER"
-_PROCESSES = Path("/proc")
 _POLL = 0.25  # seconds; what ends sooner counts what was seen of it
-_TICK = os.sysconf("SC_CLK_TCK")
 _SLOWEST = 60
 
 
@@ -35,10 +34,10 @@ class _Children(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self._mark = f"{_WORKER}={os.environ[_WORKER]}".encode() if _WORKER in os.environ else None
-        self._ours: dict[tuple[int, str], bool] = {}
-        self._used: dict[tuple[int, str], float] = {}
-        self._java: set[tuple[int, str]] = set()
+        self._mark = os.environ.get(_WORKER)
+        self._ours: dict[tuple[int, float], bool] = {}
+        self._used: dict[tuple[int, float], float] = {}
+        self._java: set[tuple[int, float]] = set()
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -49,23 +48,21 @@ class _Children(threading.Thread):
     def look(self) -> tuple[float, int]:
         """CPU-seconds of all processes so far, and how many of them were Java."""
         with self._lock:
-            for folder in _PROCESSES.iterdir():
-                if folder.name.isdecimal() and int(folder.name) != os.getpid():
-                    with suppress(OSError):  # it has ended, or is another user's
-                        self._read(folder)
+            for process in psutil.process_iter():
+                if process.pid != os.getpid():
+                    with suppress(psutil.Error):  # it has ended, or is another user's
+                        self._read(process)
             return sum(self._used.values()), len(self._java)
 
-    def _read(self, folder: Path) -> None:
-        name, _, rest = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
-        fields = rest.split()
-        process = int(folder.name), fields[19]
-        if process not in self._ours:
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            self._ours[process] = self._mark in variables
-        if self._ours[process]:
-            self._used[process] = (int(fields[11]) + int(fields[12])) / _TICK
-            if name.endswith("(java"):
-                self._java.add(process)
+    def _read(self, process: psutil.Process) -> None:
+        key = process.pid, process.create_time()
+        if key not in self._ours:
+            self._ours[key] = self._mark is not None and process.environ().get(_WORKER) == self._mark
+        if self._ours[key]:
+            times = process.cpu_times()
+            self._used[key] = times.user + times.system
+            if process.name() == "java":
+                self._java.add(key)
 
 
 class Recorder:

@@ -2,7 +2,7 @@
 
 A pytest plugin. Whatever the tests start inherits a variable of the environment that names the run: Java, the Python
 workers that Java starts, and what has left its process group. A process apart waits for the end of pytest, and then
-kills all that has the variable. Linux only: elsewhere nothing tells the environment of a process.
+kills all that has the variable.
 """
 
 from __future__ import annotations
@@ -14,37 +14,35 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
+
 MARK = "CRENEL_TEST_RUN"
-_PROCESSES = Path("/proc")
 _POLL = 0.2  # seconds between two looks at pytest
 _ROUNDS = 3  # with nothing left in any: a process that is about to start another does not escape
 
 
 def pytest_configure(config: Any) -> None:
     """Begin to wait; the workers of pytest-xdist are part of the run that started them."""
-    if not hasattr(config, "workerinput") and (_PROCESSES / "self" / "environ").exists():
+    if not hasattr(config, "workerinput"):
         _watch()
 
 
 def marked(run: str) -> Iterator[int]:
     """Yield the processes that a run has started, and theirs; none that has ended and only waits to be reaped."""
-    wanted = f"{MARK}={run}".encode()
-    for folder in _PROCESSES.iterdir():
-        if folder.name.isdecimal():
-            with suppress(OSError):  # it has ended, or is another user's
-                if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    yield int(folder.name)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it has ended, or is another user's
+            if process.environ().get(MARK) == run:
+                yield process.pid
 
 
 def _watch() -> None:
     run = uuid4().hex
     os.environ.pop(MARK, None)
     subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, str(os.getpid()), run],
+        [sys.executable, "-I", __file__, str(os.getpid()), run],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,17 +1,16 @@
-"""Sockets on which processes listen, as Linux lists them in ``/proc``."""
+"""Sockets on which processes listen."""
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from pathlib import Path
 from typing import NamedTuple
 
-from crenel.jobs.local.descendants import descendants
+import psutil
+
+from crenel.jobs.local.stop import descendants
 from tests.support.processes import command
 
 KEY = "5d41402abc4b2a76b9719d911017c592"
@@ -33,9 +32,6 @@ accept_duplicates: true
 """
 """A configuration of a job that takes five seconds and needs ``LISTENING_KEY``."""
 
-_LISTEN = "0A"
-_INODE = re.compile(r"socket:\[(\d+)\]")
-
 
 class Listening(NamedTuple):
     """A TCP socket that waits for connections."""
@@ -53,18 +49,7 @@ class Listening(NamedTuple):
 
 def listening(processes: Iterable[int]) -> set[Listening]:
     """Return the TCP sockets on which these processes, and the ones that they started, listen now."""
-    owners = {
-        inode: process for first in processes for process in (first, *descendants(first)) for inode in _inodes(process)
-    }
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
-            _, local, _, state, *others = line.split()
-            inode = others[5]
-            if state == _LISTEN and inode in owners:
-                address, port = local.split(":")
-                found.add(Listening(owners[inode], _address(address), int(port, 16)))
-    return found
+    return {found for first in processes for process in (first, *descendants(first)) for found in _of(process)}
 
 
 def seen(processes: Iterable[int], is_over: Callable[[], bool]) -> tuple[set[Listening], set[str]]:
@@ -85,16 +70,8 @@ def seen(processes: Iterable[int], is_over: Callable[[], bool]) -> tuple[set[Lis
     return found, commands
 
 
-def _inodes(process: int) -> Iterator[str]:
-    folder = f"/proc/{process}/fd"
-    with suppress(OSError):  # the process has ended
-        for name in os.listdir(folder):
-            with suppress(OSError):  # the file is closed again
-                if inode := _INODE.fullmatch(os.readlink(f"{folder}/{name}")):
-                    yield inode[1]
-
-
-def _address(text: str) -> IPv4Address | IPv6Address:
-    """Return the address of a text of hexadecimal digits, in words of four bytes, of which the lowest comes first."""
-    content = bytes.fromhex(text)
-    return ip_address(b"".join(content[at : at + 4][::-1] for at in range(0, len(content), 4)))
+def _of(process: int) -> Iterator[Listening]:
+    with suppress(psutil.Error):  # the process has ended
+        for connection in psutil.Process(process).net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN:
+                yield Listening(process, ip_address(connection.laddr.ip), connection.laddr.port)

@@ -1,22 +1,21 @@
-"""Whether a process is there. Linux only, as all tests that end processes."""
+"""Whether a process runs, and with which command line."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from contextlib import suppress
+
+import psutil
 
 
 def running(process: int) -> bool:
-    """Return whether it exists, and does not only wait to be reaped."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
+    """Return whether a process exists and has not ended; one that has ended may wait for its parent."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(process).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    return False
 
 
 def command(process: int) -> str:
-    """Return its command line; empty where it has ended."""
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
-    except OSError:
-        return ""
+    """Return the command line of a process; empty where it has ended."""
+    with suppress(psutil.Error):
+        return " ".join(psutil.Process(process).cmdline())
+    return ""

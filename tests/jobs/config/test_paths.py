@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crenel.jobs.config.flink_settings import without_scheme
 from crenel.jobs.config.paths import (
     cautions_of_leftovers,
     cautions_of_places,
     file_uri,
     find_missing_inputs,
     local_path,
-    without_scheme,
 )
 from crenel.jobs.config.source import parse_options
 

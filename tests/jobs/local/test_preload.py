@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from typer.main import get_command
 
@@ -105,7 +106,7 @@ def test_java_that_is_not_there_is_told_by_the_command(tmp_path: Path) -> None:
 def processes_of(session: int) -> list[int]:
     """Return all processes in it."""
     found = []
-    for process in [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]:
+    for process in psutil.pids():
         with suppress(ProcessLookupError):  # it has ended
             if os.getsid(process) == session and running(process):
                 found.append(process)

@@ -27,10 +27,9 @@ from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode import hashing
-from crenel.operators.encode.columns import EARLIEST, LATEST, Read, members_schema
+from crenel.operators.encode.columns import EARLIEST, LATEST, Read, codes_of, members_schema
 from crenel.operators.encode.encoder import Encoder
 from crenel.operators.encode.function import EncodeFunction
-from crenel.operators.encode.references import codes_of
 from crenel.state.block import NO_TIME, Block
 from tests.support.encoding import (
     AREA,

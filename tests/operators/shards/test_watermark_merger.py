@@ -9,7 +9,7 @@ import numpy as np
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.operators.shards.function import ShardFunction
-from crenel.operators.shards.watermark_merger import WatermarkMerger
+from crenel.operators.shards.stream import WatermarkMerger
 from crenel.state.block import NO_TIME, Block
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
@@ -18,7 +18,7 @@ from tests.support.operator_stream import KEY, block, planned
 def watermarks_after(passed: WatermarkMerger, encoder: int, *watermark: int) -> list[int] | None:
     """Return the watermarks of a block of so many tuples."""
     coming = replace(block(0, len(watermark)), watermark=np.array(watermark, np.int64), encoder=encoder)
-    found = passed.told(coming).watermark
+    found = passed.merge(coming).watermark
     return None if found is None else found.tolist()
 
 
@@ -48,7 +48,7 @@ def test_more_encoders_than_were_planned_count_too() -> None:
 def test_a_block_that_says_nothing_or_holds_no_tuple_stays_as_it_is() -> None:
     passed = WatermarkMerger(2)
     silent = block(0, 3)
-    assert passed.told(silent) is silent
+    assert passed.merge(silent) is silent
     assert watermarks_after(passed, 1) == []
     assert watermarks_after(passed, 2, 10) is None
 

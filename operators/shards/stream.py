@@ -1,11 +1,9 @@
-"""Diagnostics of a shard's stream that explain unexpected results in a run's summary.
-
-They are not part of the state: after a restore they start anew.
-"""
+"""Stream of one shard: its watermark over all encoders, and diagnostics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,37 @@ _ENOUGH = 100
 """Minimum number of values for judging a range."""
 
 
+class WatermarkMerger:
+    """Merger of the watermarks that blocks carry from all encoders.
+
+    An encoder knows only the watermark of its own input. The watermark of the stream is the minimum over all encoders,
+    so the watermarks of blocks count only after each encoder has sent one. Until then only Flink's watermark counts,
+    which arrives later and accounts for idle sources.
+
+    Parameters
+    ----------
+    encoders : number of parallel encoders; if some never send a watermark, only Flink's counts
+    """
+
+    def __init__(self, encoders: int) -> None:
+        self._encoders = encoders
+        self._latest: dict[int, int] = {}
+
+    def merge(self, block: Block) -> Block:
+        """Return the block with the watermark over all encoders, or without one."""
+        if block.watermark is None or not len(block):
+            return block
+        others = [mark for encoder, mark in self._latest.items() if encoder != block.encoder]
+        self._latest[block.encoder] = max(self._latest.get(block.encoder, NO_TIME), int(block.watermark[-1]))
+        if len(self._latest) < self._encoders:
+            return replace(block, watermark=None)
+        return replace(block, watermark=np.minimum(block.watermark, min(others))) if others else block
+
+
 class StreamDiagnostics:
-    """Observations of one shard's stream since the shard was loaded.
+    """Observations of one shard's stream that explain unexpected results in a run's summary.
+
+    They are not part of the state: after a restore they start anew.
 
     Parameters
     ----------
@@ -42,7 +69,7 @@ class StreamDiagnostics:
         self._newest = NO_TIME
         self._overdue = 0
 
-    def came(self, block: Block) -> None:
+    def observe_block(self, block: Block) -> None:
         """Observe the tuples of a block."""
         if len(block):
             self._newest = max(self._newest, int(block.event_time.max()))
@@ -50,7 +77,7 @@ class StreamDiagnostics:
         for name, column in self._columns.items():
             self._outermost[name] = _ends(np.concatenate((self._outermost[name], block.numeric[:, column])))
 
-    def left(self, releases: Releases, watermark: int | None = None, block: Block | None = None) -> None:
+    def observe_releases(self, releases: Releases, watermark: int | None = None, block: Block | None = None) -> None:
         """Observe the releases of a step at a watermark; None: the input has ended.
 
         ``block`` is the block of the step; its own watermarks then decide when each release was due.
@@ -64,7 +91,7 @@ class StreamDiagnostics:
         overdue = (times != NO_TIME) & (times < now - 2 * self._delay)
         self._overdue += int(releases.tuples[overdue].sum())
 
-    def found(self) -> Iterator[tuple[str, float]]:
+    def results(self) -> Iterator[tuple[str, float]]:
         """Yield the observations as (name, amount).
 
         ``overdue``: tuples released after more than twice their delay. ``stretch.NAME``: ratio of the attribute's range

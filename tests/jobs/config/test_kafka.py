@@ -1,13 +1,56 @@
-"""For how long transactions of Kafka sinks may be open."""
+"""Brokers that do not answer are reported by field, and transactions of sinks get timeouts that brokers allow."""
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from crenel.jobs.config.transactions import cautions_of_timeouts, unfit_timeouts, with_timeout
+from crenel.jobs.config.kafka import (
+    SERVERS,
+    cautions_of_brokers,
+    cautions_of_timeouts,
+    silent_tables,
+    unfit_timeouts,
+    with_timeout,
+)
+from tests.support.cluster import free_port
 
 TIMEOUT = "properties.transaction.timeout.ms"
 ONCE = {"connector": "kafka", "sink.delivery-guarantee": "Exactly-Once"}
+
+
+def table(servers: str, connector: str = "kafka") -> dict[str, dict[str, str]]:
+    return {"source.ddl": {"connector": connector, SERVERS: servers}}
+
+
+def test_a_table_is_silent_where_none_of_its_brokers_accepts_a_connection() -> None:
+    gone = free_port()
+    with socket.socket() as broker:
+        broker.bind(("localhost", 0))
+        broker.listen()
+        there = broker.getsockname()[1]
+        assert silent_tables(table(f"localhost:{gone}, localhost:{there}")) == []
+        assert silent_tables(table(f"[::1]:{gone},localhost:{gone}")) == ["source.ddl"]
+    assert silent_tables(table(f"localhost:{there}", "upsert-kafka")) == ["source.ddl"]
+
+
+@pytest.mark.parametrize("servers", ["", "localhost", "PLAINTEXT://localhost:1"])
+def test_an_address_that_is_not_host_and_port_is_left_to_kafka(servers: str) -> None:
+    assert silent_tables(table(servers)) == []
+
+
+def test_tables_of_other_connectors_are_not_looked_at() -> None:
+    assert silent_tables(table(f"localhost:{free_port()}", "filesystem")) == []
+
+
+def test_the_warning_has_field_address_and_remedy() -> None:
+    port = free_port()
+    assert list(cautions_of_brokers(table(f"localhost:{port}"))) == [
+        f"source.ddl: no Kafka broker at '{SERVERS}' = 'localhost:{port}' accepts a connection from this machine; "
+        "start the broker, or correct the address"
+    ]
+    assert silent_tables(table("Eastley.invalid:9092")) == ["source.ddl"]
 
 
 @pytest.mark.parametrize("connector", ["kafka", "upsert-kafka"])
