@@ -1,4 +1,4 @@
-"""Intersection attacks on persons with several records, and the cost of ``privacy.persons.promise: lasting``.
+"""Intersection attacks on persons with several records, and the cost of ``privacy.persons.guarantee: lasting``.
 
 The attacker knows the values of all persons at each of their records, and which records belong to the same person. For
 each record, the attacker takes all persons whose latest values lie in its generalization, and intersects these sets.

@@ -47,6 +47,7 @@ _RENAMED = {
     "window": "suhdsa",
     "suhdsa.neighbours": "suhdsa.neighbors",  # codespell:ignore
     "differential_privacy": "sampling_and_noise",
+    "privacy.persons.promise": "privacy.persons.guarantee",
 }
 """Current field names by their names in version 0.1.0."""
 

@@ -178,7 +178,7 @@ def _validated(
 def _config(file: File, folder: Path, source: Source, sinks: dict[str, dict[str, str]]) -> Config:
     return Config(
         policy=file.policy.core(),
-        privacy=file.promised,
+        privacy=file.complete_privacy,
         algorithm=file.chosen,
         parameters=file.parameters,
         sampling_and_noise=file.sampling_and_noise.core() if file.sampling_and_noise else None,
@@ -222,7 +222,7 @@ def _contradictions(file: File) -> Iterator[str]:
     """Yield contradictions between sections that are valid separately."""
     policy, algorithm = file.policy.core(), file.chosen
     try:
-        yield from problems_within(policy, file.promised)
+        yield from problems_within(policy, file.complete_privacy)
     except PolicyError as error:
         yield str(error)
     yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
@@ -247,8 +247,8 @@ def _contradictions(file: File) -> Iterator[str]:
         yield from _indivisible(file, policy)
     if file.privacy.l > 1 and not policy.sensitive:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
-    for promise, _ in file.privacy.core().further if not policy.sensitive else ():
-        yield f"privacy.{promise.name}: is about sensitive values, but policy.sensitive names no column; name one"
+    for model, _ in file.privacy.core().further if not policy.sensitive else ():
+        yield f"privacy.{model.name}: is about sensitive values, but policy.sensitive names no column; name one"
     try:
         file.privacy.core().require_columns(policy.sensitive)
     except PolicyError as error:
@@ -273,7 +273,7 @@ def _contradictions(file: File) -> Iterator[str]:
 
 def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
     """Yield settings that are incompatible with a lasting privacy model."""
-    field = "privacy.persons.promise: lasting"
+    field = "privacy.persons.guarantee: lasting"
     if not file.chosen.lasting:
         fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.lasting)
         yield f"{field} is not made for {file.chosen.name}; choose {fit}, or each_release"
@@ -287,8 +287,8 @@ def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
     ):
         if getattr(file, section) is not None:
             yield f"{field} does not go with {section}, as {why}; remove one of them"
-    for promise, _ in file.privacy.core().further:
-        yield f"{field} holds for k and l, and privacy.{promise.name} is about each release; remove one of them"
+    for model, _ in file.privacy.core().further:
+        yield f"{field} holds for k and l, and privacy.{model.name} is about each release; remove one of them"
     if file.privacy.sensitive:
         yield f"{field} holds for k and l, and privacy.sensitive is about each release; remove one of them"
 
@@ -306,12 +306,12 @@ def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
             f"guess of it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
         )
     if pseudonym.links_releases and not pseudonym.accept_linkable and file.privacy.core().lasting is None:
-        under = "privacy.persons.promise: each_release"
+        under = "privacy.persons.guarantee: each_release"
         if file.sampling_and_noise is not None:
             under = f"sampling_and_noise and {under}"
         yield (
-            f"policy.pseudonym.scope: {pseudonym.scope!r} shows which rows are one person's, and nothing is promised "
-            f"of these together under {under}; choose 'release' or a promise that is lasting, or say "
+            f"policy.pseudonym.scope: {pseudonym.scope!r} shows which rows are one person's, and nothing is guaranteed "
+            f"of these together under {under}; choose 'release' or a guarantee that is lasting, or say "
             "policy.pseudonym.accept_linkable: true"
         )
 

@@ -154,7 +154,7 @@ class PolicySection(Section):
 
 
 class PersonsSection(Section):
-    promise: Literal["each_release", "lasting"] = Field("each_release", description="'each_release' or 'lasting'")
+    guarantee: Literal["each_release", "lasting"] = Field("each_release", description="'each_release' or 'lasting'")
     horizon: Duration | None = Field(
         None, description="a duration such as '30 days' of event time since a person's last row, or null: for ever"
     )
@@ -166,7 +166,7 @@ class PersonsSection(Section):
         return self
 
     def core(self) -> Lasting | None:
-        return Lasting(self.horizon, self.moved) if self.promise == "lasting" else None
+        return Lasting(self.horizon, self.moved) if self.guarantee == "lasting" else None
 
 
 class SensitiveSection(Section):
@@ -208,10 +208,11 @@ class PrivacySection(Section):
     k: Positive = Field(description="a whole number, 1 or more")
     l: Positive = Field(1, description="a whole number from 1 to k")  # noqa: E741 - the field's own name for it
     persons: PersonsSection | None = Field(
-        None, description="a mapping such as {promise: lasting, horizon: 30 days}: what holds of who comes again"
+        None,
+        description="a mapping such as {guarantee: lasting, horizon: 30 days}: for persons with several rows",
     )
     sensitive: dict[Column, SensitiveSection] = Field(
-        {}, description="promises of single sensitive columns, such as {diagnosis: {l: 3, alpha: 0.5}}"
+        {}, description="privacy models of single sensitive columns, such as {diagnosis: {l: 3, alpha: 0.5}}"
     )
 
     @check(mode="after")
@@ -366,7 +367,7 @@ class File(Section):
     flink: Options = Field({}, description="settings of Flink by their names, each with one value")
     accept_duplicates: bool = Field(False, description="true or false")
     epoch: Positive = Field(1, description="a whole number, 1 or more: with another one shards begin anew")
-    extensions: Columns = Field((), description="a list of Python modules, such as [my_company.promises]")
+    extensions: Columns = Field((), description="a list of Python modules, such as [my_company.privacy_models]")
 
     @property
     def chosen(self) -> Algorithm:
@@ -374,7 +375,7 @@ class File(Section):
         return known_algorithms()[self.algorithm]
 
     @property
-    def promised(self) -> Privacy:
+    def complete_privacy(self) -> Privacy:
         """k, l and further privacy models, and noise within releases."""
         noise = self.noise_within_release
         return replace(self.privacy.core(), noise_within=None if noise is None else noise.core(self.policy.core()))
@@ -391,10 +392,10 @@ def file_model(*, job: bool = True) -> type[File]:
 
     ``job``: whether the file describes a job, and not only the settings of a program, without source and sinks.
     """
-    algorithms, promises = known_algorithms(), known_privacy_models()
+    algorithms, models = known_algorithms(), known_privacy_models()
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
-    further: dict[str, Any] = {name: model_field(promise) for name, promise in promises.items()}
+    further: dict[str, Any] = {name: model_field(model) for name, model in models.items()}
     column: Any = create_model("SensitiveSection", __base__=SensitiveSection, **further)
     of_all = further | {"sensitive": (dict[Column, column], PrivacySection.model_fields["sensitive"])}
     sections = {

@@ -36,18 +36,18 @@ UNSTRETCHED = (
 )
 
 UNKEYED_CHAIN = (
-    "audit_chain.key: is not given. Who can change the audit log can chain it anew, and values of released rows are "
-    f"not covered; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_AUDIT_KEY}}"
+    "audit_chain.key: is not given. An attacker who can change the audit log can chain it anew, and values of released "
+    f"rows are not covered; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_AUDIT_KEY}}"
 )
 
 SHORT_CHAIN_KEY = (
-    f"audit_chain.key: is shorter than {SHORTEST_KEY} bytes. Who guesses it can chain the audit log anew; give "
-    f"{SHORTEST_KEY} random bytes or more"
+    f"audit_chain.key: is shorter than {SHORTEST_KEY} bytes. An attacker who guesses it can chain the audit log "
+    f"anew; give {SHORTEST_KEY} random bytes or more"
 )
 
 DUPLICATES = (
-    "accept_duplicates: true lets a record leave twice after a failure, under two generalizations, which together may "
-    "leave fewer than k people"
+    "accept_duplicates: true lets a record be published twice after a failure, under two generalizations, which "
+    "together may leave fewer than k people"
 )
 
 UNSAMPLED = (
@@ -57,18 +57,20 @@ UNSAMPLED = (
 
 
 LINKED = (
-    "policy.pseudonym.accept_linkable: true shows which rows are one person's, under a promise of each release alone. "
-    "Who knows a person at several times can intersect their rows, and fewer than k people may be left"
+    "policy.pseudonym.accept_linkable: true shows which rows are one person's, under a guarantee of each release "
+    "alone. An attacker who knows a person at several times can intersect their rows, and fewer than k people may be "
+    "left"
 )
 
 OUTLASTING = (
-    "policy.pseudonym.scope: links rows across privacy.persons.horizon. The promise is about rows within the horizon, "
-    "and holds of nothing that the code tells beyond it; leave the horizon out, or choose a scope that is shorter"
+    "policy.pseudonym.scope: links rows across privacy.persons.horizon. The guarantee covers rows within the horizon, "
+    "and nothing that the code reveals beyond it; leave the horizon out, or choose a scope that is shorter"
 )
 
 FORGETFUL = (
-    "epoch: is not 1, so the shards know nothing of what left before they began anew, and privacy.persons.promise: "
-    "lasting holds of the rows since then. Who sees both can intersect a person's rows of before and after"
+    "epoch: is not 1, so the shards know nothing of rows published before they began anew, and "
+    "privacy.persons.guarantee: lasting covers the rows since then. An attacker who sees both can intersect a person's "
+    "earlier and later rows"
 )
 
 WITHOUT_LEAST = (

@@ -19,7 +19,7 @@ def versions(config: Config) -> Iterator[tuple[str, str]]:
     yield "Apache Flink", version("apache-flink")
     yield "Python", platform.python_version()
     yield "policy", policy_digest(config)
-    yield "promises and settings", settings_digest(config)
+    yield "privacy models and settings", settings_digest(config)
     yield "hierarchies", hierarchies_digest(config)
     for attribute in config.policy.categorical:
         yield f"hierarchy of {attribute.name}", hierarchy_digest(attribute.hierarchy)
@@ -31,8 +31,8 @@ def settings_digest(config: Config) -> str:
     Secrets and locations are not included.
     """
     privacy = config.privacy
-    said = {
-        "promises": privacy.in_force,
+    settings = {
+        "promises": privacy.in_force,  # the name in version 0.1.0, whose hashes stay comparable
         "references": {name: repr(privacy.reference_of(name)) for name in config.policy.sensitive},
         "lasting": repr(privacy.lasting),
         "noise_within": repr(privacy.noise_within),
@@ -41,4 +41,4 @@ def settings_digest(config: Config) -> str:
         "ends": {attribute.name: attribute.ends for attribute in config.policy.numeric},
         "pseudonym": repr(config.policy.pseudonym),
     }
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:32]

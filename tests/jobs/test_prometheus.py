@@ -19,7 +19,7 @@ ROWS = 40_000
 RATE = 1500  # rows a second of each reader
 WAYS = ("window by subject", "nearest by regions", "castle by subject")
 CRENEL = "flink_taskmanager_job_task_operator_crenel_"
-LASTING = "l: 2, persons: {promise: lasting, moved: count}}"
+LASTING = "l: 2, persons: {guarantee: lasting, moved: count}}"
 BY_REGIONS = ", by: regions, regions: regions.yaml"
 WITHOUT = {"Event time"}
 """Panels that show nothing of these jobs, which have none."""

@@ -239,7 +239,7 @@ def test_reuse_is_off_by_default_and_the_warning_about_it_states_its_price(tmp_p
         (("subject_key=eight ÄÖÜ",), ["subject_key: is shorter than 16 bytes"]),
         (("subject_key=ÄÖÜÄÖÜÄÖ",), []),  # bytes of UTF-8, not characters
         (("subject_key=null", "policy.subject=null"), []),
-        (("accept_duplicates=true",), ["accept_duplicates: true lets a record leave twice"]),
+        (("accept_duplicates=true",), ["accept_duplicates: true lets a record be published twice"]),
         (
             (*NOISED, "seed=7", "sampling_and_noise.sample_rate=1", "subject_key=a", "accept_duplicates=true"),
             [
@@ -483,6 +483,7 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("castles={}", "castles: is unknown (did you mean 'castle'?); known here: policy, privacy,"),
         ("window={tuples: 50}", "window: is called suhdsa now"),
         ("differential_privacy={phi: 100}", "differential_privacy: is called sampling_and_noise now"),
+        ("privacy.persons={promise: lasting}", "privacy.persons.promise: is called privacy.persons.guarantee now"),
         ("algorithm=window", "algorithm: 'window' is called 'suhdsa' now"),
         (
             "castle.suppression=generalise",  # codespell:ignore

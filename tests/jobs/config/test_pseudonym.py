@@ -33,7 +33,7 @@ def test_it_may_have_the_name_of_the_column_that_it_stands_for(path: Path) -> No
 @pytest.mark.parametrize("scope", ["stream", "day"])
 def test_rows_are_linked_under_a_lasting_promise_or_where_it_is_accepted(path: Path, scope: str) -> None:
     change = f"policy.pseudonym.scope={scope}"
-    assert load(path, [change, "privacy.persons={promise: lasting}"]).warnings == ()
+    assert load(path, [change, "privacy.persons={guarantee: lasting}"]).warnings == ()
     accepted = load(path, [change, "policy.pseudonym.accept_linkable=true"])
     assert [warning.partition(":")[0] for warning in accepted.warnings] == ["policy.pseudonym.accept_linkable"]
     with pytest.raises(ConfigError) as error:
@@ -46,7 +46,7 @@ def test_rows_are_linked_under_a_lasting_promise_or_where_it_is_accepted(path: P
 
 def test_a_code_that_outlives_the_horizon_is_warned_of(path: Path) -> None:
     def warned(scope: str, horizon: str) -> list[str]:
-        persons = f"privacy.persons={{promise: lasting, horizon: {horizon}}}"
+        persons = f"privacy.persons={{guarantee: lasting, horizon: {horizon}}}"
         changes = [f"policy.pseudonym.scope={scope}", persons, "nearest.delay.event_time=1 min"]
         return [warning.partition(":")[0] for warning in load(path, changes).warnings]
 
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_told_by_field(path: Path, change: str, problem: str) -
 
 
 def test_a_lasting_promise_that_begins_anew_is_warned_of(path: Path) -> None:
-    lasting = ["policy.pseudonym=null", "privacy.persons={promise: lasting}"]
+    lasting = ["policy.pseudonym=null", "privacy.persons={guarantee: lasting}"]
     assert load(path, lasting).warnings == load(path, ["policy.pseudonym=null", "epoch=2"]).warnings == ()
     (warning,) = load(path, [*lasting, "epoch=2"]).warnings
     assert warning.startswith("epoch: is not 1")
