@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from zipfile import ZipFile
@@ -26,17 +26,18 @@ from crenel.jobs.pipeline.source_table import read_options
 
 _INTERVAL = "execution.checkpointing.interval"
 
-_CLASS = re.compile(r"org/apache/flink/(?!.*shaded)[\w/]+\.class")
 _OPTION = b"/ConfigOption;"
-_CONSTANT = re.compile(rb"\x01(..)([a-z][a-z0-9-]*(?:\.[A-Za-z0-9_-]+)+)", re.DOTALL)
-"""A text in a class file (Java Virtual Machine Specification, 4.4.7): a tag, two bytes of length, and the bytes."""
+_TEXT = 1
+"""Tag of a text in a class file (Java Virtual Machine Specification, 4.4.7)."""
 
-_OPEN = re.compile(
-    r"(?:s3a?|gs|oss|abfs|wasb|fs|dfs|presto|hive|hadoop|flink\.hadoop|azure)\."
-    r"|(?:metrics|traces|events)\.(?:reporter|scope\.variables)\."
-    r"|state\.backend\.(?:rocksdb|forst)\.metrics\."
-    r"|(?:env|kubernetes|yarn|containerized)\."
-    r"|security\.delegation\.token\.provider\."
+_OPEN = tuple(
+    f"{name}."
+    for name in (
+        *("s3", "s3a", "gs", "oss", "abfs", "wasb", "fs", "dfs", "presto", "hive", "hadoop", "flink.hadoop", "azure"),
+        *(f"{kind}.{part}" for kind in ("metrics", "traces", "events") for part in ("reporter", "scope.variables")),
+        *("state.backend.rocksdb.metrics", "state.backend.forst.metrics"),
+        *("env", "kubernetes", "yarn", "containerized", "security.delegation.token.provider"),
+    )
 )
 """Prefixes under which file systems, reporters and platforms read names of their own."""
 
@@ -66,40 +67,34 @@ def cautions_of_job(tables: StreamTableEnvironment, config: Config) -> Iterator[
 
 
 def unknown_settings(names: Iterable[str]) -> Iterator[str]:
-    """Yield a message for each setting without an option in this Flink, which ignores it silently, with a suggestion.
+    """Yield a message for each setting without an option in this Flink.
 
-    A known name, followed by a dot and a suffix, counts as an entry of a map option.
+    A name is known if a class that uses options contains it as a text, or a part of it that ends before a dot: the name
+    of a map option. Flink keeps no list of its options, and asking Java for each of 1,200 takes several seconds.
     """
-    asked = {name: _and_above(name) for name in names if not _OPEN.match(name)}
-    known: set[str] = set()
-    for option in _options() if asked else ():
-        known.add(option)
-        asked = {name: those for name, those in asked.items() if option not in those}
-        if not asked:
+    unknown = {name: _constants(name) for name in names if not name.startswith(_OPEN)}
+    for content in _option_classes() if unknown else ():
+        unknown = {name: texts for name, texts in unknown.items() if not any(text in content for text in texts)}
+        if not unknown:
             return
-    for name in asked:
-        yield (
-            f"flink.{name}: is no setting of this Flink's{meant(name, sorted(known))}, and Flink says nothing of one "
-            "that it does not know"
-        )
+    for name in unknown:
+        yield f"flink.{name}: is no setting of this version of Flink, which ignores unknown names; correct the name"
 
 
-def _and_above(name: str) -> set[str]:
+def _constants(name: str) -> list[bytes]:
+    """Return a name and its beginnings of at least two parts, each as class files hold a text: tag, length, bytes."""
     parts = name.split(".")
-    return {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+    texts = [".".join(parts[:length]).encode() for length in range(2, len(parts) + 1)]
+    return [struct.pack(">BH", _TEXT, len(text)) + text for text in texts]
 
 
-def _options() -> Iterator[str]:
-    """Yield the names of options, current and deprecated: all strings of that form in classes that use options.
-
-    Asking Java for each option takes a second or two, and misses classes that cannot be loaded here.
-    """
+def _option_classes() -> Iterator[bytes]:
+    """Yield the content of each class of Flink that uses options."""
     home = Path(_find_flink_home())
     for jar in sorted([*home.glob("lib/flink-*.jar"), *home.glob("opt/flink-python*.jar")]):
         with ZipFile(jar) as file:
-            for name in filter(_CLASS.fullmatch, file.namelist()):
-                content = file.read(name)
-                if _OPTION in content:
-                    for length, text in _CONSTANT.findall(content):
-                        if len(text) == int.from_bytes(length, "big"):
-                            yield text.decode()
+            for name in file.namelist():
+                if name.startswith("org/apache/flink/") and name.endswith(".class") and "shaded" not in name:
+                    content = file.read(name)
+                    if _OPTION in content:
+                        yield content

@@ -33,14 +33,15 @@ def test_settings_of_flink_are_known() -> None:
     assert list(unknown_settings(KNOWN)) == []
 
 
-def test_a_setting_that_flink_does_not_know_is_told_with_what_was_meant() -> None:
-    intended = {
-        "execution.checkpointng.interval": "execution.checkpointing.interval",
-        "excution.checkpointing.mode": "execution.checkpointing.mode",
-        "table.exec.source.idle-timout": "table.exec.source.idle-timeout",
-        "python.fn-execution.bundletime": "python.fn-execution.bundle.time",
-    }
-    warnings = list(unknown_settings([*KNOWN, *intended, "nonsense"]))
-    assert warnings[-1].startswith("flink.nonsense: is no setting of this Flink's, and")
-    for warning, (name, meant) in zip(warnings[:-1], intended.items(), strict=True):
-        assert warning.startswith(f"flink.{name}: is no setting of this Flink's (did you mean {meant!r}?)")
+def test_a_setting_that_flink_does_not_know_is_told() -> None:
+    misspelled = (
+        "execution.checkpointng.interval",
+        "excution.checkpointing.mode",
+        "table.exec.source.idle-timout",
+        "python.fn-execution.bundletime",
+        "nonsense",
+    )
+    found = list(unknown_settings([*KNOWN, *misspelled]))
+    assert [warning.partition(": is no setting of this version of Flink")[0] for warning in found] == [
+        f"flink.{name}" for name in misspelled
+    ]
