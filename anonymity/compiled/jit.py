@@ -4,6 +4,10 @@ Python calls an *entry*. It is compiled once, with all functions that it calls, 
 (``crenel.anonymity.compiled.cache``). Its parts are compiled differently, because numba optimizes each function
 together with all that it calls. A chain of calls would be optimized again at every link, which takes minutes. A part is
 optimized with its entry alone.
+
+Numba has no setting for this, so some of its functions are replaced (``replace_in_numba``) while a function of this
+module compiles, and at no other time: other users of numba in the process do not notice. Under another version of numba
+than the replacements were written for, nothing is replaced, and compilation takes longer.
 """
 
 from __future__ import annotations
@@ -13,12 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
+import numba
 import numpy as np
 from llvmlite.binding import parse_assembly
 from llvmlite.ir import Constant
 from numba import njit
 from numba.core import config, types
 from numba.core.codegen import CPUCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 from numba.np import arrayobj
 
 from crenel.anonymity.compiled.cache import AheadCache
@@ -32,16 +38,14 @@ Int: TypeAlias = int | np.int64
 _KEPT = cached("compiled") is not None
 
 
-class _Compiling(threading.local):
-    """What this thread compiles: the name of the part, empty for an entry; and whether it is Crenel code."""
+_IS_REPLACED = numba.__version__.startswith("0.68.")
+"""Whether this version of numba is the one that the replacements were written for."""
 
-    part = ""
-    ours = False
-
-
-_NOW = _Compiling()
 _ENVIRONMENT = "_ZN08NumbaEnv"
 _stopping = threading.Event()
+_replacements: list[tuple[Any, str, Any]] = []
+_part: str | None = None
+"""Name of the part that compiles, empty for an entry, None for neither. Numba's compiler lock protects it."""
 
 
 def stop_compiling() -> None:
@@ -57,16 +61,39 @@ def _unless_stopping() -> None:
         raise SystemExit
 
 
+def replace_in_numba(owner: Any, name: str, replacement: Any) -> None:
+    """Let ``replacement`` take the place of an attribute of numba while a function of this module compiles."""
+    _replacements.append((owner, name, replacement))
+
+
+@contextmanager
+def _compiling(part: str) -> Iterator[None]:
+    """Replace functions of numba for the duration of the block, which compiles a part; empty: an entry."""
+    global _part
+    with global_compiler_lock:  # other threads wait to compile
+        before, _part = _part, part
+        replaced = _replacements if _IS_REPLACED and before is None else []
+        own = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+        try:
+            for owner, name, replacement in replaced:
+                setattr(owner, name, replacement)
+            yield
+        finally:
+            for owner, name, function in own:
+                setattr(owner, name, function)
+            _part = before
+
+
 def _optimize_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_final_module) -> None:
     _unless_stopping()
-    if not _NOW.part:
+    if not _part:
         whole(library)
 
 
 def _make_entries_only(library: Any, whole: Any = CPUCodeLibrary._finalize_final_module) -> None:
     # Unoptimized code must not become machine code: the linker would use it in place of the entry's procedure, until
     # the process ends. For a part, only the globals are emitted that numba sets at once.
-    if library.name != _NOW.part:
+    if library.name != _part:
         whole(library)
         return
     complete = library._final_module
@@ -81,14 +108,14 @@ def _index_from_the_front(
 ) -> Any:
     # In Python an index below 0 counts from the end. Crenel uses none, and the test at each index takes a tenth of the
     # run time.
-    if not _NOW.ours or isinstance(index, Constant):
+    if isinstance(index, Constant):
         return wrapped(context, builder, kind, index, size)
     return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
 
 
-arrayobj.fix_integer_index = _index_from_the_front
-CPUCodeLibrary._optimize_final_module = _optimize_entries_only  # type: ignore[method-assign]
-CPUCodeLibrary._finalize_final_module = _make_entries_only  # type: ignore[method-assign]
+replace_in_numba(arrayobj, "fix_integer_index", _index_from_the_front)
+replace_in_numba(CPUCodeLibrary, "_optimize_final_module", _optimize_entries_only)
+replace_in_numba(CPUCodeLibrary, "_finalize_final_module", _make_entries_only)
 
 
 def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any) -> Any:
@@ -97,12 +124,8 @@ def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any)
 
     def compile_it(arguments: Any, result: Any) -> Any:
         _unless_stopping()
-        before, ours = _NOW.part, _NOW.ours
-        _NOW.part, _NOW.ours = function.__qualname__ if part else "", True
-        try:
+        with _compiling(function.__qualname__ if part else ""):
             made = compile_as_numba_does(arguments, result)
-        finally:
-            _NOW.part, _NOW.ours = before, ours
         if apart:
             made.library._final_module.get_function(made.fndesc.llvm_func_name).add_function_attribute("noinline")
         return made
@@ -150,9 +173,9 @@ def procedure(function: F) -> F:
 
 def leaf(function: F) -> F:
     """Compile a part that creates no array, without reference counting, which would dominate a small function."""
-    return _compiled_part(function, _nrt=False)
+    return _compiled_part(function, _nrt=not _IS_REPLACED)
 
 
 def inner_leaf(function: F) -> F:
     """Compile a leaf that is cheaper than passing its arrays; it is inlined into its caller."""
-    return _compiled_part(function, forceinline=True, _nrt=False)
+    return _compiled_part(function, forceinline=True, _nrt=not _IS_REPLACED)

@@ -18,7 +18,7 @@ from numba.core.runtime.context import NRTContext
 from numba.experimental import structref
 from numba.extending import intrinsic
 
-from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.jit import entry, replace_in_numba
 
 
 def _data_pointer(self: Any, value: Any) -> Any:
@@ -29,7 +29,7 @@ def _data_pointer(self: Any, value: Any) -> Any:
     return self.builder.bitcast(pointer, model.get_value_type().as_pointer())
 
 
-structref._Utils.get_data_pointer = _data_pointer  # type: ignore[method-assign]
+replace_in_numba(structref._Utils, "get_data_pointer", _data_pointer)
 
 
 class Fields(types.StructRef):
