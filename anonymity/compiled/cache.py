@@ -13,6 +13,8 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zipfile import Path as ZipPath
+from zipfile import ZipFile
 
 import numba
 import numpy as np
@@ -21,7 +23,10 @@ from numba.core import caching
 from crenel.anonymity.compiled.folders import ahead, cached
 
 _ROOT = Path(__file__).resolve().parents[2]
-"""The folder that contains the packages: the checkout, or ``crenel`` where it is installed."""
+"""The folder that contains the packages: the checkout, or ``crenel`` where it is installed, possibly in an archive."""
+_ARCHIVE = next((ZipFile(above) for above in _ROOT.parents if above.is_file()), None)
+"""The zip file from which Python imports this module, as by Flink's ``-pyfs``; None for a folder."""
+
 _OURS = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "experiments", "tests")
 _IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]+)|import +([\w.]+))", re.MULTILINE)
 
@@ -36,7 +41,7 @@ def digest(module: Path) -> str:
             seen.add(found)
             waiting.append(found)
     content = hashlib.blake2b(f"{numba.__version__} {np.__version__}".encode(), digest_size=12)
-    for text in sorted(path.read_bytes() for path in seen):
+    for text in sorted(_source(path).read_bytes() for path in seen):
         content.update(hashlib.blake2b(text).digest())
     return content.hexdigest()
 
@@ -44,7 +49,7 @@ def digest(module: Path) -> str:
 @cache
 def _imports(module: Path) -> frozenset[Path]:
     found: set[Path] = set()
-    for package, names, alone in _IMPORT.findall(module.read_text(encoding="utf-8")):
+    for package, names, alone in _IMPORT.findall(_source(module).read_text(encoding="utf-8")):
         name = package or alone
         # A name imported from a package may be a module of it.
         parts = [part.split(" as ")[0].strip() for part in names.strip("()").split(",")]
@@ -53,8 +58,15 @@ def _imports(module: Path) -> frozenset[Path]:
             if path.partition(".")[0] not in _OURS:
                 continue
             base = _ROOT / path.replace(".", "/")
-            found.update(file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file())
+            found.update(file for file in (base.with_suffix(".py"), base / "__init__.py") if _source(file).is_file())
     return frozenset(found)
+
+
+def _source(file: Path) -> Path | ZipPath:
+    """Return a file in a form that can be read, also from an archive."""
+    if _ARCHIVE is None or not file.is_relative_to(str(_ARCHIVE.filename)):
+        return file
+    return ZipPath(_ARCHIVE, file.relative_to(str(_ARCHIVE.filename)).as_posix())
 
 
 class ByContent(caching._CacheLocator):

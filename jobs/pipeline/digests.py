@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
+from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from crenel import anonymity, operators, state
 from crenel.anonymity.model.attributes import Numeric
@@ -18,6 +19,9 @@ from crenel.jobs.pipeline.layout import Layout
 from crenel.operators.output_columns import promised_numbers
 from crenel.operators.shards.chain import ChainPlan
 
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
 _OURS = (anonymity, operators, state)
 """The packages whose code decides about publication."""
 
@@ -27,12 +31,19 @@ def code_version() -> str:
     """Return the version, and 16 digits of a hash of the code that decides about publication."""
     found = hashlib.sha256()
     for package in _OURS:
-        folder = Path(package.__path__[0])
-        for path in sorted(folder.rglob("*.py")):
-            content = path.read_bytes()
-            found.update(f"{package.__name__}/{path.relative_to(folder).as_posix()}:{len(content)}:".encode())
+        for parts, content in sorted(_sources(files(package))):
+            found.update(f"{package.__name__}/{'/'.join(parts)}:{len(content)}:".encode())
             found.update(content)
     return f"{version('crenel')}+{found.hexdigest()[:16]}"
+
+
+def _sources(folder: Traversable, *above: str) -> Iterator[tuple[tuple[str, ...], bytes]]:
+    """Yield path and content of each module below a folder, which may be in a zip archive."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry, *above, entry.name)
+        elif entry.name.endswith(".py"):
+            yield (*above, entry.name), entry.read_bytes()
 
 
 def policy_digest(config: Config) -> str:

@@ -1,0 +1,75 @@
+"""What is built holds all that it needs: the archive of sources, the wheel, and a zip file for Flink's ``-pyfs``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from zipfile import ZipFile
+
+from crenel.anonymity.compiled.cache import digest
+from crenel.jobs.pipeline.digests import code_version
+from tests.support.launch import ROOT
+
+IGNORED = shutil.ignore_patterns(".git", ".gitignore", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info")
+BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2]))"
+COMPILED = "anonymity/algorithms/castle/procedures.py"
+ZIPPED = f"""
+import sys
+from pathlib import Path
+import crenel.jobs.anonymize
+from crenel.anonymity.compiled.cache import digest
+from crenel.jobs.pipeline.digests import code_version
+print(crenel.jobs.anonymize.__file__, digest(Path(sys.argv[1], "crenel", {COMPILED!r})), code_version())
+"""
+
+
+def test_the_archive_of_sources_holds_every_file_and_no_link_and_makes_a_wheel_of_one_package(tmp_path: Path) -> None:
+    sources, unpacked = tmp_path / "sources", tmp_path / "unpacked"
+    shutil.copytree(ROOT, sources, symlinks=True, ignore=IGNORED)
+    wanted, package = files(sources), {f"crenel/{file}" for file in files(sources / "crenel")}
+    name = built("sdist", sources, tmp_path)
+    with tarfile.open(tmp_path / name) as archive:
+        assert all(member.isfile() or member.isdir() for member in archive)
+        archive.extractall(unpacked, filter="data")
+    unpacked /= name.removesuffix(".tar.gz")
+    assert wanted - files(unpacked) == set()
+    with ZipFile(tmp_path / built("wheel", unpacked, tmp_path)) as wheel:
+        held = {file for file in wheel.namelist() if ".dist-info/" not in file}
+    assert "crenel/py.typed" in held
+    assert held == package
+
+
+def test_the_package_is_imported_from_a_zip_file_and_is_the_same_code_there(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "crenel", tmp_path / "folder" / "crenel", ignore=IGNORED)
+    archive = shutil.make_archive(str(tmp_path / "crenel"), "zip", tmp_path / "folder")
+    paths = [archive, *(path for path in sys.path if path and not Path(path, "crenel").exists())]
+    place, compiled, version = printed("-c", ZIPPED, archive, cwd=tmp_path, PYTHONPATH=os.pathsep.join(paths)).split()
+    assert place.startswith(archive)
+    assert compiled == digest(ROOT / COMPILED)
+    assert version == code_version()
+
+
+def files(folder: Path) -> set[str]:
+    """All files below a folder, also behind links."""
+    return {
+        Path(parent, name).relative_to(folder).as_posix()
+        for parent, _, names in os.walk(folder, followlinks=True)
+        for name in names
+    }
+
+
+def built(kind: str, sources: Path, target: Path) -> str:
+    """The file name of a distribution."""
+    return printed("-c", BUILD, kind, str(target), cwd=sources).splitlines()[-1]
+
+
+def printed(*arguments: str, cwd: Path, **variables: str) -> str:
+    """What Python prints in a folder."""
+    command, environment = [sys.executable, *arguments], {**os.environ, **variables}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
