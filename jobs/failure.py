@@ -154,11 +154,11 @@ def why_full(error: BaseException, setup: JobSetup) -> str | None:
 
 def _explained(cause: Cause, name: str, setup: JobSetup | None, chain: Sequence[Thrown]) -> str:
     """Return field, cause and remedy; ``name`` of the exception's class, empty where it is uncertain."""
-    told = f"{cause.told} ({name})" if name else cause.told
+    explanation = f"{cause.told} ({name})" if name else cause.told
     if setup is None:
-        return told
+        return explanation
     field = cause.field(setup, chain)
-    return f"{field}{': ' if field else ''}{told}. {cause.remedy}"
+    return f"{field}{': ' if field else ''}{explanation}. {cause.remedy}"
 
 
 def _objects(error: object) -> list[Thrown]:

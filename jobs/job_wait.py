@@ -31,7 +31,7 @@ def wait(client: JobClient, setup: JobSetup) -> None:
     looks = 0
     while not ended.done():
         if restarts is not None and looks % _EVERY == 0:
-            for line in restarts.told():
+            for line in restarts.new_restarts():
                 print(without_passwords(line), file=sys.stderr, flush=True)
         looks += 1
         time.sleep(_POLL)
@@ -47,7 +47,7 @@ class Restarts:
         self._restarts = 0
         self._last = -1  # milliseconds
 
-    def told(self) -> Iterator[str]:
+    def new_restarts(self) -> Iterator[str]:
         """Yield a line for each restart since the last call: its number, the failed task, and the reason.
 
         The lines hold no records. A failure that ends the job is no restart. Yield nothing if the cluster does not

@@ -53,7 +53,7 @@ class ErrorSigner:
             ) is not None:
                 first = before
             if not isinstance(first, _ReportError):
-                first.__cause__ = _ReportError(_signed(self._key, _told(error)))
+                first.__cause__ = _ReportError(_signed(self._key, _message(error)))
             raise
 
 
@@ -71,7 +71,7 @@ def _signed(key: bytes, report: str) -> str:
     return f"crenel:{hmac.digest(key, content, 'sha256').hex()}:{base64.b64encode(content).decode()}"
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """Return the message of a Crenel error; for others the class and the last Crenel line of the trace."""
     if isinstance(error, _OURS):
         return str(error)

@@ -25,7 +25,7 @@ from crenel.jobs.cli.plan_configuration import PlanConfiguration, setting_of
 from crenel.jobs.cli.plot import draw_plan, require_drawable
 from crenel.jobs.config.load import load
 from crenel.jobs.local.sample import read_beginning
-from crenel.jobs.local.stop import left_to_us, temporary_folder
+from crenel.jobs.local.stop import shielded_from_terminal, temporary_folder
 from crenel.jobs.progress import replay_bar
 
 _SHOWN = 20
@@ -115,7 +115,7 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
         limits = Limits(options.max_loss, limit, suppressed, options.min_k)
         request = Request(sample, setting_of(config, beginning.privacy), limits, varied, options.settings)
         configuration = PlanConfiguration.of(path, overrides, config, beginning.privacy, folder)
-        found = plan(request, configuration, progress, left_to_us)
+        found = plan(request, configuration, progress, shielded_from_terminal)
         shown = Shown(found, beginning.whole, "", (), None)
         if found.chosen is not None:
             point = found.chosen.setting

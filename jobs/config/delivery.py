@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from crenel.jobs.config.explain import meant
+from crenel.jobs.config.explain import suggestion
 from crenel.jobs.config.kafka import in_transactions
 
 _ONCE = ("filesystem", "hive", "iceberg", "paimon", "blackhole")
@@ -65,7 +65,7 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         elif options["connector"] in _ONCE:
             continue
         elif options["connector"] != "kafka":
-            similar = meant(options["connector"], (*_ONCE, "kafka"))
+            similar = suggestion(options["connector"], (*_ONCE, "kafka"))
             yield (
                 f"sinks.{name}.connector: is not known to be exactly-once{similar}, so {TWICE}; one of "
                 f"{', '.join(_ONCE)}, or kafka with 'sink.delivery-guarantee: exactly-once', {OR_ACCEPT}"

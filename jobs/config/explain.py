@@ -75,19 +75,19 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
             if name in _RENAMED:
                 yield name, f"{name}: is called {_RENAMED[name]} now"
                 continue
-            yield name, f"{name}: is unknown{meant(str(parts[-1]), known)}; known here: {listed(known)}"
+            yield name, f"{name}: is unknown{suggestion(str(parts[-1]), known)}; known here: {listed(known)}"
         else:
             if detail["type"] == "literal_error" and detail["input"] in _RENAMED_VALUES:
                 yield name, f"{name}: {detail['input']!r} is called {_RENAMED_VALUES[detail['input']]!r} now"
                 continue
             wrong = str(cause) if cause is not None else _WRONG.get(detail["type"], detail["msg"])
             intended = (
-                meant(detail["input"], list(_choices(about.annotation)))
+                suggestion(detail["input"], list(_choices(about.annotation)))
                 if detail["type"] == "literal_error" and about
                 else ""
             )
-            told = "; " in wrong or isinstance(cause, BuilderError)
-            valid = about.description if about is not None and not told else None
+            is_complete = "; " in wrong or isinstance(cause, BuilderError)
+            valid = about.description if about is not None and not is_complete else None
             yield name, f"{name}: {wrong}{intended}" if valid is None else f"{name}: {_both(wrong + intended, valid)}"
 
 
@@ -131,7 +131,7 @@ def _choices(annotation: Any) -> Iterator[str]:
             yield from _choices(argument)
 
 
-def meant(word: object, known: Sequence[str]) -> str:
+def suggestion(word: object, known: Sequence[str]) -> str:
     """Return a question whether one of ``known`` was intended; empty where none is similar."""
     close = difflib.get_close_matches(word, known, 1) if isinstance(word, str) else []
     return f" (did you mean {close[0]!r}?)" if close else ""

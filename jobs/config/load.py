@@ -26,7 +26,7 @@ from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import SHORTEST_KEY, Secret, SubjectKey
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks
-from crenel.jobs.config.explain import explain, listed, meant
+from crenel.jobs.config.explain import explain, listed, suggestion
 from crenel.jobs.config.file import ConfigError, expand, override, read
 from crenel.jobs.config.flink_settings import overridden, repeating_settings, without_scheme
 from crenel.jobs.config.kafka import unfit_timeouts, with_timeout
@@ -327,7 +327,7 @@ def _indivisible(file: File, policy: Policy) -> Iterator[str]:
         yield "shards.regions: is missing; give the path of what 'crenel regions' wrote"
     elif by != SHARD_BY_SUBJECT and chosen is None:
         valid = [SHARD_BY_SUBJECT, *attributes, SHARD_BY_REGIONS]
-        yield f"shards.by: is not a quasi-identifier{meant(by, valid)}; one of {listed(valid)}"
+        yield f"shards.by: is not a quasi-identifier{suggestion(by, valid)}; one of {listed(valid)}"
     elif isinstance(chosen, Numeric) and chosen.domain is None:
         yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
     if (

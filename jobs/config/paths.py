@@ -78,10 +78,10 @@ def find_missing_inputs(sources: Mapping[str, Mapping[str, str]]) -> Iterator[st
 def cautions_of_leftovers(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a warning if a job without initial state would publish into folders with files; ``sinks`` as above."""
     folders = {name: local_folder(sinks.get(name, {})) for name in OF_RECORDS}
-    held = [f"sinks.{name}.path" for name, folder in folders.items() if folder is not None and _holds_files(folder)]
-    if held:
+    filled = [f"sinks.{name}.path" for name, folder in folders.items() if folder is not None and _holds_files(folder)]
+    if filled:
         yield (
-            f"{', '.join(held)}: there are files already. A job that starts without state publishes beside them, and "
+            f"{', '.join(filled)}: there are files already. A job that starts without state publishes beside them, and "
             "what it reads once more leaves once more, under another generalization; give an empty folder, or go on "
             "from the state of the job that wrote them"
         )

@@ -87,12 +87,12 @@ def clean(*, kept: bool = False) -> Cleaned:
             if not seized:
                 owned += 1
             elif kept or not _is_young(path / _KEPT):
-                held = _size(path)
+                freed = _size(path)
                 _remove(path)
                 if path.exists():
                     failed.append(path)
                 else:
-                    removed, size = removed + 1, size + held
+                    removed, size = removed + 1, size + freed
     return Cleaned(removed, size, owned, tuple(failed))
 
 

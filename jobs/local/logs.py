@@ -13,7 +13,7 @@ from crenel.jobs.local import folders
 from crenel.jobs.local.stop import make_folder, temporary_folder
 
 _PREFIX = "crenel-log-"
-_begun: list[Path] = []  # a folder that Java knows already, before a block of ``flink_logs`` uses it
+_prepared: list[Path] = []  # a folder that Java knows already, before a block of ``flink_logs`` uses it
 
 
 class JobError(RuntimeError):
@@ -32,9 +32,9 @@ class JobError(RuntimeError):
 def begin_logs() -> None:
     """Make the log folder for the next block of ``flink_logs``; without one, this process removes it at its end."""
     folder = make_folder(_PREFIX)
-    _begun.append(folder)
-    _send_to(folder)
-    atexit.register(_take_away)
+    _prepared.append(folder)
+    _log_to(folder)
+    atexit.register(_remove_prepared)
 
 
 @contextmanager
@@ -43,8 +43,8 @@ def flink_logs() -> Iterator[Path]:
 
     Enter it before anything starts the Java gateway, which reads these settings once.
     """
-    with temporary_folder(_PREFIX, kept_on=(JobError,), made=_begun.pop() if _begun else None) as folder:
-        _send_to(folder)
+    with temporary_folder(_PREFIX, kept_on=(JobError,), made=_prepared.pop() if _prepared else None) as folder:
+        _log_to(folder)
         handler = logging.FileHandler(folder / "python.log", delay=True, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
         logging.getLogger().addHandler(handler)
@@ -55,11 +55,11 @@ def flink_logs() -> Iterator[Path]:
             handler.close()
 
 
-def _send_to(folder: Path) -> None:
+def _log_to(folder: Path) -> None:
     os.environ["FLINK_LOG_DIR"] = str(folder)
     os.environ.setdefault("ROOT_LOG_LEVEL", "WARN")
 
 
-def _take_away() -> None:
-    for folder in _begun:
+def _remove_prepared() -> None:
+    for folder in _prepared:
         folders.remove(folder)

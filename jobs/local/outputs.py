@@ -103,8 +103,8 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
             if strange:
                 yield f"{strange} rows of {attribute.name!r} have a label that its hierarchy has not"
             continue
-        held = [name for name in (f"{attribute.name}_min", f"{attribute.name}_max") if name in table.column_names]
-        for name in held or [attribute.name]:
+        ends = [name for name in (f"{attribute.name}_min", f"{attribute.name}_max") if name in table.column_names]
+        for name in ends or [attribute.name]:
             if table[name].null_count:
                 yield f"{table[name].null_count} rows have no {name!r}"
             if attribute.domain is not None:
@@ -112,10 +112,10 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
                 outside = _count(pc.or_(pc.less(table[name], least), pc.greater(table[name], most)))
                 if outside:
                     yield f"{outside} rows of {name!r} lie outside of its domain"
-        if held:
-            turned = _count(pc.greater(*(table[name] for name in held)))
-            if turned:
-                yield f"{turned} rows of {attribute.name!r} end before they begin"
+        if ends:
+            reversed_rows = _count(pc.greater(*(table[name] for name in ends)))
+            if reversed_rows:
+                yield f"{reversed_rows} rows of {attribute.name!r} end before they begin"
 
 
 def _count(mask: pa.ChunkedArray) -> int:

@@ -13,7 +13,7 @@ from threading import Thread
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.local.java import JavaError
 from crenel.jobs.local.logs import begin_logs
-from crenel.jobs.local.stop import kill_what_starts, starts_processes
+from crenel.jobs.local.stop import kill_starting_processes, starts_processes
 
 
 def begin_java() -> None:
@@ -25,7 +25,7 @@ def begin_java() -> None:
     begin_logs()
     with suppress(JavaError):
         start_java()
-        atexit.register(kill_what_starts)
+        atexit.register(kill_starting_processes)
 
 
 @cache

@@ -21,7 +21,7 @@ from crenel.jobs.failure import why_failed, why_full, why_refused
 from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import core_loading, start_java
 from crenel.jobs.local.rest import Rest
-from crenel.jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
+from crenel.jobs.local.stop import before_stopping, set_stop_message, temporary_folder
 from crenel.jobs.local.summary import Summary
 from crenel.jobs.local.worker import fast_worker_startup
 from crenel.jobs.progress import Bar, progress_bar
@@ -77,12 +77,12 @@ def run(
         fast_worker_startup(local_settings(config.flink, parallelism, folder), folder) as settings,
         progress_bar("starting Flink") as bar,
     ):
-        say_if_stopped("stopped before the job began")
+        set_stop_message("stopped before the job began")
         client, setup = _start(config, settings, folder / _SUMMARY, warn)
         rest = Rest(f"http://localhost:{settings['rest.port']}", str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
             _wait(client, rest, logs, setup, partial(_show, bar, rows))
-        say_if_stopped("stopped when the job had ended: all that it published stays")
+        set_stop_message("stopped when the job had ended: all that it published stays")
         try:
             return Summary.of(
                 _read_summary(folder / _SUMMARY),
@@ -108,7 +108,7 @@ def local_settings(settings: Mapping[str, str], parallelism: int | None, folder:
     return {**LOCAL, "rest.port": port, "rest.bind-port": port, **kept, **settings, **chosen}
 
 
-def hang_up_quietly() -> None:
+def ignore_disconnects() -> None:
     """Suppress the error message when Flink disconnects from the Python workers of this process at the end of a job.
 
     The thread that listens to Flink would print that as an error.
@@ -156,7 +156,7 @@ def _start(
     config: Config, settings: dict[str, str], folder: Path, warn: Callable[[Iterable[str]], None]
 ) -> tuple[Any, JobSetup]:
     # Importing Flink takes seconds, so it waits until the command line has been parsed.
-    hang_up_quietly()
+    ignore_disconnects()
     java = start_java()
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
@@ -179,7 +179,7 @@ def _start(
             )
             job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
             require_brokers(job.setup.tables)
-            say_if_stopped("stopped; the job was canceled, and what it had not published yet is lost")
+            set_stop_message("stopped; the job was canceled, and what it had not published yet is lost")
             warn(job.warnings)
             return job.execute(), job.setup
     except (Py4JError, JavaException) as error:

@@ -21,7 +21,7 @@ from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed
 from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import start_java
-from crenel.jobs.local.run import hang_up_quietly, local_settings, refused, require_brokers, require_inputs
+from crenel.jobs.local.run import ignore_disconnects, local_settings, refused, require_brokers, require_inputs
 from crenel.jobs.local.stop import temporary_folder
 from crenel.jobs.pipeline.source_table import SampleError
 from crenel.state.block import Block
@@ -107,22 +107,22 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
     SampleError
         Fewer than two tuples were read, or the file cannot replace the source.
     """
-    held: list[Block] = []
+    read_blocks: list[Block] = []
     whole = True
     with reading(config, file) as (source, blocks):
         for block in blocks:
-            held.append(block)
-            if sum(map(len, held)) > rows:
+            read_blocks.append(block)
+            if sum(map(len, read_blocks)) > rows:
                 whole = False
                 break
-    tuples, rejected = sum(map(len, held)), sum(len(block.rejected.column) for block in held)
+    tuples, rejected = sum(map(len, read_blocks)), sum(len(block.rejected.column) for block in read_blocks)
     if tuples < _FEWEST:
         place = "source.ddl: the source" if file is None else f"--sample: {file}"
         raise SampleError(f"{place} {_too_few(tuples, rejected)}")
     plan = source.plan
     sample = TupleSample.of_blocks(
         source.policy,
-        held,
+        read_blocks,
         lag=source.lag,
         integers=plan.integers,
         extremes=plan.extremes,
@@ -143,7 +143,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
     if file is None:
         require_inputs({"source.ddl": parse_options(config.source.ddl)}, config.flink)
     with flink_logs() as logs, temporary_folder("crenel-") as folder:
-        hang_up_quietly()
+        ignore_disconnects()
         java = start_java()
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException

@@ -111,10 +111,10 @@ def _csv(
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError):
         raise OutputsError(f"{place}: {file.name} is not CSV as the options of the sink say") from None
     if wrong:
-        number, held = wrong[0]
+        number, actual = wrong[0]
         line = f"line {number} of {file.name}" if number else f"{len(wrong)} lines of {file.name}"
         raise OutputsError(
-            f"{place}: {line} has {held} columns, and by this configuration it would be {len(columns)}; these are "
+            f"{place}: {line} has {actual} columns, and by this configuration it would be {len(columns)}; these are "
             f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
         )
     return dict(zip(columns, table.columns, strict=True))
@@ -126,23 +126,23 @@ def _json(
     content = _whole(place, file)
     if not content:
         return None
-    held: dict[str, list[str | None]] = {name: [] for name in columns}
-    least = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else held.keys()
+    values_of: dict[str, list[str | None]] = {name: [] for name in columns}
+    required = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else values_of.keys()
     for number, line in enumerate(content.splitlines(), 1):
         try:
             # Numbers keep their spelling.
             row = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
         except ValueError:
             raise OutputsError(f"{place}: line {number} of {file.name} is not JSON") from None
-        if not isinstance(row, dict) or not least <= row.keys() <= held.keys():
+        if not isinstance(row, dict) or not required <= row.keys() <= values_of.keys():
             raise OutputsError(
                 f"{place}: line {number} of {file.name} has other columns than this configuration gives; these are "
                 f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
             )
-        for name, values in held.items():
+        for name, values in values_of.items():
             value = row.get(name)
             values.append(value if value is None or isinstance(value, str) else json.dumps(value))
-    return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in held.items()}
+    return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in values_of.items()}
 
 
 def _parquet(

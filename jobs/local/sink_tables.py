@@ -11,7 +11,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.failure import why_failed, why_refused
 from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import start_java
-from crenel.jobs.local.run import hang_up_quietly, local_settings, refused
+from crenel.jobs.local.run import ignore_disconnects, local_settings, refused
 from crenel.jobs.local.sink_files import OutputsError
 from crenel.jobs.local.stop import temporary_folder
 
@@ -38,7 +38,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         As ``crenel.jobs.local.run.run`` does.
     """
     with flink_logs() as logs, temporary_folder("crenel-") as folder:
-        hang_up_quietly()
+        ignore_disconnects()
         java = start_java()
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
@@ -52,7 +52,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         settings = {**local_settings(config.flink, None, folder), "table.local-time-zone": "UTC"}
         try:
             tables = local_environment(settings, checkpoints=False)
-            declared = outputs(read_layout(tables, config))
+            layouts = outputs(read_layout(tables, config))
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
         found: dict[str, dict[str, pa.ChunkedArray] | None] = {}
@@ -60,7 +60,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             options = config.sinks[sink]
             bounds = _KAFKA if options["connector"] == "kafka" else {}
             given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (options | bounds).items())
-            declarations = ", ".join(column.declaration for column in declared[sink][0])
+            declarations = ", ".join(column.declaration for column in layouts[sink][0])
             texts = ", ".join(f"CAST({quote(column)} AS STRING)" for column in columns)
             for problem in find_missing_factories(tables, {f"sinks.{sink}": options}):
                 raise OutputsError(problem)
@@ -78,9 +78,9 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                     values = [list(row) for row in collected]
             except (Py4JError, JavaException) as error:
                 raise JobError(f"sinks.{sink} cannot be read: {why_failed(error)}", logs) from None
-            held = zip(*values, strict=True)
+            texts_by_column = zip(*values, strict=True)
             found[sink] = (
-                {c: pa.chunked_array([pa.array(v, pa.string())]) for c, v in zip(columns, held, strict=True)}
+                {c: pa.chunked_array([pa.array(v, pa.string())]) for c, v in zip(columns, texts_by_column, strict=True)}
                 if values
                 else None
             )

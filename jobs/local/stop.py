@@ -30,18 +30,18 @@ from crenel.jobs.local import folders
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE = 0.3  # seconds within which one signal may come twice: to the process, and to its group
 _TO_END = 3.0  # seconds for killed processes to end
-_HELD = 60.0  # seconds after which the main thread ends the process itself
+_BLOCKED = 60.0  # seconds after which the main thread ends the process itself
 _SET_CHILD_SUBREAPER = 36  # of prctl(2)
 _CLEAN = b"\r\x1b[2K\x1b[?25h"  # removes a progress bar, and shows the cursor
 
 
-class _Told:
+class _StopState:
     """The steps and the message for a stop of this process."""
 
     def __init__(self) -> None:
         self.watched = False
-        self.held = False  # whether the main thread is blocked
-        self.word = "stopped"
+        self.is_blocked = False  # whether the main thread is blocked
+        self.message = "stopped"
         self.steps: list[Callable[[], object]] = []
         self.folders: list[Path] = []
         self.starting: list[Thread] = []
@@ -49,7 +49,7 @@ class _Told:
         self.error = 2
 
 
-_told = _Told()
+_state = _StopState()
 
 
 def watch() -> None:
@@ -64,8 +64,8 @@ def watch() -> None:
     Thread(target=_listen, args=(reading, chosen), name="crenel-stop", daemon=True).start()
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # notifies at once, even while the main thread is busy
     for number in chosen:
-        signal.signal(number, _hold)
-    _told.watched = True
+        signal.signal(number, _block)
+    _state.watched = True
     _adopt()
 
     def give_back() -> None:
@@ -90,22 +90,22 @@ def _adopt() -> None:
 
 def watched() -> bool:
     """Return whether ``watch`` was called in this process."""
-    return _told.watched
+    return _state.watched
 
 
-def say_if_stopped(word: str) -> None:
+def set_stop_message(message: str) -> None:
     """Set the message for a stop of the process from now on."""
-    _told.word = word
+    _state.message = message
 
 
 @contextmanager
 def before_stopping(step: Callable[[], object]) -> Iterator[None]:
     """Run ``step`` first if the process is stopped within the block, in a thread of its own."""
-    _told.steps.append(step)
+    _state.steps.append(step)
     try:
         yield
     finally:
-        _told.steps.remove(step)
+        _state.steps.remove(step)
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def temporary_folder(
         raise
     finally:
         (folders.keep if keep else folders.remove)(path)
-        _told.folders.remove(path)
+        _state.folders.remove(path)
 
 
 def folder_until_exit(prefix: str) -> Path:
@@ -143,7 +143,7 @@ def make_folder(prefix: str) -> Path:
     """
     _begin_cleaning()
     path = Path(tempfile.gettempdir()) / f"{prefix}{uuid4().hex}"
-    _told.folders.append(path)  # first, because the process may be stopped between the two
+    _state.folders.append(path)  # first, because the process may be stopped between the two
     folders.make(path)
     return path
 
@@ -156,22 +156,22 @@ def _begin_cleaning() -> None:
 
 def starts_processes(thread: Thread) -> None:
     """Register a thread that may start another process at any moment, so that a stop waits for its end."""
-    _told.starting.append(thread)
+    _state.starting.append(thread)
 
 
-def kill_what_starts() -> None:
+def kill_starting_processes() -> None:
     """Kill all descendants until no registered thread can start another process.
 
     Call it in the main thread, after its last output, when it starts no further processes.
     """
-    if any(thread.is_alive() for thread in _told.starting):
-        _told.held = True
+    if any(thread.is_alive() for thread in _state.starting):
+        _state.is_blocked = True
         _fall_silent()
         _kill()
 
 
 @contextmanager
-def left_to_us() -> Iterator[None]:
+def shielded_from_terminal() -> Iterator[None]:
     """Shield processes that this thread starts within the block from the signals of a terminal.
 
     Python would print a traceback in each. A stop of this process kills them.
@@ -183,9 +183,9 @@ def left_to_us() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _hold(number: int, frame: FrameType | None) -> NoReturn:
-    _told.held = True
-    time.sleep(_HELD)
+def _block(number: int, frame: FrameType | None) -> NoReturn:
+    _state.is_blocked = True
+    time.sleep(_BLOCKED)
     os._exit(128 + number)
 
 
@@ -206,27 +206,27 @@ def _listen(reading: int, chosen: list[signal.Signals]) -> None:
 def _fall_silent() -> None:
     """Discard further output to stderr, such as progress bars, except the final message."""
     with suppress(OSError):
-        _told.error = os.dup(2)
+        _state.error = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        if os.isatty(_told.error):
-            os.write(_told.error, _CLEAN)
+        if os.isatty(_state.error):
+            os.write(_state.error, _CLEAN)
 
 
 def _stop(number: int) -> None:
-    for step in reversed(_told.steps):
+    for step in reversed(_state.steps):
         with suppress(Exception):
             step()
     _end(number)
 
 
 def _end(number: int) -> None:
-    if not _told.ending.acquire(blocking=False):
+    if not _state.ending.acquire(blocking=False):
         return  # another thread is ending the process
     try:
         _kill()
-        for folder in _told.folders:
+        for folder in _state.folders:
             folders.remove(folder)
-        os.write(_told.error, f"crenel: {_told.word}\n".encode())
+        os.write(_state.error, f"crenel: {_state.message}\n".encode())
     finally:
         os._exit(128 + number)
 
@@ -241,7 +241,7 @@ def _kill() -> None:
             found += more
             _send(more, signal.SIGSTOP)
         _send(found, signal.SIGKILL)
-        if not found and _told.held and not any(thread.is_alive() for thread in _told.starting):
+        if not found and _state.is_blocked and not any(thread.is_alive() for thread in _state.starting):
             return
         time.sleep(0.02)
 

@@ -52,7 +52,7 @@ def fast_worker_startup(settings: Mapping[str, str], folder: Path) -> Iterator[d
     if not os.access(program, os.X_OK):  # a file system without execute permission
         yield {**settings}
         return
-    with socketserver.ThreadingUnixStreamServer(str(address), _Asked) as server:
+    with socketserver.ThreadingUnixStreamServer(str(address), _WorkerHandler) as server:
         server.daemon_threads = True
         Thread(target=server.serve_forever, args=(0.1,), name="crenel-workers", daemon=True).start()
         try:
@@ -93,28 +93,28 @@ def _pool_address(servicer: Any) -> str:
     return _pools[0]
 
 
-class _Asked(socketserver.StreamRequestHandler):
+class _WorkerHandler(socketserver.StreamRequestHandler):
     """Handler of one worker, from its request until its end."""
 
     def handle(self) -> None:
         try:
-            told = _work(json.loads(self.rfile.readline()))
+            result = _run_worker(json.loads(self.rfile.readline()))
         except Exception as error:  # Flink reports it as the reason of the job's failure
-            told = f"the Python worker did not start: {error}"
+            result = f"the Python worker did not start: {error}"
         with suppress(OSError):  # Flink has ended the requesting program
-            self.wfile.write(f"{told}\n".encode())
+            self.wfile.write(f"{result}\n".encode())
 
 
-def _work(asked: Mapping[str, Any]) -> str:
+def _run_worker(request_data: Mapping[str, Any]) -> str:
     # These modules are loaded already.
     import grpc
     from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, endpoints_pb2
 
     request = beam_fn_api_pb2.StartWorkerRequest(
-        worker_id=asked["worker_id"],
-        provision_endpoint=endpoints_pb2.ApiServiceDescriptor(url=asked["provision_endpoint"]),
-        params=asked["params"],
+        worker_id=request_data["worker_id"],
+        provision_endpoint=endpoints_pb2.ApiServiceDescriptor(url=request_data["provision_endpoint"]),
+        params=request_data["params"],
     )
-    with grpc.insecure_channel(asked["params"][_LOOPBACK]) as channel:
+    with grpc.insecure_channel(request_data["params"][_LOOPBACK]) as channel:
         ended = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel).StartWorker(request)  # type: ignore[no-untyped-call]
     return str(ended.error) or "ended"

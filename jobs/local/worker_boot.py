@@ -14,22 +14,22 @@ import sys
 
 def main(address: str, arguments: list[str]) -> int:
     """Request a worker, and wait for its end; return 0 if it ended without error."""
-    given = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
-    asked = {
-        "worker_id": given.get("id"),
-        "provision_endpoint": given.get("provision_endpoint"),
+    options = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
+    request = {
+        "worker_id": options.get("id"),
+        "provision_endpoint": options.get("provision_endpoint"),
         "params": dict(os.environ),
     }
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(address)
-            connection.sendall(json.dumps(asked).encode() + b"\n")
+            connection.sendall(json.dumps(request).encode() + b"\n")
         except OSError:
             os.execv(sys.executable, [sys.executable, *arguments])
         with connection.makefile(encoding="utf-8") as answer:
-            told = answer.read()
-    if told != "ended\n":
-        print(told or "the process that has the job has ended", file=sys.stderr)
+            result = answer.read()
+    if result != "ended\n":
+        print(result or "the process that has the job has ended", file=sys.stderr)
         return 1
     return 0
 

@@ -9,7 +9,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.java_utils import get_field_value, is_instance_of, load_java_class
 
-from crenel.jobs.config.explain import listed, meant
+from crenel.jobs.config.explain import listed, suggestion
 
 _FACTORIES = "org.apache.flink.table.factories"
 
@@ -77,7 +77,7 @@ def _asked(options: Mapping[str, str]) -> Iterator[tuple[str, str, tuple[str, ..
 def _explain(kind: str, name: str, found: set[str]) -> str:
     if name in _ARTIFACTS:
         return f"Flink has no {kind} {name!r} without its jar; name the file of {_ARTIFACTS[name]} in {_ADD}"
-    similar = meant(name, sorted({*found, *_ARTIFACTS}))
+    similar = suggestion(name, sorted({*found, *_ARTIFACTS}))
     return (
         f"Flink has no {kind} {name!r}{similar}; choose {listed(sorted(found))}, or name the jar of another in {_ADD}"
     )

@@ -88,9 +88,9 @@ class CsvFields:
             there = np.ones(len(lines), np.bool_)
             there[unfit] = False
             texts = rows.take(pa.array(np.cumsum(there) - 1, mask=~fit))
-        for shown, meant in breaks:
+        for placeholder, line_break in breaks:
             texts = pa.table(
-                [pc.replace_substring(column, shown, meant) for column in texts.columns], texts.column_names
+                [pc.replace_substring(column, placeholder, line_break) for column in texts.columns], texts.column_names
             )
         return texts
 
@@ -211,8 +211,8 @@ def _without_breaks(lines: pa.BinaryArray, *taken: str | None) -> tuple[pa.Binar
     first, run, last = [character for character in map(chr, range(1, 6)) if character not in taken][:3]
     longest = max(map(len, re.findall(f"{run}+".encode(), b"\n".join(lines.to_pylist()))), default=0)
     breaks = tuple((first + run * (longest + more) + last, end) for more, end in ((1, "\n"), (2, "\r")))
-    for shown, meant in breaks:
-        lines = pc.replace_substring(lines, meant, shown)
+    for placeholder, line_break in breaks:
+        lines = pc.replace_substring(lines, line_break, placeholder)
     return lines, breaks
 
 

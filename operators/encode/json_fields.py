@@ -134,9 +134,9 @@ class _Column:
         if field.type == "DOUBLE":
             return self._unless(float, values, _real)
         if field.type == "DECIMAL":
-            told, decimal = _as_written(field), _decimal(field)
+            to_text, decimal = _as_written(field), _decimal(field)
             return [
-                (told(value) or decimal(self._exact(row))) if type(value) is float else decimal(value)
+                (to_text(value) or decimal(self._exact(row))) if type(value) is float else decimal(value)
                 for row, value in enumerate(values)
             ]
         if float in self._kinds:
@@ -292,16 +292,16 @@ def _as_written(field: JsonField) -> Callable[[float], str | None]:
     """
     write, end = f"{{:.{field.scale}f}}".format, 10.0 ** (min(field.precision, _EXACT_DIGITS) - field.scale)
 
-    def told(value: float) -> str | None:
+    def to_text(value: float) -> str | None:
         text = write(value + 0.0)  # -0.0 is 0
         return text if float(text) == value and abs(value) < end else None
 
-    return told
+    return to_text
 
 
 def _decimal(field: JsonField) -> Callable[[Any], str | None]:
-    def told(value: Any) -> str | None:
+    def to_text(value: Any) -> str | None:
         found = texts.decimal(_text(value) or "", field.precision, field.scale)
         return None if found is None else f"{found:f}"
 
-    return told
+    return to_text

@@ -64,21 +64,21 @@ class RecordsPlan:
         """
         columns, given = self.fields.columns(as_arrow(records, pa.binary())), iter(others)
         arguments = []
-        for position, asked in enumerate(self.arguments):
+        for position, field in enumerate(self.arguments):
             with reading(position):
-                arguments.append(next(given) if asked is None else _argument(columns[asked[0]], asked[1]))
+                arguments.append(next(given) if field is None else _argument(columns[field[0]], field[1]))
         return tuple(arguments)
 
     def readable(self, record: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
         """Return the arguments of one record for which ``read`` raises, with None for each unreadable one."""
         given = iter(others)
-        arguments = [next(given) if asked is None else None for asked in self.arguments]
+        arguments = [next(given) if field is None else None for field in self.arguments]
         with suppress(Exception):
             columns = self.fields.columns(as_arrow(record, pa.binary()))
-            for position, asked in enumerate(self.arguments):
-                if asked is not None:
+            for position, field in enumerate(self.arguments):
+                if field is not None:
                     with suppress(Exception):
-                        arguments[position] = _argument(columns[asked[0]], asked[1])
+                        arguments[position] = _argument(columns[field[0]], field[1])
         return tuple(arguments)
 
 

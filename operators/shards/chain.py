@@ -77,7 +77,7 @@ class Chain:
         unbounded = [(None, False)] * (len(members) - len(plan.lengths))  # of a pseudonym
         lengths = zip(members.types, (*plan.lengths, *unbounded), strict=True)
         self._texts = [_Texts(_as_text(kind, *length), plan.null_text) for kind, length in lengths]
-        self._in_force = b"".join(_field(_told(value)) for value in plan.in_force)
+        self._in_force = b"".join(_field(_hash_text(value)) for value in plan.in_force)
 
     @property
     def state(self) -> ChainState:
@@ -86,7 +86,7 @@ class Chain:
 
     def columns(
         self,
-        told: Sequence[Sequence[Any]],
+        leading: Sequence[Sequence[Any]],
         generalization: Sequence[Sequence[Any]],
         members: Sequence[Sequence[Any]],
         offsets: Sequence[int],
@@ -95,36 +95,36 @@ class Chain:
 
         Parameters
         ----------
-        told : columns of the audit log before the privacy parameters, beginning with the release ids
+        leading : columns of the audit log before the privacy parameters, beginning with the release ids
         generalization : columns after the privacy parameters
         members : published columns
         offsets : index of each release's first member, and the end of the last
         """
-        ids = told[0]
+        ids = leading[0]
         if ids:
             self._begin_behind(ids[0])
         digests = self._members(members, offsets) if self._key else [None] * len(ids)
-        before = zip(*([_field(_told(value)) for value in column] for column in told), strict=True)
-        behind = zip(*([_field(_told(value)) for value in column] for column in generalization), strict=True)
+        before = zip(*([_field(_hash_text(value)) for value in column] for column in leading), strict=True)
+        behind = zip(*([_field(_hash_text(value)) for value in column] for column in generalization), strict=True)
         rows = [self._link(*row) for row in zip(before, behind, digests, strict=True)]
         if ids:
             self._following = ids[-1] + 1
         return [list(column) for column in zip(*rows, strict=True)]
 
-    def close(self, told: Sequence[Any], generalization: Sequence[Any], counts: Mapping[str, int]) -> list[Any]:
+    def close(self, leading: Sequence[Any], generalization: Sequence[Any], counts: Mapping[str, int]) -> list[Any]:
         """Return the chain's columns of a closing record, and continue behind it.
 
         A closing record uses no release id: the next release, if the job continues, has the id of the record.
 
         Parameters
         ----------
-        told : values of the audit log before the privacy parameters, beginning with the id of the next release
+        leading : values of the audit log before the privacy parameters, beginning with the id of the next release
         generalization : values after the privacy parameters
         counts : counts of the shard by name, which replace the hashes of members in the record
         """
-        self._begin_behind(told[0])
-        self._following = told[0]
-        first, last = ([_field(_told(value)) for value in values] for values in (told, generalization))
+        self._begin_behind(leading[0])
+        self._following = leading[0]
+        first, last = ([_field(_hash_text(value)) for value in values] for values in (leading, generalization))
         return list(self._link(first, last, " ".join(f"{quote(name, _PLAIN)}={n}" for name, n in counts.items())))
 
     def _begin_behind(self, release: int) -> None:
@@ -132,13 +132,13 @@ class Chain:
         if release != self._following:
             self._head = b""
 
-    def _link(self, told: Sequence[bytes], generalization: Sequence[bytes], digest: str | None) -> tuple[Any, ...]:
+    def _link(self, leading: Sequence[bytes], generalization: Sequence[bytes], digest: str | None) -> tuple[Any, ...]:
         """Return the chain's columns of the next row."""
         plan = self._plan
         origin = (plan.version, plan.policy, plan.hierarchies) if self._first else (None, None, None)
         self._first = False
         own = (self._start, *origin, digest)
-        content = b"".join((*told, self._in_force, *generalization, *(_field(_told(value)) for value in own)))
+        content = b"".join((*leading, self._in_force, *generalization, *(_field(_hash_text(value)) for value in own)))
         self._head = self._hash(b"release", _field(self._head.hex()) + content)
         return (*own, self._head.hex())
 
@@ -169,7 +169,7 @@ class _Texts:
 
     def _new(self, value: Any) -> bytes:
         text = "" if value is None else self._text(value)
-        alike = text if type(value) is int and self._text is _told else _alike(text)
+        alike = text if type(value) is int and self._text is _hash_text else _alike(text)
         found = self._known[value] = _field("" if text == self._null else alike)
         return found
 
@@ -181,7 +181,7 @@ def _as_text(kind: pa.DataType, longest: int | None, padded: bool) -> Callable[[
     if pa.types.is_timestamp(kind):
         return lambda value: str(np.datetime64(value, "ms"))
     if longest is None:
-        return _told
+        return _hash_text
     return lambda value: value[:longest].ljust(longest if padded else 0)
 
 
@@ -191,11 +191,11 @@ def _alike(text: str) -> str:
         day, minute, second, fraction = time.groups()
         return f"{day} {minute}:{second or '00'}{(fraction or '').rstrip('0').rstrip('.')}"
     if _REAL.fullmatch(text) and not _WHOLE.fullmatch(text):
-        return _told(float(text))
+        return _hash_text(float(text))
     return text
 
 
-def _told(value: Any) -> str:
+def _hash_text(value: Any) -> str:
     """Return the hash input of a value; for a fraction the big-endian bytes of its float32."""
     if value is None:
         return ""

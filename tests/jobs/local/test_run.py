@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from crenel.jobs.local.run import hang_up_quietly, local_settings
+from crenel.jobs.local.run import ignore_disconnects, local_settings
 
 
 class EndedError(Exception):
@@ -26,7 +26,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | None]:
     """Return the errors of threads that are reported."""
     found: list[BaseException | None] = []
     monkeypatch.setattr(threading, "excepthook", lambda ended: found.append(ended.exc_value))
-    hang_up_quietly()
+    ignore_disconnects()
     return found
 
 

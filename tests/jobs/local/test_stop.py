@@ -19,7 +19,7 @@ import gc, signal, subprocess, sys, threading, time
 from crenel.jobs.local import stop
 
 stop.watch()
-stop.say_if_stopped("stopped here")
+stop.set_stop_message("stopped here")
 """
 IN_A_COLLECTION = """
 class Dropped:
@@ -58,7 +58,7 @@ with stop.temporary_folder("crenel-"), stop.before_stopping(step):
 
 WITH_A_CHILD = """
 child = "import time; print('ready', flush=True); time.sleep(600)"
-with stop.left_to_us():
+with stop.shielded_from_terminal():
     subprocess.Popen([sys.executable, "-c", child])
 time.sleep(60)
 """
