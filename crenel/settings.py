@@ -232,12 +232,12 @@ class Persons:
 
     Attributes
     ----------
-    promise : whether the guarantee holds for each release, or lasts over all releases of a person
+    guarantee : whether the guarantee holds for each release, or lasts over all releases of a person
     horizon : event time since a person's last record after which the person is forgotten; None: never
     moved : treatment of a record outside the generalization of its person's anonymity set
     """
 
-    promise: Literal["each_release", "lasting"] = "each_release"
+    guarantee: Literal["each_release", "lasting"] = "each_release"
     horizon: Duration | None = None
     moved: Literal["widen", "suppress", "count"] = "widen"
 

@@ -24,7 +24,6 @@ ALLOWED = {
     ("anonymity/algorithms/nearest/lasting/*", "companions"): "the arrays that mirror the stored column",
     ("evidence/attack/*", "promised"): "a key of crenel attack --json",
     ("state/*", "promised"): "a field of stored bytes",
-    ("jobs/config/*", "promise"): "the setting privacy.persons.promise",
     ("docs/glossary.md", "*"): "the list itself",
     ("tests/test_language.py", "*"): "its own examples",
 }

@@ -17,7 +17,7 @@ from pyflink.table import Schema, StreamTableEnvironment
 from crenel.anonymity.algorithm import ShardContext
 from crenel.jobs.causes import SETTINGS, JobSetup
 from crenel.jobs.config.delivery import repeating_source
-from crenel.jobs.config.flink_settings import FOLDERS, MAX_PARALLELISM
+from crenel.jobs.config.flink_settings import FOLDERS
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
 from crenel.jobs.pipeline.bundle_timing import endless

@@ -15,8 +15,8 @@ import pyarrow as pa
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
+from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError
-from crenel.jobs.config.reserved_settings import MAX_PARALLELISM
 from crenel.jobs.pipeline.encoder_arguments import Asked, Reader, extremes
 from crenel.jobs.pipeline.sink_columns import Column, row_sql, sink_columns, written_null
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, parse

@@ -12,7 +12,6 @@ from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.pipeline.layout import Layout
 from crenel.operators.encode.columns import codes_of
-from crenel.operators.encode.encoder import EncodePlan
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 
