@@ -6,15 +6,16 @@ numbers. State that must survive a restore is ordered by position (tuples) or by
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
-from crenel.anonymity.compiled.arrays import full, record, zeros
+from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.jit import inner
 from crenel.anonymity.compiled.random import CounterRandom, RandomStream, lots
+from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -23,7 +24,7 @@ from crenel.anonymity.noise.release_noise import with_slots as noise_with_slots
 from crenel.anonymity.privacy_models.buffered_values import Waiting, empty_waiting
 from crenel.anonymity.privacy_models.buffered_values import with_slots as waiting_with_slots
 from crenel.anonymity.privacy_models.checks import Checks, checks_of
-from crenel.anonymity.privacy_models.counting import empty_counts
+from crenel.anonymity.privacy_models.counting import Counts, empty_counts
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import Counter, empty_counter
 from crenel.anonymity.space.boxes_by_attribute import BoxesByAttribute, boxes_by_attribute
@@ -125,8 +126,30 @@ class Omega(NamedTuple):
     span: NDArray[np.float64]
 
 
-class CastleArrays(NamedTuple):
-    """All arrays of one shard.
+class ReleaseArrays(NamedTuple):
+    """The part of a shard's arrays that every algorithm has (``crenel.anonymity.buffer.departure``).
+
+    Attributes
+    ----------
+    now : current scalars, among them ``next_position`` and ``next_release``, the next numbers to assign
+    of : configured scalars, among them ``k`` and ``by_name``: 1 if the policy names a subject, else 0
+    counter : counter for the final check of a release
+    """
+
+    now: Any
+    of: Any
+    checks: Checks
+    random: RandomStream
+    domain: Domain
+    counter: Counter
+    out: ReleaseBuffer
+    totals: Totals
+    noise: NoiseArrays
+
+
+@extended
+class CastleArrays(ReleaseArrays):
+    """All arrays of one shard that buffers tuples up to a delay bound.
 
     Attributes
     ----------
@@ -142,23 +165,32 @@ class CastleArrays(NamedTuple):
     by_position, by_time : deadlines of buffered tuples by position and by event time
     """
 
-    now: Any
-    of: Any
-    checks: Checks
     ring: NDArray[np.float64]
-    random: RandomStream
     lots: CounterRandom
-    domain: Domain
     tuples: Tuples
     clusters: Clusters
     waiting: Waiting
-    counter: Counter
     by_position: Expiry
     by_time: Expiry
     omega: Omega
-    out: ReleaseBuffer
-    totals: Totals
-    noise: NoiseArrays
+
+
+share = by_reference(
+    CastleArrays,
+    RandomStream,
+    CounterRandom,
+    Tuples,
+    Clusters,
+    Counts,
+    Waiting,
+    Expiry,
+    Omega,
+    ReleaseBuffer,
+    NoiseArrays,
+)
+"""Return ``CastleArrays`` in their pass-by-reference form, valid while the arrays are kept."""
+
+A = TypeVar("A", bound=CastleArrays)
 
 
 def empty_arrays(
@@ -173,7 +205,7 @@ def empty_arrays(
         "tau",
     )
     now.oldest = now.youngest = NONE
-    return CastleArrays(
+    return CastleArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
         of=_told(policy, privacy, castle),
         checks=checks_of(policy, privacy),
@@ -229,7 +261,7 @@ def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
     return of
 
 
-def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) -> CastleArrays:
+def with_slots(arrays: A, slots: int, policy: Policy, castle: Any) -> A:
     """Return the same shard with at least ``slots`` slots; buffered tuples keep their slots."""
     held = len(arrays.tuples.position)
     if slots <= held:
@@ -242,7 +274,9 @@ def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) ->
     for old, new in zip(before, after, strict=True):
         new[: len(old)] = old
     sensitive = len(policy.sensitive)
-    return arrays._replace(
+    return extend(
+        type(arrays),
+        arrays,
         checks=arrays.checks._replace(lookup=with_numbers(arrays.checks.lookup, slots)),
         tuples=tuples,
         waiting=waiting_with_slots(arrays.waiting, slots),

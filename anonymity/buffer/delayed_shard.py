@@ -11,14 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
-from crenel.anonymity.buffer.erasure import theirs
 from crenel.anonymity.buffer.ledger import Ledger, Moved
+from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Leaving, Releases, collect
-from crenel.anonymity.buffer.slots import Slots
+from crenel.anonymity.buffer.slots import Slots, mask_of_subjects
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
 from crenel.anonymity.buffer.stored_shard import LifetimeCounters
-from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.random import RandomStream, key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.perturb import Noise
@@ -83,7 +82,7 @@ class DelayedShard(Shard):
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
         tuples, now = self.arrays.tuples, self.arrays.now
         slots = np.flatnonzero(tuples.cluster != NONE).astype(np.int32)
-        slots = slots[theirs(self.context.policy, tuples.subject[slots], subjects)]
+        slots = slots[mask_of_subjects(self.context.policy, tuples.subject[slots], subjects)]
         slots = slots[np.argsort(tuples.position[slots])]
         positions = tuples.position[slots]
         # A cluster's box is the smallest around its buffered tuples. It shrinks to the tuples of the remaining persons
@@ -180,7 +179,7 @@ class DelayedShard(Shard):
 
     @abstractmethod
     def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        """Admit tuples and release the due ones; ``marks`` as in ``crenel.anonymity.buffer.watermarks``."""
+        """Admit tuples and release the due ones; ``marks`` as in ``crenel.anonymity.buffer.queue.tuple_watermarks``."""
 
     @abstractmethod
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:

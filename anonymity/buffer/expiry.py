@@ -6,10 +6,9 @@ its person. Therefore each tuple may draw a deadline of its own on arrival.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from crenel.anonymity.buffer.arrays import CastleArrays, Expiry
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.compiled.random import lot
 
@@ -17,7 +16,7 @@ _LAST = np.iinfo(np.int64).max
 
 
 @procedure
-def schedule(shard: Any, slot: Int) -> None:
+def schedule(shard: CastleArrays, slot: Int) -> None:
     """Set the deadlines of a tuple that has just arrived; ``now.waiting`` counts it already.
 
     Deadlines are uniform between (1 - jitter) of the delay and the whole delay, with one share for position and event
@@ -33,7 +32,7 @@ def schedule(shard: Any, slot: Int) -> None:
 
 
 @procedure
-def unschedule(shard: Any, slot: Int) -> None:
+def unschedule(shard: CastleArrays, slot: Int) -> None:
     """Remove the deadlines of a tuple that is about to depart; ``now.waiting`` still counts it."""
     if len(shard.by_position.slots) > 0:
         _drop(shard, shard.by_position, slot)
@@ -42,13 +41,13 @@ def unschedule(shard: Any, slot: Int) -> None:
 
 
 @leaf
-def _set(shard: Any, expiry: Any, slot: Int, since: Int, wait: Int) -> None:
+def _set(shard: CastleArrays, expiry: Expiry, slot: Int, since: Int, wait: Int) -> None:
     expiry.due[slot] = since + wait if since <= _LAST - wait else _LAST
     _rise(shard, expiry, shard.now.waiting - 1, slot)
 
 
 @leaf
-def _drop(shard: Any, expiry: Any, slot: Int) -> None:
+def _drop(shard: CastleArrays, expiry: Expiry, slot: Int) -> None:
     size = shard.now.waiting - 1
     place, moved = np.int64(expiry.place[slot]), _slot(expiry, size)
     if moved != slot:
@@ -58,25 +57,25 @@ def _drop(shard: Any, expiry: Any, slot: Int) -> None:
 
 
 @leaf
-def _earlier(shard: Any, expiry: Any, one: Int, other: Int) -> bool:
+def _earlier(shard: CastleArrays, expiry: Expiry, one: Int, other: Int) -> bool:
     if expiry.due[one] != expiry.due[other]:
         return bool(expiry.due[one] < expiry.due[other])
     return bool(shard.tuples.position[one] < shard.tuples.position[other])
 
 
 @leaf
-def _put(expiry: Any, place: Int, slot: Int) -> None:
+def _put(expiry: Expiry, place: Int, slot: Int) -> None:
     expiry.slots[place] = slot
     expiry.place[slot] = place
 
 
 @leaf
-def _slot(expiry: Any, place: Int) -> Int:
+def _slot(expiry: Expiry, place: Int) -> Int:
     return np.int64(expiry.slots[place])
 
 
 @leaf
-def _rise(shard: Any, expiry: Any, place: Int, slot: Int) -> None:
+def _rise(shard: CastleArrays, expiry: Expiry, place: Int, slot: Int) -> None:
     while place > 0 and _earlier(shard, expiry, slot, _slot(expiry, (place - 1) // 2)):
         _put(expiry, place, _slot(expiry, (place - 1) // 2))
         place = (place - 1) // 2
@@ -84,7 +83,7 @@ def _rise(shard: Any, expiry: Any, place: Int, slot: Int) -> None:
 
 
 @leaf
-def _sink(shard: Any, expiry: Any, place: Int, slot: Int) -> None:
+def _sink(shard: CastleArrays, expiry: Expiry, place: Int, slot: Int) -> None:
     size = shard.now.waiting - 1
     while 2 * place + 1 < size:
         child = 2 * place + 1

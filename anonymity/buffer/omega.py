@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from crenel.anonymity.buffer.arrays import points
+from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.compiled.random import below
 from crenel.anonymity.privacy_models.checks import only_diversity
@@ -16,7 +14,7 @@ from crenel.anonymity.space.domain import NONE
 
 
 @leaf
-def reusable(shard: Any, slot: Int) -> Int:
+def reusable(shard: CastleArrays, slot: Int) -> Int:
     """Return the row of a random published generalization that contains a tuple, ``NONE`` where none does.
 
     The choice is random because the best generalization would reveal where the tuple is not (CASTLE, Section 3.2.2).
@@ -32,7 +30,7 @@ def reusable(shard: Any, slot: Int) -> Int:
 
 
 @leaf
-def containing_rows(shard: Any, slot: Int) -> Int:
+def containing_rows(shard: CastleArrays, slot: Int) -> Int:
     """Count the published generalizations that contain a tuple.
 
     Their rows, oldest first, are written to the beginning of ``by_attribute.matches``.
@@ -51,7 +49,7 @@ def containing_rows(shard: Any, slot: Int) -> Int:
 
 
 @leaf
-def keep(shard: Any, release: Int, subjects: Int, loss: float) -> None:
+def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
     """Keep a release of this step for reuse if it loses less than tau (output_cluster, steps 8 to 11), or always."""
     omega, now, out = shard.omega, shard.now, shard.out
     if (loss < now.tau or shard.of.keep_all != 0) and len(omega.release) > 0:
@@ -71,7 +69,7 @@ def keep(shard: Any, release: Int, subjects: Int, loss: float) -> None:
 
 
 @leaf
-def update_tau(shard: Any, loss: float) -> None:
+def update_tau(shard: CastleArrays, loss: float) -> None:
     """Update tau, the mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
     now, ring = shard.now, shard.ring
     ring[now.ring_next] = loss

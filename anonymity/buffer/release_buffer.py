@@ -109,15 +109,6 @@ def close_release(
     out.filled.members = stop
 
 
-@inner
-def withhold(out: ReleaseBuffer, totals: Totals, slot: Int, reason: Int) -> None:
-    """Record the suppression of a tuple."""
-    totals.suppressed[reason] += 1
-    out.suppressed[out.filled.suppressed] = slot
-    out.reason[out.filled.suppressed] = reason
-    out.filled.suppressed += 1
-
-
 @leaf
 def note_delay(totals: Totals, waited: Int) -> None:
     """Count a delay in tuples."""

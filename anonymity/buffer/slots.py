@@ -1,4 +1,4 @@
-"""Slots that hold the tuples of a shard; a slot is reused once its tuple has departed."""
+"""Slots that hold the tuples of a shard, reused once their tuples have departed, and the tuples of given subjects."""
 
 from __future__ import annotations
 
@@ -92,3 +92,23 @@ class Slots:
         self._free = np.arange(self._count - 1, -1, -1, dtype=np.int32)
         self._left = self._count - len(used)
         return self._count
+
+
+def mask_of_subjects(
+    policy: Policy, subject: NDArray[np.uint64] | None, subjects: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
+    """Return (tuples,) whether each tuple belongs to one of the persons to forget.
+
+    Parameters
+    ----------
+    subject : (tuples,) keyed hashes of the tuples' persons
+    subjects : (persons,) keyed hashes of the persons to forget
+
+    Raises
+    ------
+    ValueError
+        The policy names no subject.
+    """
+    if policy.subject is None or subject is None:
+        raise ValueError("policy.subject: is missing; nobody can be forgotten who is not known by it")
+    return np.isin(subject, subjects)

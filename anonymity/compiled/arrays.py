@@ -1,4 +1,4 @@
-"""Arrays that return their memory to the system, and records of named numbers.
+"""Arrays that return their memory to the system, records of named numbers, and records that extend others.
 
 ``numpy.zeros`` may allocate from a heap that keeps freed memory: a shard that grows by doubling would keep the memory
 of all its earlier sizes. Large arrays therefore have pages of their own, which return to the system.
@@ -6,12 +6,15 @@ of all its earlier sizes. Large arrays therefore have pages of their own, which 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from math import prod
 from mmap import mmap
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+T = TypeVar("T")
 
 _LEAST = 1 << 16
 """Minimum size in bytes of an array with pages of its own."""
@@ -45,3 +48,22 @@ def record(whole: str, real: str = "") -> Any:
     if taken := [name for name, _ in kinds if hasattr(np.record, name)]:
         raise ValueError(f"a number of a record cannot have the name {', '.join(taken)}")
     return np.zeros(1, kinds).view(np.recarray)[0]
+
+
+def extended(shape: type[T]) -> type[T]:
+    """Return a NamedTuple with the fields of the base of a class, a NamedTuple, followed by those of the class itself.
+
+    A NamedTuple cannot be extended, and compiled code needs one. To a type checker the result is a subclass of the
+    base, so a function that takes records of the base takes these as well.
+    """
+    hints, base = get_type_hints(shape), shape.__mro__[1]
+    fields = (*base._fields, *(name for name in hints if name not in base._fields))  # type: ignore[attr-defined]
+    create: Any = namedtuple  # a type checker accepts constant names only
+    made = create(shape.__name__, fields, module=shape.__module__)
+    made.__doc__, made.__annotations__ = shape.__doc__, {name: hints[name] for name in fields}
+    return made
+
+
+def extend(shape: type[T], record: Any, **fields: Any) -> T:
+    """Return a record of an ``extended`` class: the fields of another record, replaced and followed by ``fields``."""
+    return shape(**{**record._asdict(), **fields})

@@ -65,22 +65,29 @@ def _borrowed(_context: Any, value: Any) -> Any:
 borrowed: Any = intrinsic(_borrowed)
 
 
-def by_reference(shape: type, structures: Mapping[type, tuple[type, type]]) -> Callable[[Any], Any]:
+def by_reference(shape: type, *parts: type) -> Callable[[Any], Any]:
     """Return a function from a NamedTuple of arrays to a structure over the same arrays.
+
+    The structures are valid while the arrays are kept. Their classes become names of the calling module, where numba's
+    cache of compiled code finds them.
 
     Parameters
     ----------
     shape : the NamedTuple; its fields may be NamedTuples of arrays
-    structures : a subclass of ``Proxy`` and one of ``Fields``, registered with ``structref.register``, for ``shape``
-        and each NamedTuple in it that becomes a structure; all are names of the calling module
+    parts : each NamedTuple in it that becomes a structure as well
     """
-    for of, (proxy, fields) in structures.items():
-        structref.define_boxing(fields, proxy)
-        structref.define_constructor(proxy, fields, list(get_type_hints(of)))
     caller = sys._getframe(1)
-    names = {of: proxy.__name__ for of, (proxy, _) in structures.items()}
+    module = {"__module__": caller.f_globals["__name__"]}
+    names: dict[type, str] = {}
+    scope: dict[str, Any] = {"borrowed": borrowed}
+    for part in (*parts, shape):
+        name = names[part] = f"_{part.__name__}Proxy"
+        fields: Any = structref.register(type(f"_{part.__name__}Fields", (Fields,), module))
+        proxy = scope[name] = type(name, (Proxy,), module)
+        structref.define_boxing(fields, proxy)
+        structref.define_constructor(proxy, fields, list(get_type_hints(part)))
+        caller.f_globals.update({name: proxy, fields.__name__: fields})
     source = f"def share(arrays):\n    lent = borrowed(arrays)\n    return {_made(shape, 'lent', names)}\n"
-    scope = {proxy.__name__: proxy for proxy, _ in structures.values()} | {"borrowed": borrowed}
     # The name of an existing file, because it selects the cache of the compiled code.
     exec(compile(source, caller.f_code.co_filename, "exec"), scope)
     made: Any = scope["share"]

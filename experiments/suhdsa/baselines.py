@@ -15,7 +15,7 @@ from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import begin_grouping, grow, link, summarize
-from crenel.anonymity.algorithms.suhdsa.procedures import begin_log, carry, place, suppress
+from crenel.anonymity.algorithms.suhdsa.procedures import begin_log, carry, place, suppress_carried
 from crenel.anonymity.algorithms.suhdsa.release import release
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import SuhdsaSnapshot
@@ -57,7 +57,7 @@ def run_ubdsa(
             if overdue:
                 now.carried = now.held
                 shard.points.reason[shard.held[0]] = TOO_FEW_SUBJECTS
-                suppress(shard, np.int64(0))
+                suppress_carried(shard, np.int64(0))
                 continue
         if at == len(slots):
             return at, np.int64(NONE)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
+from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.state.block import NO_TIME, Block
 
 _OUTERMOST = 4

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.buffer.release_buffer import CLUSTER, ReleaseBuffer, Totals, close_release, note_delay, withhold
-from crenel.anonymity.buffer.release_checks import enclose_all, validate_and_shuffle, withhold_all
+from crenel.anonymity.buffer.arrays import ReleaseArrays
+from crenel.anonymity.buffer.departure import (
+    Columns,
+    complete,
+    enclose_all,
+    require_inside,
+    suppress,
+    validate_and_shuffle,
+)
+from crenel.anonymity.buffer.release_buffer import CLUSTER
+from crenel.anonymity.compiled.arrays import extended
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
-from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.model.errors import InvariantError
-from crenel.anonymity.noise.release_noise import NoiseArrays
-from crenel.anonymity.privacy_models.checks import Checks, broken
+from crenel.anonymity.privacy_models.checks import broken
 from crenel.anonymity.privacy_models.lookup import Lookup, note_number
-from crenel.anonymity.privacy_models.tally import Counter, count_set
+from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.privacy_models.value_frequencies import Seen, add_value
-from crenel.anonymity.space.boxes import contains, covers, observe
+from crenel.anonymity.space.boxes import covers, observe
 from crenel.anonymity.space.domain import Boxes, Domain
 from crenel.anonymity.space.ends import published_loss, round_outwards
 
 
-class BatchArrays(NamedTuple):
+@extended
+class BatchArrays(ReleaseArrays):
     """Arrays of all buffered tuples, oldest first, and of the shard's counts.
 
     Attributes
     ----------
-    now : ``next_position``, ``next_release``
-    of : ``k``; ``by_name``: whether the policy names a subject
-    points : (tuples,) the tuples as boxes of no width
-    subject, event_time, position : (tuples,) columns of the tuples
-    value : (tuples, sensitive) numbers of the sensitive values
+    tuples : columns of the tuples; a tuple's slot is its index
     """
 
-    now: Any
-    of: Any
-    checks: Checks
-    random: RandomStream
-    domain: Domain
-    points: Boxes
-    subject: NDArray[np.uint64]
-    event_time: NDArray[np.int64]
-    position: NDArray[np.int64]
-    value: NDArray[np.int32]
-    counter: Counter
-    out: ReleaseBuffer
-    totals: Totals
-    noise: NoiseArrays
+    tuples: Columns
 
 
 @entry
@@ -80,7 +69,7 @@ def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
 @leaf
 def judge_set(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
     """Return the result of ``judge``, for calls from compiled code."""
-    count_set(arrays.counter, members, arrays.subject, arrays.value, arrays.of.by_name != 0)
+    count_set(arrays.counter, members, arrays.tuples.subject, arrays.tuples.value, arrays.of.by_name != 0)
     if arrays.counter.tally.persons[0] < arrays.of.k:
         return np.int64(-2)
     return broken(arrays.checks, arrays.counter.tally)
@@ -114,34 +103,29 @@ def release_groups(
 @procedure
 def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
     """Release tuples under one generalization."""
-    out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
+    out, domain, tuples = arrays.out, arrays.domain, arrays.tuples
     number, start = out.filled.releases, out.filled.members
     stop = start + len(members)
     for i in range(len(members)):
         out.members[start + i] = members[i]
-        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
-    stop, leaves = validate_and_shuffle(arrays, arrays.subject, arrays.value, start, stop)
-    if not leaves:
-        withhold_all(arrays, start, stop)
+    stop, valid = validate_and_shuffle(arrays, tuples, start, stop)
+    if not valid:
+        for i in range(start, stop):
+            suppress(arrays, tuples.position, np.int64(out.members[i]), arrays.noise.of.reason)
         return
-    newest = enclose_all(domain, out.box, number, points, out.members[start:stop], arrays.event_time)
+    newest = enclose_all(arrays, out.box, number, tuples, out.members[start:stop])
     round_outwards(domain, out.box, number)
     for a in range(len(nodes)):
         if not covers(domain, nodes[a], out.box.node[number, a]):
             raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
         out.box.node[number, a] = nodes[a]
-    for i in range(start, stop):
-        if not contains(domain, out.box, number, points, np.int64(out.members[i])):
-            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
+    require_inside(arrays, tuples, out.box, number, stop)
     loss = published_loss(domain, out.box, number)
-    close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)
-    arrays.now.next_release += 1
+    complete(arrays, tuples.position, CLUSTER, arrays.counter.tally.persons[0], loss, stop, newest)
 
 
 @entry
-def suppress(arrays: BatchArrays, withheld: NDArray[np.int64]) -> None:
+def suppress_all(arrays: BatchArrays, members: NDArray[np.int64]) -> None:
     """Suppress tuples, given as (tuples, 2) index and reason of each."""
-    for i in range(len(withheld)):
-        member = withheld[i, 0]
-        withhold(arrays.out, arrays.totals, member, withheld[i, 1])
-        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[member])
+    for i in range(len(members)):
+        suppress(arrays, arrays.tuples.position, members[i, 0], members[i, 1])

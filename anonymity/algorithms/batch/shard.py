@@ -16,13 +16,14 @@ from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch import procedures
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, BufferedBlocks, between, buffered_of, no_tuples
-from crenel.anonymity.buffer.erasure import theirs
+from crenel.anonymity.buffer.departure import Columns
 from crenel.anonymity.buffer.members import in_milliseconds
+from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
 from crenel.anonymity.buffer.releases import Leaving, Releases, noise_of, with_noise
+from crenel.anonymity.buffer.slots import mask_of_subjects
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
 from crenel.anonymity.buffer.stored_shard import LifetimeCounters
-from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.arrays import record
 from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
@@ -151,7 +152,7 @@ class BatchShard(Shard):
         return self._step(self._release_due(NO_TIME, ended=True))
 
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
-        leaves = theirs(self.context.policy, self.waiting.subject, subjects)
+        leaves = mask_of_subjects(self.context.policy, self.waiting.subject, subjects)
         remove_value(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.context.privacy.k)
         self._buffer.keep(~leaves)
         self._arrays = None
@@ -218,7 +219,7 @@ class BatchShard(Shard):
             nodes = np.zeros((len(ends), 0), np.int32) if choice.nodes is None else choice.nodes.astype(np.int32)
             procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends, nodes)
         if len(choice.suppressed):
-            procedures.suppress(arrays, np.array(choice.suppressed, np.int64))
+            procedures.suppress_all(arrays, np.array(choice.suppressed, np.int64))
         found = self._collected(arrays, waiting)
         stays = np.ones(len(waiting), np.bool_)
         stays[arrays.out.members[: arrays.out.filled.members]] = False
@@ -282,17 +283,19 @@ class BatchShard(Shard):
         for a in range(sensitive):
             codes, value[:, a] = np.unique(waiting.sensitive[:, a], return_inverse=True)
             procedures.note_numbers(lookup, a, codes)
-        return BatchArrays(
+        return BatchArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
             now=self._state,
             of=self._config,
             checks=self._checks._replace(lookup=lookup),
             random=self._random,
             domain=self._domain,
-            points=self._points(waiting),
-            subject=np.zeros(count, np.uint64) if waiting.subject is None else waiting.subject,
-            event_time=waiting.event_time,
-            position=waiting.position,
-            value=value,
+            tuples=Columns(
+                points=self._points(waiting),
+                subject=np.zeros(count, np.uint64) if waiting.subject is None else waiting.subject,
+                value=value,
+                event_time=waiting.event_time,
+                position=waiting.position,
+            ),
             counter=empty_counter(sensitive, count),
             out=empty_out(count, boxes(count, policy), sensitive),
             totals=self._totals,

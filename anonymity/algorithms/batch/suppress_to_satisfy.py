@@ -40,7 +40,7 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
     arrays = shard.arrays()
     if check < 0 or arrays.checks.address[check] == 0:
         return members[:0]
-    value = arrays.value[members, arrays.checks.attribute[check]]
+    value = arrays.tuples.value[members, arrays.checks.attribute[check]]
     weight = _weights(arrays.checks, check, value)
     order = np.argsort(value, kind="stable")
     first = np.flatnonzero(np.diff(value[order], prepend=-1))

@@ -26,11 +26,18 @@ from crenel.anonymity.algorithms.castle.split import (
 )
 from crenel.anonymity.algorithms.castle.split_l import split_l
 from crenel.anonymity.buffer.arrays import CastleArrays
-from crenel.anonymity.buffer.departure import release_part, reuse, suppress
+from crenel.anonymity.buffer.departure import release_class, reuse, suppress_or_generalize
 from crenel.anonymity.buffer.omega import reusable
-from crenel.anonymity.buffer.queue import arrive, depart, lacking, lacking_together, next_due, number
+from crenel.anonymity.buffer.queue import (
+    admit_and_release,
+    arrive,
+    decide_due,
+    depart,
+    lacking,
+    lacking_together,
+    number,
+)
 from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED, SPLIT
-from crenel.anonymity.buffer.watermarks import passed
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.privacy_models.grouping import group
 from crenel.anonymity.space.domain import NONE
@@ -40,32 +47,16 @@ OUTLIER = 0  # a position in crenel.anonymity.model.outcomes.SUPPRESSIONS
 
 @entry
 def castle(
-    shard: CastleArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+    shard: CastleArrays, slots: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> None:
-    """Admit the tuples in ``slots``, in order, and release the tuples that are due (CASTLE, Algorithm 1).
-
-    Parameters
-    ----------
-    marks : watermark at the arrival of each tuple, empty where unknown (``crenel.anonymity.buffer.watermarks``)
-    watermark : watermark before the first tuple, in epoch milliseconds
-    ended : whether the input has ended, so that all buffered tuples are due
-    """
-    for i in range(len(slots) + 1):
-        now = passed(marks, i, watermark)
-        if i < len(slots):
-            if len(marks) > 0:
-                release_due(shard, now, ended=False)
-            place(shard, np.int64(slots[i]))
-        release_due(shard, now, ended=ended and i == len(slots))
+    """Admit tuples and release the tuples that are due; parameters as those of ``admit_and_release``."""
+    admit_and_release(shard, slots, watermarks, watermark, ended, place, release_due)
 
 
 @procedure
 def release_due(shard: CastleArrays, watermark: Int, ended: bool) -> None:
     """Publish or suppress each tuple that is due."""
-    due = next_due(shard, watermark, ended)
-    while due != NONE:
-        delay_constraint(shard, due)
-        due = next_due(shard, watermark, ended)
+    decide_due(shard, watermark, ended, delay_constraint)
 
 
 @leaf
@@ -100,7 +91,7 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
             if published != NONE:
                 reuse(shard, slot, published)
             else:
-                suppress(shard, slot, reason)
+                suppress_or_generalize(shard, slot, reason)
             remove(shard, slot)
             depart(shard, slot)
             return
@@ -150,7 +141,7 @@ def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
     slots, waiting = members.slot[grouped.items], 0
     for part in range(len(grouped.start) - 1):
         start, stop = grouped.start[part], grouped.start[part + 1]
-        for m in range(start, start + release_part(shard, slots[start:stop], due, kind)):
+        for m in range(start, start + release_class(shard, slots[start:stop], due, kind)):
             slots[waiting] = slots[m]
             waiting += 1
     release_members(shard, row)

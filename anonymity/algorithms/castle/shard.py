@@ -12,8 +12,7 @@ from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.algorithms.castle import procedures
 from crenel.anonymity.algorithms.castle.gamma import relink
 from crenel.anonymity.algorithms.castle.parameters import problems
-from crenel.anonymity.algorithms.castle.reference import share
-from crenel.anonymity.buffer.arrays import CastleArrays, empty_arrays, with_slots
+from crenel.anonymity.buffer.arrays import CastleArrays, empty_arrays, share, with_slots
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED
 from crenel.anonymity.buffer.releases import Releases

@@ -61,7 +61,7 @@ class Work(NamedTuple):
 
 def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
     """Return the buffers of a window before its first cut."""
-    points = arrays.points
+    points = arrays.tuples.points
     tuples, numeric = points.lower.shape
     columns = [*points.lower.T, *points.node.T]
     order = zeros((len(columns), tuples), np.int32)
@@ -85,8 +85,8 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
         checks=arrays.checks,
         order=order,
         codes=codes,
-        here=empty_trial(arrays.value.shape[1], tuples, arrays.checks),
-        there=empty_trial(arrays.value.shape[1], tuples, arrays.checks),
+        here=empty_trial(arrays.tuples.value.shape[1], tuples, arrays.checks),
+        there=empty_trial(arrays.tuples.value.shape[1], tuples, arrays.checks),
         box=boxes(3),
         after=zeros(tuples),
         inside=zeros(tuples, np.bool_),
@@ -100,14 +100,14 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
 
 def _codes(arrays: BatchArrays) -> tuple[NDArray[np.int32], bool]:
     """Return numbers of each tuple's person, values and pairs of both, and whether each person has one tuple."""
-    tuples, sensitive = arrays.value.shape
+    tuples, sensitive = arrays.tuples.value.shape
     codes = zeros((tuples, 1 + 2 * sensitive), np.int32)
     codes[:, 0] = np.arange(tuples)
-    codes[:, 1 : 1 + sensitive] = arrays.value
+    codes[:, 1 : 1 + sensitive] = arrays.tuples.value
     if arrays.of.by_name:
-        codes[:, 0] = np.unique(arrays.subject, return_inverse=True)[1]
+        codes[:, 0] = np.unique(arrays.tuples.subject, return_inverse=True)[1]
     alone = not tuples or int(codes[:, 0].max()) + 1 == tuples
     for a in range(0 if alone else sensitive):
-        pair = codes[:, 0] * np.int64(tuples) + arrays.value[:, a]
+        pair = codes[:, 0] * np.int64(tuples) + arrays.tuples.value[:, a]
         codes[:, 1 + sensitive + a] = np.unique(pair, return_inverse=True)[1]
     return codes, alone

@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.nearest.cells import Cells, empty_cells
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.buffer import arrays as castle
-from crenel.anonymity.buffer.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
-from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals
-from crenel.anonymity.compiled.arrays import zeros
-from crenel.anonymity.compiled.random import CounterRandom, RandomStream
+from crenel.anonymity.buffer.arrays import CastleArrays
+from crenel.anonymity.compiled.arrays import extend, extended, record, zeros
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.noise.release_noise import NoiseArrays
-from crenel.anonymity.privacy_models.buffered_values import Waiting
-from crenel.anonymity.privacy_models.checks import Checks
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
-from crenel.anonymity.privacy_models.tally import Counter
-from crenel.anonymity.space.domain import Boxes, Domain, boxes
+from crenel.anonymity.space.domain import Boxes, boxes
+from crenel.anonymity.space.lanes import with_room
+
+SIZE = 64
+"""Maximum number of tuples in a cell."""
+
+SPARSE = 5
+"""Rebuild the cells when they outnumber full cells ``SPARSE``-fold; cuts alone reach at most four-fold."""
 
 
-class NearestArrays(NamedTuple):
+class Cells(NamedTuple):
+    """Buffered tuples in cells of ``SIZE`` places.
+
+    Attributes
+    ----------
+    now : ``used``: number of cells; ``root`` of the tree: number of a cut, or -1 - that of a cell; ``came``: number of
+        tuples that arrived since the cells were rebuilt
+    held : (cells,) number of tuples in each cell, at its first places
+    slot : (places,) slot of the tuple at each place
+    place : (slots,) place of the tuple in each slot, ``NONE`` where it is in no cell
+    number, leaf : (numeric, places), (categorical, places) values and leaf nodes of the tuples
+    lower, upper, first, last : (numeric, cells), (categorical, cells) range of values and of leaf nodes in each cell
+    bound : (cells,) minimum growth of the group's loss by a tuple of each cell
+    part : (categorical, cells) share of each attribute in ``bound``
+    step, ahead : (cells,) scratch space; ``bound``, infinite where a cell is empty
+    growth, growth_step : (SIZE,) growth of the group's loss by each tuple of a cell; scratch space
+    attribute, cut : (cuts,) attribute and value of each cut; numeric attributes come first
+    below, above : (cuts,) subtree below the cut and the other one, encoded as ``root``
+    """
+
+    now: Any
+    held: NDArray[np.int64]
+    slot: NDArray[np.int32]
+    place: NDArray[np.int32]
+    number: NDArray[np.float64]
+    leaf: NDArray[np.int32]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    bound: NDArray[np.float64]
+    part: NDArray[np.float64]
+    step: NDArray[np.float64]
+    ahead: NDArray[np.float64]
+    growth: NDArray[np.float64]
+    growth_step: NDArray[np.float64]
+    attribute: NDArray[np.int64]
+    cut: NDArray[np.float64]
+    below: NDArray[np.int64]
+    above: NDArray[np.int64]
+
+
+@extended
+class NearestArrays(CastleArrays):
     """Arrays of one shard: those of ``CastleArrays``, with all tuples in one cluster, and the search structures.
 
     Attributes
@@ -36,23 +81,6 @@ class NearestArrays(NamedTuple):
     box : (2,) generalization of the group, and the previous one
     """
 
-    now: Any
-    of: Any
-    checks: Checks
-    ring: NDArray[np.float64]
-    random: RandomStream
-    lots: CounterRandom
-    domain: Domain
-    tuples: Tuples
-    clusters: Clusters
-    waiting: Waiting
-    counter: Counter
-    by_position: Expiry
-    by_time: Expiry
-    omega: Omega
-    out: ReleaseBuffer
-    totals: Totals
-    noise: NoiseArrays
     cells: Cells
     codes: NDArray[np.int32]
     trial: IncrementalTally
@@ -60,37 +88,73 @@ class NearestArrays(NamedTuple):
     box: Boxes
 
 
+share = by_reference(NearestArrays)
+"""Return ``NearestArrays`` in their pass-by-reference form, valid while the arrays are kept."""
+
+A = TypeVar("A", bound=NearestArrays)
+
+
 def empty_arrays(
     policy: Policy, privacy: Privacy, parameters: NearestParameters, random: RandomStream
 ) -> NearestArrays:
     """Return the arrays of a shard before its first tuple."""
     made = castle.empty_arrays(policy, privacy, parameters, random)
-    made.of.keep_all = (
-        True  # the caller weighs reuse against a group (``crenel.anonymity.algorithms.nearest.procedures``)
-    )
-    return _with_search(made, policy)
+    made.of.keep_all = True  # the procedures weigh reuse against a group
+    return extend(NearestArrays, made, **_search(made, policy))
 
 
-def with_slots(arrays: NearestArrays, slots: int, policy: Policy, parameters: NearestParameters) -> NearestArrays:
+def with_slots(arrays: A, slots: int, policy: Policy, parameters: NearestParameters) -> A:
     """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
-    held = len(arrays.group) // 2
-    if slots <= held:
+    before = len(arrays.group) // 2
+    if slots <= before:
         return arrays
-    shared = CastleArrays(**{name: getattr(arrays, name) for name in CastleArrays._fields})
-    larger = castle.with_slots(shared, slots, policy, parameters)
-    made = _with_search(larger, policy)
-    made.codes[:held] = arrays.codes
-    made.cells.place[:held] = arrays.cells.place
+    larger = castle.with_slots(arrays, slots, policy, parameters)
+    made = extend(type(arrays), larger, **_search(larger, policy))
+    made.codes[:before] = arrays.codes
+    made.cells.place[:before] = arrays.cells.place
     return made
 
 
-def _with_search(shared: CastleArrays, policy: Policy) -> NearestArrays:
+def _search(shared: CastleArrays, policy: Policy) -> dict[str, Any]:
     slots, sensitive = len(shared.tuples.position), len(policy.sensitive)
-    return NearestArrays(
-        **shared._asdict(),
-        cells=empty_cells(slots, policy),
-        codes=zeros((slots, 1 + sensitive), np.int32),
-        trial=empty_trial(sensitive, slots, shared.checks),
-        group=zeros(2 * slots, np.int64),
-        box=boxes(2, policy),
+    return {
+        "cells": empty_cells(slots, policy),
+        "codes": zeros((slots, 1 + sensitive), np.int32),
+        "trial": empty_trial(sensitive, slots, shared.checks),
+        "group": zeros(2 * slots, np.int64),
+        "box": boxes(2, policy),
+    }
+
+
+def empty_cells(slots: int, policy: Policy) -> Cells:
+    """Return empty cells with room for as many tuples as there are slots."""
+    numeric, categorical = len(policy.numeric), len(policy.categorical)
+    cells = with_room(_most(slots) + 2)
+    now = record("used root came")
+    now.used, now.root = 1, -1
+    return Cells(
+        now=now,
+        held=zeros(cells, np.int64),
+        slot=zeros(cells * SIZE, np.int32),
+        place=zeros(slots, np.int32),
+        number=zeros((numeric, cells * SIZE)),
+        leaf=zeros((categorical, cells * SIZE), np.int32),
+        lower=zeros((numeric, cells)),
+        upper=zeros((numeric, cells)),
+        first=zeros((categorical, cells), np.int32),
+        last=zeros((categorical, cells), np.int32),
+        bound=zeros(cells),
+        part=zeros((categorical, cells)),
+        step=zeros(cells),
+        ahead=zeros(cells),
+        growth=zeros(SIZE),
+        growth_step=zeros(SIZE),
+        attribute=zeros(cells, np.int64),
+        cut=zeros(cells),
+        below=zeros(cells, np.int64),
+        above=zeros(cells, np.int64),
     )
+
+
+def _most(slots: int) -> int:
+    return SPARSE * (slots // SIZE + 1) + 4

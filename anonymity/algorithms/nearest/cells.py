@@ -8,122 +8,38 @@ and skips cells that are too far, so its result does not depend on the cells. Th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.algorithms.nearest.arrays import SIZE, SPARSE, Cells, NearestArrays
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
-from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
-from crenel.anonymity.space.lanes import least, whole, with_room
-
-SIZE = 64
-"""Maximum number of tuples in a cell."""
+from crenel.anonymity.space.lanes import least, whole
 
 _ANY = -1  # replaces an attribute: tuples alike in all attributes lie on either side
+
 _LEAST = SIZE // 4
 """Minimum number of tuples on each side of a cut."""
 
-_SPARSE = 5
-"""Rebuild the cells when they outnumber full cells ``_SPARSE``-fold; cuts alone reach at most four-fold."""
-
 _THIN = 2
-"""Rebuild them also when they do so ``_THIN``-fold and one buffer's worth of tuples has arrived since."""
-
-
-class Cells(NamedTuple):
-    """Buffered tuples in cells of ``SIZE`` places.
-
-    Attributes
-    ----------
-    now : ``used``: number of cells; ``root`` of the tree: number of a cut, or -1 - that of a cell; ``came``: number of
-        tuples that arrived since the cells were rebuilt
-    held : (cells,) number of tuples in each cell, at its first places
-    slot : (places,) slot of the tuple at each place
-    place : (slots,) place of the tuple in each slot, ``NONE`` where it is in no cell
-    number, leaf : (numeric, places), (categorical, places) values and leaf nodes of the tuples
-    lower, upper, first, last : (numeric, cells), (categorical, cells) range of values and of leaf nodes in each cell
-    bound : (cells,) minimum growth of the group's loss by a tuple of each cell
-    part : (categorical, cells) share of each attribute in ``bound``
-    step, ahead : (cells,) scratch space; ``bound``, infinite where a cell is empty
-    growth, growth_step : (SIZE,) growth of the group's loss by each tuple of a cell; scratch space
-    attribute, cut : (cuts,) attribute and value of each cut; numeric attributes come first
-    below, above : (cuts,) subtree below the cut and the other one, encoded as ``root``
-    """
-
-    now: Any
-    held: NDArray[np.int64]
-    slot: NDArray[np.int32]
-    place: NDArray[np.int32]
-    number: NDArray[np.float64]
-    leaf: NDArray[np.int32]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
-    bound: NDArray[np.float64]
-    part: NDArray[np.float64]
-    step: NDArray[np.float64]
-    ahead: NDArray[np.float64]
-    growth: NDArray[np.float64]
-    growth_step: NDArray[np.float64]
-    attribute: NDArray[np.int64]
-    cut: NDArray[np.float64]
-    below: NDArray[np.int64]
-    above: NDArray[np.int64]
-
-
-def empty_cells(slots: int, policy: Policy) -> Cells:
-    """Return empty cells with room for as many tuples as there are slots."""
-    numeric, categorical = len(policy.numeric), len(policy.categorical)
-    cells = with_room(_most(slots) + 2)
-    now = record("used root came")
-    now.used, now.root = 1, -1
-    return Cells(
-        now=now,
-        held=zeros(cells, np.int64),
-        slot=zeros(cells * SIZE, np.int32),
-        place=zeros(slots, np.int32),
-        number=zeros((numeric, cells * SIZE)),
-        leaf=zeros((categorical, cells * SIZE), np.int32),
-        lower=zeros((numeric, cells)),
-        upper=zeros((numeric, cells)),
-        first=zeros((categorical, cells), np.int32),
-        last=zeros((categorical, cells), np.int32),
-        bound=zeros(cells),
-        part=zeros((categorical, cells)),
-        step=zeros(cells),
-        ahead=zeros(cells),
-        growth=zeros(SIZE),
-        growth_step=zeros(SIZE),
-        attribute=zeros(cells, np.int64),
-        cut=zeros(cells),
-        below=zeros(cells, np.int64),
-        above=zeros(cells, np.int64),
-    )
-
-
-def _most(slots: int) -> int:
-    return _SPARSE * (slots // SIZE + 1) + 4
+"""Rebuild the cells when they outnumber full cells ``_THIN``-fold and as many tuples arrived since as are buffered."""
 
 
 @leaf
-def enter(shard: Any, slot: Int) -> None:
+def enter(shard: NearestArrays, slot: Int) -> None:
     """Insert a buffered tuple into its cell."""
     cells, full = shard.cells, shard.now.waiting // SIZE + 1
     cells.place[slot] = 0
     cells.now.came += 1
     thin = cells.now.used > _THIN * full + 4 and cells.now.came > shard.now.waiting
-    if thin or cells.now.used > _SPARSE * full + 4:
+    if thin or cells.now.used > SPARSE * full + 4:
         make_anew(shard)
     else:
         _enter(shard, slot)
 
 
 @procedure
-def make_anew(shard: Any) -> None:
+def make_anew(shard: NearestArrays) -> None:
     """Rebuild the cells from all buffered tuples that were in one."""
     cells, tuples = shard.cells, shard.tuples
     cells.now.used, cells.now.root, cells.now.came = 1, -1, 0
@@ -136,7 +52,7 @@ def make_anew(shard: Any) -> None:
 
 
 @leaf
-def _enter(shard: Any, slot: Int) -> None:
+def _enter(shard: NearestArrays, slot: Int) -> None:
     cells = shard.cells
     way, before, low = np.int64(cells.now.root), np.int64(NONE), True
     while way >= 0:
@@ -158,7 +74,7 @@ def _enter(shard: Any, slot: Int) -> None:
 
 
 @leaf
-def _put(shard: Any, cell: Int, slot: Int) -> None:
+def _put(shard: NearestArrays, cell: Int, slot: Int) -> None:
     cells, tuples = shard.cells, shard.tuples
     place = cell * SIZE + cells.held[cell]
     cells.slot[place], cells.place[slot] = slot, place
@@ -177,7 +93,7 @@ def _put(shard: Any, cell: Int, slot: Int) -> None:
 
 
 @leaf
-def drop(shard: Any, slot: Int) -> None:
+def drop(shard: NearestArrays, slot: Int) -> None:
     """Remove a tuple from its cell; the last tuple of the cell moves to its place."""
     cells = shard.cells
     place = np.int64(cells.place[slot])
@@ -194,7 +110,7 @@ def drop(shard: Any, slot: Int) -> None:
 
 
 @procedure
-def _cut(shard: Any, cell: Int, before: Int, low: bool) -> None:
+def _cut(shard: NearestArrays, cell: Int, before: Int, low: bool) -> None:
     """Cut a full cell in two across its widest attribute, near the middle; add a cell where all tuples are alike."""
     cells = shard.cells
     numeric, start = cells.number.shape[0], cell * SIZE
@@ -231,7 +147,7 @@ def _cut(shard: Any, cell: Int, before: Int, low: bool) -> None:
 
 
 @procedure
-def _widths(shard: Any, cell: Int) -> NDArray[np.float64]:
+def _widths(shard: NearestArrays, cell: Int) -> NDArray[np.float64]:
     """Return the width of a cell in each attribute, as a share of InfoLoss."""
     cells, domain = shard.cells, shard.domain
     numeric = cells.number.shape[0]
@@ -248,7 +164,7 @@ def _widths(shard: Any, cell: Int) -> NDArray[np.float64]:
 
 
 @leaf
-def _value(shard: Any, slot: Int, attribute: Int) -> float:
+def _value(shard: NearestArrays, slot: Int, attribute: Int) -> float:
     numeric = shard.tuples.numeric.shape[1]
     if attribute < numeric:
         return float(shard.tuples.numeric[slot, attribute])

@@ -1,20 +1,24 @@
-"""Growth of a group around a tuple until it satisfies all privacy models."""
+"""Choice of the group that an expiring tuple is released with: grown around it until all privacy models hold."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
-from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
-from crenel.anonymity.algorithms.nearest.cells import SIZE, measure, measure_again, nearest_cell, visit
+from crenel.anonymity.algorithms.nearest.arrays import SIZE, NearestArrays
+from crenel.anonymity.algorithms.nearest.cells import measure, measure_again, nearest_cell, visit
 from crenel.anonymity.buffer.arrays import points
-from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.buffer.queue import lacking, lacking_together
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
 from crenel.anonymity.privacy_models.checks import broken, only_diversity
 from crenel.anonymity.privacy_models.incremental_tally import can_reduce_shortfall, forget, put, remove_tuple, weigh
 from crenel.anonymity.space.boxes import assign, enclose, info_loss
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import published_loss
+
+A = TypeVar("A", bound=NearestArrays)
 
 WAITS, CHOSEN = 0, 1
 """``Tuples.cluster`` of a buffered tuple, and of a member of the group that grows."""
@@ -25,8 +29,53 @@ _SPARE = 2
 """Spare members beyond k where noise requires confidence, since some members may be suppressed as linkable."""
 
 
+@inner_leaf
+def choose_group(shard: A, slot: Int, other_loss: float, enclose_more: Callable[[A, Int], bool]) -> tuple[Int, Int]:
+    """Choose the group to release a tuple with: the one grown around it, else all buffered tuples.
+
+    Parameters
+    ----------
+    other_loss : loss of the tuple under reuse; infinite where nothing can be reused
+    enclose_more : enlarges the generalization of a chosen group, and returns whether it may have done so
+
+    Returns
+    -------
+    tuple
+        The number of members in ``group``, under the generalization ``box``, or -1 where reuse is better; and the
+        reason why no group can be released, ``NONE`` where one can.
+    """
+    reason = lacking(shard)
+    if reason != NONE:
+        return np.int64(0), reason
+    reason = lacking_together(shard)
+    members = grow(shard, slot, other_loss, reason == NONE)
+    all_tuples = members == 0
+    if all_tuples:
+        if reason != NONE:
+            return np.int64(0), reason
+        members = _collect(shard)
+    if members > 0 and (enclose_more(shard, members) or all_tuples) and reuse_is_better(shard, other_loss):
+        members = np.int64(-1)
+    return members, np.int64(NONE)
+
+
+@leaf
+def _collect(shard: NearestArrays) -> Int:
+    """Make all tuples in cells the group and return their number."""
+    tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
+    while slot != NONE:
+        if shard.cells.place[slot] != NONE:
+            if members == 0:
+                assign(shard.box, np.int64(0), points(tuples), slot)
+            enclose(shard.domain, shard.box, np.int64(0), points(tuples), slot)
+            shard.group[members] = slot
+            members += 1
+        slot = np.int64(tuples.younger[slot])
+    return members
+
+
 @procedure
-def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
+def grow(shard: NearestArrays, slot: Int, other_loss: float, together: bool) -> Int:
     """Grow a group around a tuple by the buffered tuple of another subject that enlarges it least.
 
     Once the lacking sensitive values need all remaining places up to k, only tuples that add one of them join.
@@ -81,7 +130,7 @@ def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
 
 
 @leaf
-def reuse_is_better(shard: Any, other_loss: float) -> bool:
+def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
     """Return whether reuse loses at most as much as the group, with the cost of a bad group to its other members.
 
     The k - 1 other members could be released at the mean loss tau instead. Tau averages losses before the ends of

@@ -7,47 +7,28 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
 from crenel.anonymity.algorithms.nearest.cells import drop, enter, make_anew
-from crenel.anonymity.algorithms.nearest.grow import WAITS, grow, reuse_is_better
-from crenel.anonymity.buffer.arrays import points
-from crenel.anonymity.buffer.departure import release_part, reuse, suppress
+from crenel.anonymity.algorithms.nearest.grow import WAITS, choose_group
+from crenel.anonymity.buffer.departure import release_class, reuse, suppress_or_generalize
 from crenel.anonymity.buffer.omega import reusable
-from crenel.anonymity.buffer.queue import arrive, depart, lacking, lacking_together, next_due, number
+from crenel.anonymity.buffer.queue import admit_and_release, arrive, decide_due, depart, number
 from crenel.anonymity.buffer.release_buffer import CLUSTER
-from crenel.anonymity.buffer.watermarks import passed
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
-from crenel.anonymity.space.boxes import assign, enclose
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import published_loss
 
 
 @entry
 def nearest(
-    shard: NearestArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+    shard: NearestArrays, slots: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> None:
-    """Admit the tuples in ``slots``, in order, and release the tuples that are due.
-
-    Parameters
-    ----------
-    marks : watermark at the arrival of each tuple, empty where unknown (``crenel.anonymity.buffer.watermarks``)
-    watermark : watermark before the first tuple, in epoch milliseconds
-    ended : whether the input has ended, so that all buffered tuples are due
-    """
-    for i in range(len(slots) + 1):
-        now = passed(marks, i, watermark)
-        if i < len(slots):
-            if len(marks) > 0:
-                release_due(shard, now, ended=False)
-            place(shard, np.int64(slots[i]))
-        release_due(shard, now, ended=ended and i == len(slots))
+    """Admit tuples and release the tuples that are due; parameters as those of ``admit_and_release``."""
+    admit_and_release(shard, slots, watermarks, watermark, ended, place, release_due)
 
 
 @procedure
 def release_due(shard: NearestArrays, watermark: Int, ended: bool) -> None:
     """Publish or suppress each tuple that is due."""
-    due = next_due(shard, watermark, ended)
-    while due != NONE:
-        serve(shard, due)
-        due = next_due(shard, watermark, ended)
+    decide_due(shard, watermark, ended, release_tuple)
 
 
 @entry
@@ -88,42 +69,25 @@ def wait(shard: NearestArrays, slot: Int) -> None:
 
 
 @procedure
-def serve(shard: NearestArrays, slot: Int) -> None:
+def release_tuple(shard: NearestArrays, slot: Int) -> None:
     """Publish an expiring tuple by reuse or with the group grown around it, or suppress it."""
-    members: Int = np.int64(0)
-    reason, published, other_loss = lacking(shard), reusable(shard, slot), np.inf
+    published, other_loss = reusable(shard, slot), np.inf
     if published != NONE:
         other_loss = published_loss(shard.domain, shard.omega.box, published)
-    if reason == NONE:
-        together = lacking_together(shard)
-        members = grow(shard, slot, other_loss, together == NONE)
-        if members == 0:
-            reason = together
-        if members == 0 and reason == NONE:
-            members = collect_group(shard)
-            if reuse_is_better(shard, other_loss):
-                members = np.int64(-1)
+    members, reason = choose_group(shard, slot, other_loss, _enclose_no_more)
     if published != NONE and (reason != NONE or members < 0):
         reuse(shard, slot, published)
         leave(shard, slot)
     elif reason != NONE:
-        suppress(shard, slot, reason)
+        suppress_or_generalize(shard, slot, reason)
         leave(shard, slot)
     else:
         release_group(shard, members, slot)
 
 
 @leaf
-def collect_group(shard: NearestArrays) -> Int:
-    """Make all buffered tuples the group and return their number."""
-    tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
-    assign(shard.box, np.int64(0), points(tuples), slot)
-    while slot != NONE:
-        enclose(shard.domain, shard.box, np.int64(0), points(tuples), slot)
-        shard.group[members] = slot
-        members += 1
-        slot = np.int64(tuples.younger[slot])
-    return members
+def _enclose_no_more(shard: NearestArrays, members: Int) -> bool:
+    return False
 
 
 @leaf
@@ -132,7 +96,7 @@ def release_group(shard: NearestArrays, members: Int, due: Int) -> None:
     group, tuples = shard.group, shard.tuples
     for i in range(members):
         group[members + i] = group[i]
-    release_part(shard, group[members : 2 * members], due, np.int64(CLUSTER))
+    release_class(shard, group[members : 2 * members], due, np.int64(CLUSTER))
     for i in range(members):
         if tuples.cluster[group[i]] == NONE:  # noise within releases has left too few of the group
             tuples.cluster[group[i]] = WAITS

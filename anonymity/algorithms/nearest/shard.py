@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.nearest import procedures
-from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, with_slots
+from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, share, with_slots
 from crenel.anonymity.algorithms.nearest.parameters import problems
-from crenel.anonymity.algorithms.nearest.reference import share
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot

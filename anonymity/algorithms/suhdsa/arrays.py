@@ -15,19 +15,21 @@ from crenel.anonymity.algorithms.suhdsa.distance import Scale, scale
 from crenel.anonymity.algorithms.suhdsa.log import empty_actions, empty_log
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work, empty_work
-from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
-from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.buffer.arrays import ReleaseArrays
+from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
+from crenel.anonymity.compiled.arrays import extend, extended, record, zeros
 from crenel.anonymity.compiled.jit import inner
 from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.noise.release_noise import NoiseArrays, within
+from crenel.anonymity.noise.release_noise import within
 from crenel.anonymity.privacy_models.checks import Checks, checks_of
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
 from crenel.anonymity.privacy_models.lookup import with_numbers
-from crenel.anonymity.privacy_models.tally import Counter, empty_counter
-from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
+from crenel.anonymity.privacy_models.tally import empty_counter
+from crenel.anonymity.space.domain import NONE, Boxes, boxes, domain
 
 FOREVER = np.iinfo(np.int64).max
 """``now.earliest`` where no tuple has a bound in event time."""
@@ -95,7 +97,8 @@ class Groups(NamedTuple):
     merged: NDArray[np.bool_]
 
 
-class WindowArrays(NamedTuple):
+@extended
+class WindowArrays(ReleaseArrays):
     """Arrays of one shard.
 
     Attributes
@@ -114,25 +117,20 @@ class WindowArrays(NamedTuple):
     log, actions : records of the window that closed (``crenel.anonymity.algorithms.suhdsa.log``)
     """
 
-    now: Any
-    of: Any
-    checks: Checks
     aims: Checks
-    random: RandomStream
-    domain: Domain
     scale: Scale
     points: Points
     held: NDArray[np.int32]
     groups: Groups
     work: Work
-    counter: Counter
     here: IncrementalTally
     there: IncrementalTally
-    out: ReleaseBuffer
-    totals: Totals
-    noise: NoiseArrays
     log: Any
     actions: NDArray[Any]
+
+
+share = by_reference(WindowArrays)
+"""Return ``WindowArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 
 def empty_arrays(
@@ -151,7 +149,7 @@ def empty_arrays(
     checks = checks_of(policy, privacy, aimed=parameters.target is not None)
     checks = checks._replace(lookup=with_numbers(checks.lookup, slots))
     space, sensitive = domain(policy), len(policy.sensitive)
-    return WindowArrays(
+    return WindowArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
         of=_told(policy, privacy, parameters),
         checks=checks,
@@ -186,7 +184,9 @@ def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) ->
     made.aims.parameter[:] = arrays.aims.parameter
     checks = made.checks._replace(lookup=made.checks.lookup._replace(seen=arrays.checks.lookup.seen))
     aims = made.aims._replace(lookup=checks.lookup)
-    return made._replace(now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims)
+    return extend(
+        WindowArrays, made, now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims
+    )
 
 
 def _told(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:

@@ -11,11 +11,11 @@ from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, Points, Win
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import group_by_qid, summarize
 from crenel.anonymity.algorithms.suhdsa.log import MERGE
-from crenel.anonymity.algorithms.suhdsa.release import leave, release
+from crenel.anonymity.algorithms.suhdsa.release import release
 from crenel.anonymity.algorithms.suhdsa.repair import priority, repair
 from crenel.anonymity.algorithms.suhdsa.window_start import begin_window
-from crenel.anonymity.buffer.release_buffer import withhold
-from crenel.anonymity.buffer.watermarks import passed
+from crenel.anonymity.buffer.departure import suppress
+from crenel.anonymity.buffer.queue import watermark_at
 from crenel.anonymity.compiled.jit import Int, entry, leaf
 from crenel.anonymity.privacy_models.value_frequencies import add_value
 from crenel.anonymity.space.boxes import observe
@@ -27,7 +27,7 @@ _CLOSE = np.int64(-2)  # result of ``next_due``: close the window
 
 @entry
 def run(
-    shard: WindowArrays, slots: NDArray[np.int32], done: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
+    shard: WindowArrays, slots: NDArray[np.int32], done: Int, watermarks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> tuple[Int, Int]:
     """Admit tuples until a window has closed or no tuple is left.
 
@@ -35,7 +35,7 @@ def run(
     ----------
     slots : (tuples,) slots of the new tuples, in order
     done : number of them already admitted
-    marks : watermark at the arrival of each tuple, empty where unknown (``crenel.anonymity.buffer.watermarks``)
+    watermarks : result of ``crenel.anonymity.buffer.queue.tuple_watermarks``
     watermark : watermark before the first tuple, in epoch milliseconds
     ended : whether the input has ended after them, so that all buffered tuples are due
 
@@ -45,11 +45,11 @@ def run(
         Number of ``slots`` admitted, and number of repairs in the window that closed; ``NONE`` if no window closed.
     """
     while True:
-        due = next_due(shard, passed(marks, done, watermark), ended and done == len(slots))
+        due = next_due(shard, watermark_at(watermarks, done, watermark), ended and done == len(slots))
         if due == _CLOSE:
             return done, close(shard)
         if due != NONE:
-            suppress(shard, due)
+            suppress_carried(shard, due)
         elif done == len(slots):
             return done, np.int64(NONE)
         else:
@@ -110,12 +110,12 @@ def _passed(since: Int, wait: Int, watermark: Int) -> bool:
 
 
 @leaf
-def suppress(shard: WindowArrays, index: Int) -> None:
+def suppress_carried(shard: WindowArrays, index: Int) -> None:
     """Suppress the carried tuple at an index in ``held``, whose delay is over."""
     now, held = shard.now, shard.held
     slot = np.int64(held[index])
-    withhold(shard.out, shard.totals, slot, np.int64(shard.points.reason[slot]))
-    leave(now, shard.points, shard.totals, slot)
+    suppress(shard, shard.points.position, slot, np.int64(shard.points.reason[slot]))
+    shard.points.waits[slot] = False
     for i in range(index, now.held - 1):
         held[i] = held[i + 1]
     now.held -= 1

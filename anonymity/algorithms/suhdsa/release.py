@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Points, WindowArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays, places
 from crenel.anonymity.algorithms.suhdsa.controllers import entropy
 from crenel.anonymity.algorithms.suhdsa.representative import represent
-from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED, Totals, close_release, note_delay
-from crenel.anonymity.buffer.release_checks import enclose_all, validate_and_shuffle
-from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.buffer.departure import Columns, complete, enclose_all, require_inside, validate_and_shuffle
+from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED
+from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.space.boxes import assign, contains, info_loss
 from crenel.anonymity.space.domain import NONE
@@ -25,37 +23,35 @@ def release(shard: WindowArrays, group: Int) -> None:
 
     Where noise within releases leaves too few members for a release, they stay buffered for the next window.
     """
-    now, of, points, groups, out, work = shard.now, shard.of, shard.points, shard.groups, shard.out, shard.work
-    domain, where = shard.domain, places(shard.points)
+    points, groups, out = shard.points, shard.groups, shard.out
+    domain, tuples = shard.domain, _columns(shard)
     number, start = out.filled.releases, out.filled.members
-    stop = start
-    newest: Int = NO_TIME
+    suppressed, whole = out.filled.suppressed, start
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        out.members[stop] = slot
-        stop += 1
-        newest = max(newest, points.event_time[slot])
-        if not contains(domain, groups.box, group, where, slot):
-            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
-        slot = np.int64(work.next[slot])
-    # Count the members again, independently of the results of grouping and repair.
-    sensitive = points.value.shape[1] - 1
-    withheld, whole = out.filled.suppressed, stop
-    stop, leaves = validate_and_shuffle(shard, points.value[:, 0], work.code[:, 1 : 1 + sensitive], start, stop)
-    for i in range(withheld, out.filled.suppressed):
-        leave(now, points, shard.totals, np.int64(out.suppressed[i]))
+        out.members[whole] = slot
+        whole += 1
+        slot = np.int64(shard.work.next[slot])
+    # Check the box and count the members again, independently of the results of grouping and repair.
+    require_inside(shard, tuples, groups.box, group, whole)
+    stop, valid = validate_and_shuffle(shard, tuples, start, whole)
+    for i in range(suppressed, out.filled.suppressed):
+        points.waits[out.suppressed[i]] = False
     for i in range(start, stop):
-        if leaves:
-            leave(now, points, shard.totals, np.int64(out.members[i]))
+        if valid:
+            points.waits[out.members[i]] = False
         else:
             points.reason[out.members[i]] = shard.noise.of.reason
-    if not leaves:
+    if not valid:
         return
     if stop < whole:
-        newest = _regroup(shard, group, start, stop)
+        _regroup(shard, group, start, stop)
+    newest = NO_TIME
+    for i in range(start, stop):
+        newest = max(newest, points.event_time[out.members[i]])
     loss = groups.loss[group]
-    if of.representative != 0:
-        represent(points, groups, work, group, of.median != 0, of.ancestor != 0)
+    if shard.of.representative != 0:
+        represent(points, groups, shard.work, group, shard.of.median != 0, shard.of.ancestor != 0)
         if not contains(domain, groups.box, group, groups.center, group):
             raise InvariantError("a representative lies outside its group; nothing of this release was emitted")
         assign(out.box, number, groups.center, group)
@@ -64,22 +60,26 @@ def release(shard: WindowArrays, group: Int) -> None:
         round_outwards(domain, out.box, number)
         loss = published_loss(domain, out.box, number)
     kind = MERGED if groups.merged[group] else CLUSTER
-    close_release(out, shard.totals, kind, shard.counter.tally.persons[0], loss, stop, newest)
-    now.next_release += 1
+    complete(shard, tuples.position, kind, shard.counter.tally.persons[0], loss, stop, newest)
     _note(shard, start, stop)
 
 
+@inner
+def _columns(shard: WindowArrays) -> Columns:
+    points, sensitive = shard.points, shard.points.value.shape[1] - 1
+    value = shard.work.code[:, 1 : 1 + sensitive]
+    return Columns(places(points), points.value[:, 0], value, points.event_time, points.position)
+
+
 @leaf
-def _regroup(shard: WindowArrays, group: Int, start: Int, stop: Int) -> Int:
-    """Restrict a group to the members of the next release, and return the newest event time."""
+def _regroup(shard: WindowArrays, group: Int, start: Int, stop: Int) -> None:
+    """Restrict a group to the members of the next release."""
     groups, members, following = shard.groups, shard.out.members, shard.work.next
     groups.head[group], groups.tuples[group] = members[start], stop - start
     for i in range(start, stop):
         following[members[i]] = members[i + 1] if i + 1 < stop else NONE
-    where, times = places(shard.points), shard.points.event_time
-    newest = enclose_all(shard.domain, groups.box, group, where, members[start:stop], times)
+    enclose_all(shard, groups.box, group, _columns(shard), members[start:stop])
     groups.loss[group] = info_loss(shard.domain, groups.box, group)
-    return newest
 
 
 @leaf
@@ -91,13 +91,6 @@ def _note(shard: WindowArrays, start: Int, stop: Int) -> None:
     mixing = _least_entropy(shard, start, stop)
     log.entropy_least = mixing if log.releases == 1 else min(log.entropy_least, mixing)
     log.entropy_mean += (mixing - log.entropy_mean) / log.releases
-
-
-@leaf
-def leave(now: Any, points: Points, totals: Totals, slot: Int) -> None:
-    """Record that a tuple leaves the buffer, and its delay in tuples."""
-    note_delay(totals, now.next_position - 1 - points.position[slot])
-    points.waits[slot] = False
 
 
 @leaf

@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.suhdsa import procedures
-from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, WindowArrays, empty_arrays, moved
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, WindowArrays, empty_arrays, moved, share
 from crenel.anonymity.algorithms.suhdsa.log import Closed, Repairs, repairs_of
 from crenel.anonymity.algorithms.suhdsa.outputs import Rows
-from crenel.anonymity.algorithms.suhdsa.reference import share
 from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, SuhdsaSnapshot
-from crenel.anonymity.buffer.erasure import theirs
+from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Leaving, collect
-from crenel.anonymity.buffer.slots import Slots
+from crenel.anonymity.buffer.slots import Slots, mask_of_subjects
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
 from crenel.anonymity.buffer.stored_shard import LifetimeCounters
-from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.release_noise import let_in
@@ -113,7 +111,7 @@ class SuhdsaShard(Shard):
     def forget(self, subjects: NDArray[np.uint64]) -> SuhdsaStep:
         arrays, now = self.arrays, self.arrays.now
         held, points = arrays.held[: now.held], arrays.points
-        leaves = theirs(self.context.policy, points.value[held, 0], subjects)
+        leaves = mask_of_subjects(self.context.policy, points.value[held, 0], subjects)
         slots, kept = held[leaves], held[~leaves]
         positions = points.position[slots]
         remove_value(arrays.checks.lookup.seen, points.value[slots, 1:], self.context.privacy.k)

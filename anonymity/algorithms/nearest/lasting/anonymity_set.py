@@ -23,13 +23,11 @@ The same holds for l. The members' sensitive values, over all their published ro
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.cells import drop
-from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, MOVED
+from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, MOVED, LastingArrays
 from crenel.anonymity.algorithms.nearest.lasting.persons import forget_person, touch_person
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
 from crenel.anonymity.privacy_models.buffered_values import go
@@ -42,13 +40,13 @@ _SUPPRESS = MOVED.index("suppress")
 
 
 @inner
-def latest(shard: Any) -> Boxes:
+def latest(shard: LastingArrays) -> Boxes:
     """Return the latest values of all persons, as boxes."""
     return Boxes(shard.persons.numeric, shard.persons.numeric, shard.persons.leaf)
 
 
 @leaf
-def found(shard: Any, members: NDArray[np.int32], release: Int) -> Int:
+def found(shard: LastingArrays, members: NDArray[np.int32], release: Int) -> Int:
     """Found a group of the persons in a release of this step (slots ``members``) and return the group's row."""
     groups, rows = shard.groups, shard.rows
     now = groups.now
@@ -74,7 +72,7 @@ def found(shard: Any, members: NDArray[np.int32], release: Int) -> Int:
 
 
 @leaf
-def join(shard: Any, person: Int, group: Int, companion: bool) -> None:
+def join(shard: LastingArrays, person: Int, group: Int, companion: bool) -> None:
     """Add a person to a group, as member or as guest; the person's buffered tuples can found no other group."""
     persons, tuples = shard.persons, shard.tuples
     persons.group[person] = group
@@ -91,7 +89,7 @@ def join(shard: Any, person: Int, group: Int, companion: bool) -> None:
 
 
 @leaf
-def publish(shard: Any, person: Int, slot: Int) -> None:
+def publish(shard: LastingArrays, person: Int, slot: Int) -> None:
     """Record the sensitive values of a tuple at its publication."""
     persons = shard.persons
     for a in range(persons.held.shape[1]):
@@ -104,7 +102,7 @@ def publish(shard: Any, person: Int, slot: Int) -> None:
 
 
 @leaf
-def _holds(shard: Any, person: Int, attribute: Int, code: Int) -> bool:
+def _holds(shard: LastingArrays, person: Int, attribute: Int, code: Int) -> bool:
     persons = shard.persons
     for i in range(min(persons.held[person, attribute], MOST_VALUES)):
         if persons.values[person, attribute, i] == code:
@@ -113,7 +111,7 @@ def _holds(shard: Any, person: Int, attribute: Int, code: Int) -> bool:
 
 
 @leaf
-def all_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> bool:
+def all_within(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> bool:
     """Return whether a box contains the latest values of all members."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
     while person != NONE:
@@ -124,7 +122,7 @@ def all_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> bool:
 
 
 @leaf
-def how_many_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> Int:
+def how_many_within(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> Int:
     """Return the number of members whose latest values lie in a box, which contains the group's box."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
     found_within = np.int64(shard.groups.struck[group])
@@ -135,7 +133,7 @@ def how_many_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> Int:
 
 
 @leaf
-def enclose_companions(shard: Any, boxes: Boxes, row: Int, group: Int) -> None:
+def enclose_companions(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> None:
     """Enlarge a box, by no more than needed, until it contains the latest values of all members."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
     if shard.groups.struck[group] > 0:
@@ -147,7 +145,7 @@ def enclose_companions(shard: Any, boxes: Boxes, row: Int, group: Int) -> None:
 
 
 @leaf
-def promises(shard: Any, group: Int) -> bool:
+def promises(shard: LastingArrays, group: Int) -> bool:
     """Return whether the anonymity set satisfies the current k and l, which a restart may have raised."""
     if shard.groups.companions[group] < shard.of.k:
         return False
@@ -158,7 +156,7 @@ def promises(shard: Any, group: Int) -> bool:
 
 
 @leaf
-def stays_diverse(shard: Any, group: Int, person: Int, slot: Int) -> bool:
+def stays_diverse(shard: LastingArrays, group: Int, person: Int, slot: Int) -> bool:
     """Return whether the anonymity set remains l-diverse after the publication of a person's tuple."""
     if shard.bound.values <= 1 or not shard.persons.core[person]:
         return True
@@ -173,7 +171,7 @@ def stays_diverse(shard: Any, group: Int, person: Int, slot: Int) -> bool:
 
 
 @procedure
-def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code: np.uint64) -> Int:
+def lasting_diversity(shard: LastingArrays, group: Int, attribute: Int, person: Int, code: np.uint64) -> Int:
     """Return the diversity of all values published of the members; 1 where it is unknown.
 
     Diversity is that of ``crenel.anonymity.privacy_models.distinct_diversity``. A member forgotten on request may have
@@ -216,7 +214,7 @@ def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code:
 
 
 @procedure
-def forget_subject(shard: Any, subject: Any) -> None:
+def forget_subject(shard: LastingArrays, subject: Int) -> None:
     """Forget a person on request, after the removal of all the person's buffered tuples.
 
     If the person's latest values lie outside the group's box, the box becomes fully general in those attributes. With
@@ -253,7 +251,7 @@ def forget_subject(shard: Any, subject: Any) -> None:
 
 
 @leaf
-def touch_group(shard: Any, group: Int) -> None:
+def touch_group(shard: LastingArrays, group: Int) -> None:
     """Mark a group as different from its stored entry."""
     groups = shard.groups
     if not groups.changed[group]:
@@ -263,7 +261,7 @@ def touch_group(shard: Any, group: Int) -> None:
 
 
 @leaf
-def forget_old(shard: Any, watermark: Int) -> None:
+def forget_old(shard: LastingArrays, watermark: Int) -> None:
     """Forget groups and guests without tuples for the horizon, in steps of an eighth of the horizon."""
     now, horizon = shard.groups.now, shard.bound.horizon
     if horizon < 0 or watermark < -(1 << 62):
@@ -274,7 +272,7 @@ def forget_old(shard: Any, watermark: Int) -> None:
 
 
 @procedure
-def _forget_before(shard: Any, time: Int) -> None:
+def _forget_before(shard: LastingArrays, time: Int) -> None:
     persons, groups = shard.persons, shard.groups
     now = groups.now
     now.earliest = np.iinfo(np.int64).max
@@ -309,7 +307,7 @@ def _forget_before(shard: Any, time: Int) -> None:
 
 
 @leaf
-def _forget_group(shard: Any, group: Int) -> None:
+def _forget_group(shard: LastingArrays, group: Int) -> None:
     groups = shard.groups
     groups.id[group] = NONE
     if groups.entry[group] != NONE:

@@ -9,22 +9,15 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest import arrays as nearest
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
-from crenel.anonymity.algorithms.nearest.cells import Cells
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.buffer.arrays import Clusters, Expiry, Omega, Tuples
-from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals
-from crenel.anonymity.compiled.arrays import full, record, zeros
-from crenel.anonymity.compiled.random import CounterRandom, RandomStream
+from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
-from crenel.anonymity.noise.release_noise import NoiseArrays
-from crenel.anonymity.privacy_models.buffered_values import Waiting
-from crenel.anonymity.privacy_models.checks import Checks
 from crenel.anonymity.privacy_models.counting import Counts, empty_counts, grown
-from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally
-from crenel.anonymity.privacy_models.tally import Counter
-from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes
+from crenel.anonymity.space.domain import NONE, Boxes, boxes
 
 MOST_VALUES = 8
 """Number of distinct sensitive values remembered per person and attribute; with l > 1, no more are published."""
@@ -121,7 +114,8 @@ class Rows(NamedTuple):
     next: NDArray[np.int32]
 
 
-class LastingArrays(NamedTuple):
+@extended
+class LastingArrays(NearestArrays):
     """Arrays of one shard: those of ``NearestArrays``, and persons with their anonymity sets.
 
     Attributes
@@ -131,33 +125,15 @@ class LastingArrays(NamedTuple):
     host : (reuse_limit,) row of the group behind each row of Omega, valid while ``omega.release`` is the group's id
     """
 
-    now: Any
-    of: Any
-    checks: Checks
-    ring: NDArray[np.float64]
-    random: RandomStream
-    lots: CounterRandom
-    domain: Domain
-    tuples: Tuples
-    clusters: Clusters
-    waiting: Waiting
-    counter: Counter
-    by_position: Expiry
-    by_time: Expiry
-    omega: Omega
-    out: ReleaseBuffer
-    totals: Totals
-    noise: NoiseArrays
-    cells: Cells
-    codes: NDArray[np.int32]
-    trial: IncrementalTally
-    group: NDArray[np.int64]
-    box: Boxes
     bound: Any
     persons: Persons
     groups: Groups
     rows: Rows
     host: NDArray[np.int32]
+
+
+share = by_reference(LastingArrays, Persons, Groups, Rows)
+"""Return ``LastingArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 
 def empty_arrays(
@@ -166,9 +142,9 @@ def empty_arrays(
     """Return the arrays of a shard before its first tuple."""
     lasting = privacy.lasting
     assert lasting is not None
-    shared = nearest.empty_arrays(policy, privacy, parameters, random)
-    return LastingArrays(
-        **shared._asdict(),
+    return extend(
+        LastingArrays,
+        nearest.empty_arrays(policy, privacy, parameters, random),
         bound=_bound(lasting, privacy),
         persons=_persons(0, policy),
         groups=_groups(0, policy),
@@ -179,13 +155,12 @@ def empty_arrays(
 
 def with_slots(arrays: LastingArrays, slots: int, policy: Policy, parameters: NearestParameters) -> LastingArrays:
     """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
-    held = len(arrays.rows.person)
-    if slots <= held:
+    before = len(arrays.rows.person)
+    if slots <= before:
         return arrays
-    shared = NearestArrays(**{name: getattr(arrays, name) for name in NearestArrays._fields})
     rows = _rows(slots)
-    rows.person[:held], rows.next[:held] = arrays.rows
-    return arrays._replace(**nearest.with_slots(shared, slots, policy, parameters)._asdict(), rows=rows)
+    rows.person[:before], rows.next[:before] = arrays.rows
+    return extend(LastingArrays, nearest.with_slots(arrays, slots, policy, parameters), rows=rows)
 
 
 def with_persons(arrays: LastingArrays, more: int, policy: Policy) -> LastingArrays:
@@ -199,7 +174,7 @@ def with_persons(arrays: LastingArrays, more: int, policy: Policy) -> LastingArr
     copy_rows(before, persons, held)
     larger = _groups(size, policy, groups.now)
     copy_rows(groups, larger, len(groups.id))
-    return arrays._replace(persons=persons, groups=larger)
+    return extend(LastingArrays, arrays, persons=persons, groups=larger)
 
 
 def copy_rows(old: Any, new: Any, rows: int) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from crenel.anonymity.algorithms.nearest.lasting.arrays import LastingArrays
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.privacy_models.counting import number, numbered, unnumber
 from crenel.anonymity.space.domain import NONE
 
 
 @leaf
-def person_of(shard: Any, slot: Int) -> Int:
+def person_of(shard: LastingArrays, slot: Int) -> Int:
     """Return the person of a new tuple, which is a new person where the subject is unknown."""
     persons, subject = shard.persons, shard.tuples.subject[slot]
     found = numbered(persons.row, np.int64(0), subject)
@@ -36,7 +35,7 @@ def person_of(shard: Any, slot: Int) -> Int:
 
 
 @leaf
-def note_latest(shard: Any, person: Int, slot: Int) -> None:
+def note_latest(shard: LastingArrays, person: Int, slot: Int) -> None:
     """Record the values of a new tuple as the person's latest."""
     persons, tuples = shard.persons, shard.tuples
     first = persons.position[person] == NONE
@@ -51,7 +50,7 @@ def note_latest(shard: Any, person: Int, slot: Int) -> None:
 
 
 @leaf
-def hold(shard: Any, person: Int, slot: Int) -> None:
+def hold(shard: LastingArrays, person: Int, slot: Int) -> None:
     """Link a buffered tuple to its person."""
     shard.rows.person[slot] = person
     shard.rows.next[slot] = shard.persons.first[person]
@@ -59,7 +58,7 @@ def hold(shard: Any, person: Int, slot: Int) -> None:
 
 
 @leaf
-def let_go(shard: Any, slot: Int) -> None:
+def let_go(shard: LastingArrays, slot: Int) -> None:
     """Unlink a tuple that leaves the buffer; forget a person without group and without other buffered tuples."""
     persons, rows = shard.persons, shard.rows
     person = np.int64(rows.person[slot])
@@ -78,7 +77,7 @@ def let_go(shard: Any, slot: Int) -> None:
 
 
 @leaf
-def touch_person(shard: Any, person: Int) -> None:
+def touch_person(shard: LastingArrays, person: Int) -> None:
     """Mark a person as different from its stored entry."""
     persons = shard.persons
     if not persons.changed[person]:
@@ -88,7 +87,7 @@ def touch_person(shard: Any, person: Int) -> None:
 
 
 @leaf
-def forget_person(shard: Any, person: Int) -> None:
+def forget_person(shard: LastingArrays, person: Int) -> None:
     """Forget a person; a later tuple of the subject belongs to a new person."""
     persons = shard.persons
     unnumber(persons.row, np.int64(0), persons.subject[person])

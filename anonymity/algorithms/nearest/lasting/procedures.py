@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.cells import drop, enter, make_anew
-from crenel.anonymity.algorithms.nearest.grow import WAITS, grow, reuse_is_better
+from crenel.anonymity.algorithms.nearest.grow import WAITS, choose_group
 from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
     all_within,
     enclose_companions,
@@ -35,21 +35,26 @@ from crenel.anonymity.algorithms.nearest.lasting.persons import (
     touch_person,
 )
 from crenel.anonymity.buffer.arrays import points
-from crenel.anonymity.buffer.departure import note_wait, reuse, suppress
+from crenel.anonymity.buffer.departure import (
+    columns,
+    complete,
+    enclose_all,
+    require_inside,
+    reuse,
+    suppress_or_generalize,
+    validate_and_shuffle,
+)
 from crenel.anonymity.buffer.omega import containing_rows, keep, update_tau
 from crenel.anonymity.buffer.queue import (
+    admit_and_release,
     arrive,
+    decide_due,
     depart,
-    lacking,
-    lacking_together,
     line_up,
-    next_due,
     number,
     step_out,
 )
-from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED, close_release
-from crenel.anonymity.buffer.release_checks import enclose_all, validate_and_shuffle
-from crenel.anonymity.buffer.watermarks import passed
+from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.compiled.random import below, shuffle
 from crenel.anonymity.model.errors import InvariantError
@@ -66,35 +71,22 @@ _WIDEN, _SUPPRESS, _COUNT = range(3)
 
 @entry
 def lasting(
-    shard: LastingArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+    shard: LastingArrays, slots: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> None:
-    """Admit the tuples in ``slots``, in order, release the tuples that are due, and forget absent persons.
+    """Admit tuples, release the tuples that are due, and forget absent persons.
 
-    Parameters
-    ----------
-    marks : watermark at the arrival of each tuple, empty where unknown (``crenel.anonymity.buffer.watermarks``)
-    watermark : watermark before the first tuple, in epoch milliseconds
-    ended : whether the input has ended, so that all buffered tuples are due
+    The parameters are those of ``admit_and_release``.
     """
     forget_old(shard, watermark)
-    for i in range(len(slots) + 1):
-        now = passed(marks, i, watermark)
-        if i < len(slots):
-            if len(marks) > 0:
-                forget_old(shard, now)
-                release_due(shard, now, ended=False)
-            place(shard, np.int64(slots[i]))
-        release_due(shard, now, ended=ended and i == len(slots))
+    admit_and_release(shard, slots, watermarks, watermark, ended, place, release_due)
 
 
 @procedure
 def release_due(shard: LastingArrays, watermark: Int, ended: bool) -> None:
-    """Publish or suppress each tuple that is due, then forget persons absent for the horizon."""
-    due = next_due(shard, watermark, ended)
-    while due != NONE:
-        serve(shard, due)
-        due = next_due(shard, watermark, ended)
+    """Publish or suppress each tuple that is due; forget persons absent for the horizon before and after."""
     forget_old(shard, watermark)
+    if decide_due(shard, watermark, ended, release_tuple):
+        forget_old(shard, watermark)
 
 
 @entry
@@ -189,53 +181,47 @@ def leave(shard: LastingArrays, slot: Int) -> None:
 
 
 @procedure
-def serve(shard: LastingArrays, slot: Int) -> None:
+def release_tuple(shard: LastingArrays, slot: Int) -> None:
     """Publish or suppress an expiring tuple."""
     person = np.int64(shard.rows.person[slot])
     group = np.int64(shard.persons.group[person])
     if group == NONE:
-        _serve_first(shard, slot, person)
+        _release_first(shard, slot, person)
     elif not promises(shard, group):
-        suppress(shard, slot, shard.bound.reason)
+        suppress_or_generalize(shard, slot, shard.bound.reason)
         leave(shard, slot)
     elif not stays_diverse(shard, group, person, slot):
-        suppress(shard, slot, np.int64(VALUES))
+        suppress_or_generalize(shard, slot, np.int64(VALUES))
         leave(shard, slot)
     else:
-        _serve_again(shard, slot, person, group)
+        _release_again(shard, slot, person, group)
 
 
 @leaf
-def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
-    """Publish a tuple of a person without group, by reuse as a guest or with a new group, or suppress it."""
-    members: Int = np.int64(0)
-    reason, published, other_loss = lacking(shard), _hosting(shard, slot, person), np.inf
+def _release_first(shard: LastingArrays, slot: Int, person: Int) -> None:
+    """Publish a tuple of a person without group, by reuse as a borrower or with a new group, or suppress it."""
+    published, other_loss = _hosting(shard, slot, person), np.inf
     if published != NONE:
         other_loss = published_loss(shard.domain, shard.omega.box, published)
-    if reason == NONE:
-        together = lacking_together(shard)
-        members = grow(shard, slot, other_loss, together == NONE)
-        if members == 0:
-            reason = together
-        if members == 0 and reason == NONE:
-            members = _gather(shard)
-        if members > 0:
-            for i in range(members):  # the box must cover newer values of its persons as well
-                enclose(
-                    shard.domain, shard.box, np.int64(0), latest(shard), np.int64(shard.rows.person[shard.group[i]])
-                )
-            if reuse_is_better(shard, other_loss):
-                members = np.int64(-1)
+    members, reason = choose_group(shard, slot, other_loss, _enclose_latest)
     if published != NONE and (reason != NONE or members < 0):
         host = np.int64(shard.host[published])
         reuse(shard, slot, published)
         join(shard, person, host, False)
         leave(shard, slot)
     elif reason != NONE:
-        suppress(shard, slot, reason)
+        suppress_or_generalize(shard, slot, reason)
         _leave_unknown(shard, slot)
     else:
         _found(shard, members)
+
+
+@leaf
+def _enclose_latest(shard: LastingArrays, members: Int) -> bool:
+    """Enlarge the generalization of the grown group until it covers the latest values of its persons as well."""
+    for i in range(members):
+        enclose(shard.domain, shard.box, np.int64(0), latest(shard), np.int64(shard.rows.person[shard.group[i]]))
+    return True
 
 
 @leaf
@@ -274,34 +260,18 @@ def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
 
 
 @leaf
-def _gather(shard: LastingArrays) -> Int:
-    """Make all buffered tuples of persons without group the group, and return their number."""
-    tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
-    while slot != NONE:
-        if shard.persons.group[shard.rows.person[slot]] == NONE:
-            if members == 0:
-                assign(shard.box, np.int64(0), points(tuples), slot)
-            enclose(shard.domain, shard.box, np.int64(0), points(tuples), slot)
-            shard.group[members] = slot
-            members += 1
-        slot = np.int64(tuples.younger[slot])
-    return members
-
-
-@leaf
 def _found(shard: LastingArrays, members: Int) -> None:
     """Release the grown group and make its persons an anonymity set."""
-    out, tuples, tally = shard.out, shard.tuples, shard.counter.tally
+    out, tuples, tally = shard.out, columns(shard), shard.counter.tally
     release, start = out.filled.releases, out.filled.members
     stop = start + members
     for i in range(members):
         out.members[start + i] = shard.group[i]
-    stop, _ = validate_and_shuffle(shard, tuples.subject, shard.waiting.value, start, stop)
-    newest = enclose_all(shard.domain, out.box, release, points(tuples), out.members[start:stop], tuples.event_time)
+    stop, _ = validate_and_shuffle(shard, tuples, start, stop)
+    newest = enclose_all(shard, out.box, release, tuples, out.members[start:stop])
     assign(out.box, release, shard.box, np.int64(0))
     loss = info_loss(shard.domain, out.box, release)
     round_outwards(shard.domain, out.box, release)
-    _require_within(shard, release, start, stop)
     group = found(shard, out.members[start:stop], release)
     update_tau(shard, loss)
     if len(shard.host) > 0:
@@ -311,7 +281,7 @@ def _found(shard: LastingArrays, members: Int) -> None:
 
 
 @procedure
-def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> None:
+def _release_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> None:
     """Release a later tuple of a person in a group, with the group's buffered tuples inside the same box."""
     out, tuples, domain, groups = shard.out, shard.tuples, shard.domain, shard.groups
     release, start, kind = out.filled.releases, out.filled.members, np.int64(AGAIN)
@@ -323,7 +293,7 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
         and (shard.bound.moved == _COUNT or all_within(shard, box, release, group))
     ):
         if shard.bound.moved == _SUPPRESS:
-            suppress(shard, slot, shard.bound.reason)
+            suppress_or_generalize(shard, slot, shard.bound.reason)
             leave(shard, slot)
             return
         kind = np.int64(WIDENED)
@@ -357,7 +327,6 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
     if subjects < shard.of.k:
         _note_below(shard, start, stop)
     shuffle(shard.random, out.members, start, stop)
-    _require_within(shard, release, start, stop)
     _close(shard, kind, subjects, stop, newest)
 
 
@@ -391,19 +360,10 @@ def _beside(shard: LastingArrays, group: Int, release: Int, slot: Int) -> NDArra
 
 
 @leaf
-def _require_within(shard: LastingArrays, release: Int, start: Int, stop: Int) -> None:
-    for i in range(start, stop):
-        if not contains(shard.domain, shard.out.box, release, points(shard.tuples), np.int64(shard.out.members[i])):
-            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
-
-
-@leaf
 def _close(shard: LastingArrays, kind: Int, subjects: Int, stop: Int, newest: Int) -> None:
-    out = shard.out
-    start, loss = out.filled.members, published_loss(shard.domain, out.box, out.filled.releases)
-    for i in range(start, stop):
-        note_wait(shard, np.int64(out.members[i]))
-    close_release(out, shard.totals, kind, subjects, loss, stop, newest)
-    shard.now.next_release += 1
+    out, tuples = shard.out, columns(shard)
+    start, release = out.filled.members, out.filled.releases
+    require_inside(shard, tuples, out.box, release, stop)
+    complete(shard, tuples.position, kind, subjects, published_loss(shard.domain, out.box, release), stop, newest)
     for i in range(start, stop):
         leave(shard, np.int64(out.members[i]))

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext, Step
 from crenel.anonymity.algorithms.nearest.lasting import procedures, record
-from crenel.anonymity.algorithms.nearest.lasting.arrays import LastingArrays, empty_arrays, with_persons, with_slots
-from crenel.anonymity.algorithms.nearest.lasting.reference import share
+from crenel.anonymity.algorithms.nearest.lasting.arrays import (
+    LastingArrays,
+    empty_arrays,
+    share,
+    with_persons,
+    with_slots,
+)
 from crenel.anonymity.algorithms.nearest.lasting.restore import restore
 from crenel.anonymity.algorithms.nearest.shard import Nearest, NearestCounters
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
@@ -29,7 +34,7 @@ COMPANIONS = "companions"
 class LastingNearest(Nearest):
     """In-memory state of one shard with a lasting guarantee (``Privacy.lasting``); otherwise as ``Nearest``."""
 
-    arrays: LastingArrays  # type: ignore[assignment]
+    arrays: LastingArrays
     _record: record.Record | None = None
 
     _outlive: ClassVar[tuple[str, ...]] = (*DelayedShard._outlive, "persons", "groups", "host", "bound")

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.castle.reference import share
 from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.buffer.arrays import CastleArrays, points
+from crenel.anonymity.buffer.arrays import CastleArrays, points, share
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
