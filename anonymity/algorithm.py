@@ -2,7 +2,7 @@
 
 An algorithm decides which tuples are released together, and when. One record (``Algorithm``) describes it completely,
 and no code outside its folder names it. Configuration, fingerprint, pipeline, savepoints, command line, metrics and
-warm-up read the record. ``crenel.anonymity.algorithms.builtin`` lists the algorithms that come with Crenel.
+warm-up read the record. ``crenel.anonymity.builtin`` lists the algorithms that come with Crenel.
 """
 
 from __future__ import annotations

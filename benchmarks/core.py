@@ -6,9 +6,9 @@ from statistics import median
 
 from benchmarks.adult import REUSE, stream
 from benchmarks.measure import Table, replay
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.builtin import CASTLE, NEAREST
 from crenel.anonymity.model.privacy import Privacy
 
 

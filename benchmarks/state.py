@@ -22,7 +22,7 @@ from benchmarks import job, measure
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.measure import Table
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
+from crenel.anonymity.builtin import CASTLE, NEAREST
 from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config import load as config
 from crenel.jobs.config.load import Source

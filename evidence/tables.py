@@ -11,8 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Output, Shard, Step
-from crenel.anonymity.buffer.pseudonym import codes
-from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.releases import Releases, codes
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import SubjectKey

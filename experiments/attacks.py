@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import adult
 from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import ALPHA
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Lasting, Privacy
-from crenel.anonymity.privacy_models.builtin import ALPHA
 from crenel.evidence.attack.replays import TOLD, attack_replays
 from crenel.evidence.attack.result import ALL, PLACED, Attack, Effort, Found
 from crenel.evidence.replay import replay

@@ -13,9 +13,9 @@ from benchmarks.adult import MEMBERS, frame, stream
 from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import MONDRIAN, OLA
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
+from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
+from crenel.anonymity.builtin import MONDRIAN, OLA
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from experiments.harness import Replay, Stream, Table, replay

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.adult import stream
-from crenel.anonymity.algorithms.builtin import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.builtin import CASTLE
 from crenel.anonymity.model.privacy import Privacy
 from experiments.harness import REUSE, Setting, Table, mean_interval, replays
 

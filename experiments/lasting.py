@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearest
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.builtin import CASTLE, NEAREST
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.state.shard import StoredShard
 from experiments.harness import REUSE, Stream, Table, taxi_stream

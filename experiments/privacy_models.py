@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from benchmarks.adult import frame, stream
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, NEAREST, RECURSIVE, SUHDSA, T
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Asked, Sensitive
 from crenel.anonymity.model.reference import Reference
-from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from experiments.harness import REUSE, Replay, Setting, Stream, Table, replays
 
 K, TUPLES = 10, 1000

@@ -25,13 +25,12 @@ import numpy as np
 
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
+from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, RECURSIVE, T
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Asked, PrivacyModel
 from crenel.anonymity.model.reference import Reference
-from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from experiments.harness import Stream, Table, pima_stream, replay, taxi_stream
 from experiments.privacy_models import asking, settings, with_occupation
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Privacy

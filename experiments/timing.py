@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import FOUR, stream
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.builtin import CASTLE, NEAREST
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.privacy import Privacy
 from experiments.harness import Stream, Table, seeds

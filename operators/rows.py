@@ -12,8 +12,7 @@ from pyflink.common import Row, Types
 from pyflink.common.typeinfo import TypeInformation
 
 from crenel.anonymity.algorithm import Counters, Output
-from crenel.anonymity.buffer.pseudonym import codes
-from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.releases import Releases, codes
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.operators.output_columns import (
     CHAIN,

@@ -17,19 +17,18 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
+from crenel.anonymity import builtin
 from crenel.anonymity.algorithm import Algorithm, Output, ShardContext
-from crenel.anonymity.algorithms import builtin as algorithms
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import SUHDSA
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import SUHDSA
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy
 from crenel.anonymity.model.secret import Secret
-from crenel.anonymity.privacy_models import builtin as builtin_models
 from crenel.anonymity.regions.loads import Loads
 from crenel.jobs.anonymize import main as anonymize
 from crenel.jobs.causes import CAUSES
@@ -57,17 +56,17 @@ PACKAGES = (
     "tests",
 )
 
-ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
+ALGORITHMS: list[Algorithm] = [*builtin.ALGORITHMS]
 
-MODELS = {model.name: model for name in builtin_models.__all__ if (model := getattr(builtin_models, name))}
+MODELS = {model.name: model for model in builtin.PRIVACY_MODELS}
 EVERY_REASON = Privacy(
     2,
     further=(
-        (builtin_models.ALPHA, 1.0),
-        (builtin_models.ENTROPY_L, 1.0),
-        (builtin_models.RECURSIVE, (1.0, 2.0)),
-        (builtin_models.T, 1.0),
-        (builtin_models.BETA, 1.0),
+        (builtin.ALPHA, 1.0),
+        (builtin.ENTROPY_L, 1.0),
+        (builtin.RECURSIVE, (1.0, 2.0)),
+        (builtin.T, 1.0),
+        (builtin.BETA, 1.0),
     ),
     noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)),
     lasting=Lasting(),

@@ -1,1 +1,1 @@
-"""Anonymization algorithms, one folder each; ``builtin`` registers those that come with Crenel."""
+"""Anonymization algorithms, one folder each; ``crenel.anonymity.builtin`` registers them."""

@@ -57,13 +57,13 @@ def regions() -> None:
 
 def algorithm(name: str) -> None:
     """Compile one of the algorithms that come with Crenel."""
-    import_module("crenel.anonymity.algorithms.builtin")
+    import_module("crenel.anonymity.builtin")
     known_algorithms()[name].compile()
 
 
 def main() -> None:
     """Compile all algorithms, noise and regions, in two processes."""
-    import_module("crenel.anonymity.algorithms.builtin")
+    import_module("crenel.anonymity.builtin")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(algorithm, name) for name in known_algorithms()]
         for done in [*waiting, pool.submit(noise), pool.submit(regions)]:

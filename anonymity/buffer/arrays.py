@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.jit import inner
@@ -194,10 +195,10 @@ A = TypeVar("A", bound=CastleArrays)
 
 
 def empty_arrays(
-    policy: Policy, privacy: Privacy, castle: Any, random: RandomStream, clusters: int = 0
+    policy: Policy, privacy: Privacy, parameters: DelayParameters, random: RandomStream, clusters: int = 0
 ) -> CastleArrays:
     """Return a shard without tuples and with room for at least ``clusters`` and ``max_clusters`` open clusters."""
-    rows = max(castle.max_clusters, clusters)
+    rows = max(parameters.max_clusters, clusters)
     sensitive = len(policy.sensitive)
     now = record(
         "next_position next_cluster next_release waiting open oldest youngest "
@@ -207,9 +208,9 @@ def empty_arrays(
     now.oldest = now.youngest = NONE
     return CastleArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
-        of=_told(policy, privacy, castle),
+        of=_told(policy, privacy, parameters),
         checks=checks_of(policy, privacy),
-        ring=np.zeros(castle.loss_window),
+        ring=np.zeros(parameters.loss_window),
         random=random,
         lots=lots(random.key),
         domain=domain(policy),
@@ -231,12 +232,12 @@ def empty_arrays(
         by_position=_expiry(0),
         by_time=_expiry(0),
         omega=Omega(
-            box=boxes(castle.reuse_limit, policy),
-            by_attribute=boxes_by_attribute(castle.reuse_limit, policy),
-            subjects=np.zeros(castle.reuse_limit, np.int64),
-            diversity=np.zeros((castle.reuse_limit, sensitive), np.int64),
-            release=np.zeros(castle.reuse_limit, np.int64),
-            span=np.zeros((castle.reuse_limit, 2, len(policy.noised))),
+            box=boxes(parameters.reuse_limit, policy),
+            by_attribute=boxes_by_attribute(parameters.reuse_limit, policy),
+            subjects=np.zeros(parameters.reuse_limit, np.int64),
+            diversity=np.zeros((parameters.reuse_limit, sensitive), np.int64),
+            release=np.zeros(parameters.reuse_limit, np.int64),
+            span=np.zeros((parameters.reuse_limit, 2, len(policy.noised))),
         ),
         out=empty_out(0, boxes(0, policy), sensitive),
         totals=empty_totals(len(privacy.reasons), len(KINDS)),
@@ -244,31 +245,31 @@ def empty_arrays(
     )
 
 
-def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
+def _told(policy: Policy, privacy: Privacy, parameters: DelayParameters) -> Any:
     of = record(
         "k delay_tuples delay_event_time early_tuples early_event_time max_clusters generalize by_name least_values "
         "keep_all"
     )
     of.k = privacy.k
-    of.delay_tuples = NONE if castle.delay_tuples is None else castle.delay_tuples
-    of.delay_event_time = NONE if castle.delay_event_time is None else castle.delay_event_time
-    of.early_tuples = int(castle.delay_jitter * (castle.delay_tuples or 0))
-    of.early_event_time = int(castle.delay_jitter * (castle.delay_event_time or 0))
-    of.max_clusters = castle.max_clusters
-    of.generalize = castle.suppression == "generalize"
+    of.delay_tuples = NONE if parameters.delay_tuples is None else parameters.delay_tuples
+    of.delay_event_time = NONE if parameters.delay_event_time is None else parameters.delay_event_time
+    of.early_tuples = int(parameters.delay_jitter * (parameters.delay_tuples or 0))
+    of.early_event_time = int(parameters.delay_jitter * (parameters.delay_event_time or 0))
+    of.max_clusters = parameters.max_clusters
+    of.generalize = parameters.suppression == "generalize"
     of.by_name = policy.subject is not None
     of.least_values = privacy.least_values
     return of
 
 
-def with_slots(arrays: A, slots: int, policy: Policy, castle: Any) -> A:
+def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameters) -> A:
     """Return the same shard with at least ``slots`` slots; buffered tuples keep their slots."""
     held = len(arrays.tuples.position)
     if slots <= held:
         return arrays
     tuples = _tuples(slots, policy)
     by_position = _expiry(slots if arrays.of.early_tuples > 0 else 0)
-    by_time = _expiry(0 if castle.delay_event_time is None else slots)
+    by_time = _expiry(0 if parameters.delay_event_time is None else slots)
     before: list[NDArray[Any]] = [*arrays.tuples, *arrays.by_position, *arrays.by_time]
     after: list[NDArray[Any]] = [*tuples, *by_position, *by_time]
     for old, new in zip(before, after, strict=True):

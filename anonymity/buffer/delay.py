@@ -1,9 +1,9 @@
-"""Validation of delay settings, and warnings about them."""
+"""Parameters of algorithms that buffer tuples up to a delay bound: validation and warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal, Protocol
 
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import REUSE_RISK
@@ -12,7 +12,26 @@ from crenel.anonymity.model.policy import Policy, without_domain
 NO_DELAY = "give 'tuples', 'event_time', or both; without either nothing would leave"
 
 
-def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> None:
+class DelayParameters(Protocol):
+    """Parameters of an algorithm that buffers tuples up to a delay bound; ``CastleParameters`` documents each."""
+
+    @property
+    def delay_tuples(self) -> int | None: ...
+    @property
+    def delay_event_time(self) -> int | None: ...
+    @property
+    def delay_jitter(self) -> float: ...
+    @property
+    def max_clusters(self) -> int: ...
+    @property
+    def loss_window(self) -> int: ...
+    @property
+    def reuse_limit(self) -> int: ...
+    @property
+    def suppression(self) -> Literal["withhold", "generalize"]: ...
+
+
+def require_delay(parameters: DelayParameters, algorithm: str, *least: tuple[str, int]) -> None:
     """Raise ``PolicyError`` where no delay is set, or a setting lies below its minimum.
 
     ``least`` holds pairs of a setting and its minimum; the minimum of a delay is 0.
@@ -27,7 +46,7 @@ def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> N
         raise PolicyError(f"{algorithm}.delay.jitter: must be from 0 to 1, not {parameters.delay_jitter}")
 
 
-def cautions_of_delay(parameters: Any, algorithm: str) -> Iterator[str]:
+def cautions_of_delay(parameters: DelayParameters, algorithm: str) -> Iterator[str]:
     """Yield warnings about tuples that are published alone, each with its field."""
     if parameters.reuse_limit:
         yield (
@@ -44,7 +63,7 @@ def cautions_of_delay(parameters: Any, algorithm: str) -> Iterator[str]:
         )
 
 
-def problems_of_delay(policy: Policy, parameters: Any, algorithm: str) -> Iterator[str]:
+def problems_of_delay(policy: Policy, parameters: DelayParameters, algorithm: str) -> Iterator[str]:
     """Yield conflicts between the policy and the settings of an algorithm that buffers tuples."""
     if parameters.suppression == "generalize":
         for name in without_domain(policy):

@@ -9,8 +9,6 @@ from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, Shard
 from crenel.anonymity.buffer.delay import NO_DELAY, cautions_of_delay
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.buffer.stored_frequencies import SEEN
-from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Privacy
 from crenel.state.castle import CastleState
 from crenel.state.shard import StoredShard
 
@@ -22,7 +20,6 @@ def delayed_algorithm(
     settings: tuple[Setting, ...],
     new: Callable[[ShardContext, int, bytes], Shard],
     restored: Callable[[ShardContext, StoredShard, str], Shard],
-    problems: Callable[[Policy, Privacy, Any], Iterator[str]],
     counted: Mapping[str, str],
     gauges: Mapping[str, Callable[[Sequence[Any]], int]],
     tell: Callable[[Any], Iterator[tuple[str, str]]],
@@ -83,7 +80,7 @@ def delayed_algorithm(
             state=("shard", CastleState),
             entries=(*ENTRIES, SEEN, *entries),
             lasting=lasting,
-            problems=problems,
+            problems=lambda policy, privacy, given: given.problems(policy, privacy),
             counted={
                 "tuples_in": "tuples let in",
                 "sampled_out": "tuples that sampling did not let in",

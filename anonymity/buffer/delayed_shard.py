@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,7 +50,7 @@ class DelayedShard(Shard):
 
     def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         self.context, self.number = context, snapshot.state.shard
-        for problem in self._problems():
+        for problem in context.parameters.problems(context.policy, context.privacy):
             raise PolicyError(problem)
         self.offsets = node_offsets(context.policy)
         self._slots = Slots(context.policy, context.members, _FEWEST_SLOTS)
@@ -164,10 +164,6 @@ class DelayedShard(Shard):
         if self._slots.spare():
             self._shrink()
         return Step(releases, changes)
-
-    @abstractmethod
-    def _problems(self) -> Iterator[str]:
-        """Yield conflicts within the context."""
 
     @abstractmethod
     def _begin(self, random: RandomStream, clusters: int) -> Any:

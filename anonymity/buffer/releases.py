@@ -1,7 +1,8 @@
-"""Output of a shard: releases with their members, and suppressed tuples."""
+"""Output of a shard: releases with their members, suppressed tuples, and pseudonyms."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer
 from crenel.anonymity.buffer.slots import Slots
+from crenel.anonymity.model.policy import Pseudonym
 from crenel.anonymity.noise.release_noise import NoiseArrays
 
 
@@ -25,7 +27,7 @@ class Releases:
     subjects : (releases,) distinct subjects in the equivalence class; for ``reused`` those of the original release
     tuples : (releases,) members published now
     diversity : (releases, sensitive attributes) l-diversity of the equivalence class, counted by persons
-        (``crenel.anonymity.privacy_models.distinct_diversity``)
+        (``crenel.anonymity.privacy_models.tally``)
     loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
     event_time : (releases,) epoch milliseconds of the newest member, ``crenel.state.block.NO_TIME`` without event time
     lower, upper : (releases, numeric quasi-identifiers) the published interval, both ends included
@@ -176,3 +178,41 @@ def with_noise(releases: Releases, noise: NoiseArrays, released: NDArray[np.int3
         whole = bool(members[place]) and isinstance(members[place][0], int)
         members[place] = np.rint(shown).astype(np.int64).tolist() if whole else shown.tolist()
     return replace(releases, members=tuple(members))
+
+
+_CODE_BYTES = 16
+_DAY = 86_400_000
+
+
+def codes(pseudonym: Pseudonym, key: bytes, random_key: bytes, releases: Releases) -> list[str]:
+    """Return a pseudonym for each member of the releases of one shard, in their order: 32 hexadecimal digits.
+
+    Pseudonyms link the records of one person without naming the person. Each is a keyed BLAKE2b hash of 128 bits. Its
+    input is the keyed hash of the person, as stored in state, and the pseudonym's scope: nothing, the UTC day of the
+    record's event time, or the release. The key is derived from the subject key with a BLAKE2b personalization of its
+    own. A reader of state and output therefore cannot link a code to a stored hash. A holder of the subject key can
+    compute the code of any person. The hash input never changes, so that codes of earlier runs can be found again.
+
+    Parameters
+    ----------
+    key : ``crenel.anonymity.model.secret.SubjectKey.pseudonym_key``
+    random_key : 32 bytes unique to this shard and run. Release numbers start at 0 in each shard, and codes of the scope
+        ``release`` must not repeat
+    releases : with ``subject``, and ``member_event_time`` for the scope ``day``
+    """
+    subjects = releases.subject.astype("<u8")
+    if pseudonym.scope == "release":
+        key = hashlib.blake2b(random_key, digest_size=32, key=key, person=b"crenel-shard").digest()
+        changing = np.repeat(releases.release_id, releases.tuples)
+    elif pseudonym.scope == "day":
+        changing = releases.member_event_time // _DAY
+    else:
+        changing = np.zeros(len(subjects), np.int64)
+    messages = np.stack([subjects, changing.astype("<i8").view("<u8")], axis=1).tobytes()
+    keyed = hashlib.blake2b(digest_size=_CODE_BYTES, key=key, person=f"crenel-{pseudonym.scope}".encode())
+    found = []
+    for start in range(0, len(messages), 16):
+        one = keyed.copy()
+        one.update(messages[start : start + 16])
+        found.append(one.hexdigest())
+    return found

@@ -1,7 +1,8 @@
-"""Errors about settings and input, and about violated invariants."""
+"""Errors about settings and input, and about violated invariants; reading of the text files that settings name."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -22,3 +23,20 @@ class InputError(Exception):
     """
 
     lead: ClassVar[str | None] = None
+
+
+def read_text(path: Path, error: type[ValueError]) -> str:
+    """Return the text of a UTF-8 file with its original line breaks; raise ``error``, with its name, on failure."""
+    try:
+        # Bytes, because text mode would drop the CR of a line break in quotes, and rows with such a value would not
+        # match.
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as failure:
+        raise error(f"{path}: cannot be read: {failure.strerror}") from None
+    except UnicodeDecodeError as failure:
+        raise error(f"{path}: {not_utf8(failure)}") from None
+
+
+def not_utf8(failure: UnicodeDecodeError) -> str:
+    """Return the line of a file at which it is not UTF-8, with the remedy."""
+    return f"line {failure.object.count(10, 0, failure.start) + 1} is not UTF-8 text; save the file as UTF-8"

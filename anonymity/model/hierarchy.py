@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.files import read_text
+from crenel.anonymity.model.errors import read_text
 
 MISSING = "(missing)"
 """Leaf under the root that stands for a missing value where a policy keeps them."""

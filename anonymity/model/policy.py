@@ -19,7 +19,7 @@ SHARD_BY_REGIONS = "regions"
 
 @dataclass(frozen=True)
 class Pseudonym:
-    """A code of the subject, published with each record (``crenel.anonymity.buffer.pseudonym``).
+    """A code of the subject, published with each record (``crenel.anonymity.buffer.releases``).
 
     Attributes
     ----------

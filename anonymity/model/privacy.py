@@ -104,7 +104,7 @@ class Privacy:
     Attributes
     ----------
     k : minimum number of distinct subjects, at least 1
-    l : l-diversity of each sensitive column (``crenel.anonymity.privacy_models.distinct_diversity``), 1 to k
+    l : l-diversity of each sensitive column (``crenel.anonymity.privacy_models.tally``), 1 to k
     further : other privacy models of each sensitive column, with their parameters
     noise_within : noise on the policy's noised attributes; None where it has none
     lasting : guarantee over all releases of a person; None: k and l hold for each release alone

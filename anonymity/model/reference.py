@@ -10,7 +10,7 @@ from math import fsum
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from crenel.anonymity.model.files import read_text
+from crenel.anonymity.model.errors import read_text
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 
 Distance: TypeAlias = Literal["equal", "ordered", "hierarchical"]

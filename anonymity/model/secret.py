@@ -201,7 +201,7 @@ class SubjectKey:
 
     @cached_property
     def pseudonym_key(self) -> bytes:
-        """The 32-byte key of pseudonyms (``crenel.anonymity.buffer.pseudonym.codes``)."""
+        """The 32-byte key of pseudonyms (``crenel.anonymity.buffer.releases.codes``)."""
         return hashlib.blake2b(self._material, digest_size=32, person=b"crenel-pseudonym").digest()
 
     @cached_property

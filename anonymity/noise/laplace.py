@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, inner, procedure
 from crenel.anonymity.compiled.random import RandomStream, below, next_word
-from crenel.anonymity.model.attributes import LARGEST_POSITION, Numeric
-from crenel.anonymity.model.decimals import EXACT, decimal_fraction
+from crenel.anonymity.model.attributes import EXACT, LARGEST_POSITION, Numeric, decimal_fraction
 
 _LARGEST = LARGEST_POSITION
 _PRECISION = 2**20

@@ -11,10 +11,9 @@ from crenel.anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedur
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.privacy_models.counting import stable_order
-from crenel.anonymity.privacy_models.distinct_diversity import diversity
 from crenel.anonymity.privacy_models.function_pointers import address_of, call_on_counts, call_on_values
 from crenel.anonymity.privacy_models.lookup import Lookup, lookup_of
-from crenel.anonymity.privacy_models.tally import Tally
+from crenel.anonymity.privacy_models.tally import Tally, diversity
 from crenel.anonymity.privacy_models.value_frequencies import share_of
 
 if TYPE_CHECKING:

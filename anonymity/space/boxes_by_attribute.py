@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.compiled.arrays import LANES, whole, with_room
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
-from crenel.anonymity.space.lanes import LANES, whole, with_room
 
 _FEW = 256
 """Maximum number of leaves of a hierarchy with ``rise``.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import zeros
-from crenel.anonymity.model.decimals import decimal_fraction, in_lowest_terms
+from crenel.anonymity.model.attributes import decimal_fraction, in_lowest_terms
 from crenel.anonymity.model.policy import Policy
 
 NONE = -1

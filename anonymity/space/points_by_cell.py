@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.compiled.arrays import LANES, whole
 from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.space.boxes import common_ancestor, covers
 from crenel.anonymity.space.domain import Boxes, Domain
-from crenel.anonymity.space.lanes import LANES, whole
 
 
 class PointsByCell(NamedTuple):

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.compiled.arrays import whole
 from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.space.domain import Boxes, Domain
-from crenel.anonymity.space.lanes import whole
 
 
 class Regions(NamedTuple):

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy
 from crenel.anonymity.model.region_tree import RegionTree
-from crenel.anonymity.regions.learn import RegionsError, learn, members_of
+from crenel.anonymity.regions.learn import RegionsError, Sampler, learn, members_of
 from crenel.anonymity.regions.loss import Sample as Values
-from crenel.anonymity.regions.sampler import Sampler
 from crenel.evidence.plan.choice import Chosen, Figures, Wanted, choose, front
 from crenel.evidence.plan.grid import Grid, around, neighbors
 from crenel.evidence.plan.point import Point

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from experiments.castleguard.loss import SEEDS, run

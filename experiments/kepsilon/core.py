@@ -16,9 +16,8 @@ from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, initial_snapshot
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.mondrian.shard import Mondrian
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian, MondrianParameters
+from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
 from crenel.anonymity.algorithms.ola.shard import Ola
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import LINKABLE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crenel.anonymity.algorithm import Shard, ShardContext
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa import stored as window
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters

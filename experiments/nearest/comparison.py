@@ -8,9 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.adult import FOUR, stream
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.builtin import CASTLE, NEAREST
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.privacy import Privacy
 from experiments.harness import REUSE, Replay, Setting, Stream, Table, mean_interval, pima_stream, replays, taxi_stream

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from crenel.anonymity.algorithms.builtin import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.builtin import CASTLE
 from crenel.anonymity.model.privacy import Privacy
 from experiments.harness import Table, in_processes, replay
 from experiments.nearest.prototype import Result, Rule, run

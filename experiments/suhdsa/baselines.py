@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import begin_grouping, grow, link, summarize
 from crenel.anonymity.algorithms.suhdsa.procedures import begin_log, carry, place, suppress_carried
@@ -37,7 +37,7 @@ class Suhdsa(_OfKAlone):
 
 @entry
 def run_ubdsa(
-    shard: WindowArrays, slots: NDArray[np.int32], at: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
+    shard: SuhdsaArrays, slots: NDArray[np.int32], at: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> tuple[Int, Int]:
     """Admit tuples until one group is released or none remains, as ``run`` in ``suhdsa.procedures``.
 
@@ -66,7 +66,7 @@ def run_ubdsa(
 
 
 @leaf
-def publish(shard: WindowArrays) -> bool:
+def publish(shard: SuhdsaArrays) -> bool:
     """Release the oldest tuple with its nearest ones; return False where k subjects are missing."""
     now, of, log, out, first = shard.now, shard.of, shard.log, shard.out, np.int64(0)
     if begin_window(shard) != NONE:

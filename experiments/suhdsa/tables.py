@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import COLUMNS, DATA, SUHDSA
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard, SuhdsaStep

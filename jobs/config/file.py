@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from crenel.anonymity.model.files import not_utf8
+from crenel.anonymity.model.errors import not_utf8
 from crenel.jobs.config.sql import FIELDS, Statement
 
 _NULL_TAG = "tag:yaml.org,2002:null"

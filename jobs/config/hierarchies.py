@@ -18,7 +18,7 @@ from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.builders.dates import Dates, Period
 from crenel.anonymity.model.builders.mask import DIGITS, Mask
 from crenel.anonymity.model.builders.numbers import Numbers
-from crenel.anonymity.model.files import read_text
+from crenel.anonymity.model.errors import read_text
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from crenel.jobs.config.fields import AboveZero, Natural, Positive, Real, Section
 

@@ -196,8 +196,7 @@ def _config(file: File, folder: Path, source: Source, sinks: dict[str, dict[str,
 
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
     """Import the built-in algorithms and privacy models, and the modules with further ones."""
-    import_module("crenel.anonymity.algorithms.builtin")
-    import_module("crenel.anonymity.privacy_models.builtin")
+    import_module("crenel.anonymity.builtin")
     given = content.get("extensions")
     for name in given if isinstance(given, list) else ():
         try:

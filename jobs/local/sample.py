@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.regions.learn import Sampler
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.regions.sampler import Sampler
 from crenel.evidence.sample import Sample as TupleSample
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_folder

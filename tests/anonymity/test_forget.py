@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.builtin import T
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy
-from crenel.anonymity.privacy_models.builtin import T
 from tests.support.drive import Setting, columns_of, hashes
 from tests.support.examples import FEW, LAWS, examples
 from tests.support.forgets import KeptAny, forgets_of, judged_any, with_forgets

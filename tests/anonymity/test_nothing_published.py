@@ -10,12 +10,12 @@ import pytest
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy

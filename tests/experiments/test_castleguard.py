@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.privacy import Privacy
 from experiments.castleguard.loss import Run, lower_bounds, run

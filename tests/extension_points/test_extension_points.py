@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError

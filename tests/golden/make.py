@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric

@@ -12,8 +12,7 @@ from typing import Any
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.batch import VERSION
 from crenel.state.shard import StoredShard

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state import batch, castle, suhdsa
 from crenel.state.shard import StoredShard

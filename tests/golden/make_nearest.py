@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.state.castle import VERSION
 from tests.golden.make import refuse_anew, rest, restored, setting_of, snapshot, write
 from tests.support.nearest_drive import NearestSetting

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import SUPPRESSIONS

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.secret import Secret
 from crenel.evidence.outputs import Outputs, split_audit

@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.policy import Shards

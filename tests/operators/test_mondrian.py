@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
 from crenel.operators.shards.function import END, ShardFunction
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, left, planned

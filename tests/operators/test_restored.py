@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OLA
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
 from crenel.anonymity.algorithms.suhdsa.outputs import WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, SuhdsaParameters
+from crenel.anonymity.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.operators.shards.function import END, ShardFunction

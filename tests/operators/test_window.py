@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithm import Step as Taken
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.castle.shard import CastleCounters as Counters
 from crenel.anonymity.buffer.releases import Releases
@@ -192,7 +191,8 @@ def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
     """Return all releases of a run as one, a list per column."""
     of_noise = ("linked", "noise_expected", "noise_error") if not any(out.noise_error.size for out in outputs) else ()
     unknown = () if any(out.subject.size for out in outputs) else ("subject", "member_event_time")
-    names = [name for name in Releases.__dataclass_fields__ if name not in ("members", "offsets", *of_noise, *unknown)]
+    lists = ("members", "suppressed_members", "offsets")
+    names = [name for name in Releases.__dataclass_fields__ if name not in (*lists, *of_noise, *unknown)]
     columns: dict[str, list[Any]] = {
         name: [x for out in outputs for x in getattr(out, name).tolist()] for name in names
     }

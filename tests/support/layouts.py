@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard
 from crenel.anonymity.algorithms.batch.windows import ClosedBy, ShardOfWindows, WindowsCounters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.state.shard import StoredShard
 from tests.support.at_rest_checker import AtRestChecker

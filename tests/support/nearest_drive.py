@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
 from crenel.anonymity.algorithms.nearest.shard import Nearest
 from tests.support.checker import Checker, Stated, Violation
 from tests.support.drive import KEY, Setting

@@ -11,11 +11,11 @@ import pyarrow as pa
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from crenel.anonymity.builtin import ALPHA
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.privacy_models.builtin import ALPHA
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify.verify import Promised
 

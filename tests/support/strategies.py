@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
 from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
 from crenel.anonymity.model.policy import Policy

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import CastleCounters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Numeric

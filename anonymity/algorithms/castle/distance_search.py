@@ -1,8 +1,8 @@
-"""Nearest-neighbor search among the unassigned members of a cluster (CASTLE, function split, steps 8 to 12).
+"""Nearest-neighbor search for a split: unassigned members for a part, and a part for each remaining member.
 
-Function split scans all unassigned members for each part, so its cost would grow with the square of the cluster size.
-This module keeps the members in cells of neighbors and skips each cell whose nearest corner is too far. The result is
-the same, at a cost that hardly grows.
+CASTLE's function split (steps 8 to 12) scans all unassigned members for each part, so its cost would grow with the
+square of the cluster size. This module keeps the members in cells of neighbors and skips each cell whose nearest corner
+is too far. The result is the same, at a cost that hardly grows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.compiled.arrays import LANES, least, whole
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
-from crenel.anonymity.space.boxes import assign, empty_boxes, enclose
+from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
-from crenel.anonymity.space.lanes import LANES
 from crenel.anonymity.space.points_by_cell import PointsByCell, enlargements_of, lay, move, points_by_cell
-from crenel.anonymity.space.regions_by_attribute import Regions, empty_regions, lay_region, measure_gaps
+from crenel.anonymity.space.regions_by_attribute import Regions, empty_regions, lay_region, measure_gaps, measure_growth
 
 _REGION = 96
 """Maximum number of groups in a cell. Half of it costs a quarter more time, twice as much costs slightly more."""
@@ -287,3 +287,48 @@ def _replace_top(heap: Nearest, distance: float, item: Int) -> None:
         heap.distance[place], heap.item[place] = heap.distance[child], heap.item[child]
         place = child
     heap.distance[place], heap.item[place] = distance, item
+
+
+_MANY = 32
+"""Number of parts from which the vectorized search is worth its setup."""
+
+
+@procedure
+def assign_remaining(
+    domain: Domain, parts: Boxes, count: Int, box: Boxes, part: NDArray[np.int64], joining: NDArray[np.int64]
+) -> None:
+    """Assign each remaining member to the part that it enlarges least, one after the other (split, step 23).
+
+    Parameters
+    ----------
+    parts, count : boxes of the parts; the first ``count`` are in use and grow
+    box, part : (members,) box of each member, and number of its part
+    joining : members without a part, in the order of assignment
+    """
+    if count < _MANY:
+        for member in joining:
+            part[member] = _nearest_part(domain, parts, count, box, member)
+            enclose(domain, parts, part[member], box, member)
+        return
+    laid = empty_regions(np.int64(whole(count)), parts)
+    for p in range(len(laid.gap)):  # behind the last part, copies of it fill the vector lanes
+        lay_region(domain, laid, np.int64(p), parts, np.int64(min(p, count - 1)))
+    for member in joining:
+        measure_growth(domain, laid, count, box, member)
+        smallest, nearest = least(laid.gap, count), np.int64(0)
+        while nearest < count - 1 and laid.gap[nearest] != smallest:
+            nearest += 1
+        part[member] = nearest
+        enclose(domain, parts, nearest, box, member)
+        lay_region(domain, laid, nearest, parts, nearest)
+
+
+@leaf
+def _nearest_part(domain: Domain, parts: Boxes, count: Int, box: Boxes, member: Int) -> Int:
+    smallest = np.inf
+    nearest: Int = np.int64(0)
+    for p in range(count):
+        growth = enlargement(domain, parts, p, box, member, smallest)
+        if growth < smallest:
+            smallest, nearest = growth, p
+    return nearest

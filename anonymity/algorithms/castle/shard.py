@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.algorithms.castle import procedures
 from crenel.anonymity.algorithms.castle.gamma import relink
-from crenel.anonymity.algorithms.castle.parameters import problems
 from crenel.anonymity.buffer.arrays import CastleArrays, empty_arrays, share, with_slots
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED
@@ -52,9 +50,6 @@ class Castle(DelayedShard):
             open_clusters=int(now.open),
             tau=float(now.tau),
         )
-
-    def _problems(self) -> Iterator[str]:
-        yield from problems(self.context.policy, self.context.privacy, self.context.parameters)
 
     def _begin(self, random: RandomStream, clusters: int) -> CastleArrays:
         context = self.context

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.assign_remaining import assign_remaining
-from crenel.anonymity.algorithms.castle.distance_search import Left, arrange, find_nearest, pick, take
+from crenel.anonymity.algorithms.castle.distance_search import Left, arrange, assign_remaining, find_nearest, pick, take
 from crenel.anonymity.algorithms.castle.gamma import members_of
 from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.compiled.jit import Int, leaf, procedure

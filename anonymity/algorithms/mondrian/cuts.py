@@ -1,4 +1,4 @@
-"""Choice of a part's cut, by minimum loss or across its widest attribute.
+"""Recursive partition of a window, with each cut chosen by minimum loss or across the part's widest attribute.
 
 A cut separates a run of places from the rest of the part. For a number, the run holds the lowest values up to a change
 of value, so equal values stay on one side. For a category, it holds the tuples below the first children of the part's
@@ -8,9 +8,10 @@ node, or below one child.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.mondrian.scratch_buffers import AFTER, BEFORE, WHOLE, Work
-from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.privacy_models.checks import broken
 from crenel.anonymity.privacy_models.incremental_tally import forget, put, remove_tuple
 from crenel.anonymity.space.boxes import assign, common_ancestor, covers, enclose, info_loss
@@ -276,3 +277,53 @@ def widen(domain: Domain, box: Boxes, row: Int, points: Boxes, slot: Int) -> boo
             box.node[row, a] = common_ancestor(domain, node, other)
             wider = True
     return wider
+
+
+@entry
+def partition(work: Work, ends: NDArray[np.int64]) -> Int:
+    """Cut all tuples into parts that allow no further cut, and return the number of parts.
+
+    This is LeFevre, DeWitt and Ramakrishnan, "Mondrian", ICDE 2006, Section 4. The partition is strict: tuples with the
+    same quasi-identifiers are in the same part. The parts are contiguous in ``work.order[0]``, and part i ends before
+    ``ends[i]``, (tuples,).
+    """
+    tuples = work.order.shape[1]
+    later = np.empty(tuples + 1, np.int64)  # ends of parts still to be cut, the nearest last
+    waiting, parts = 0, np.int64(0)
+    start: Int = np.int64(0)
+    stop: Int = np.int64(tuples)
+    while True:
+        if find_cut(work, start, stop):
+            later[waiting] = stop
+            waiting += 1
+            stop = divide(work, start, stop)
+            continue
+        ends[parts] = stop
+        parts += 1
+        if waiting == 0:
+            return parts
+        waiting -= 1
+        start, stop = stop, later[waiting]
+
+
+@leaf
+def divide(work: Work, start: Int, stop: Int) -> Int:
+    """Move the run of ``work.cut`` to the front of the part in each order, and return the start of the rest."""
+    cut, order, inside, spare = work.cut, work.order, work.inside, work.spare
+    a, first, last = np.int64(cut.attribute), np.int64(cut.first), np.int64(cut.last)
+    for i in range(start, stop):
+        inside[order[a, i]] = first <= i < last
+    middle = start + last - first
+    for row in range(len(order)):
+        into, kept = start, np.int64(0)
+        for i in range(start, stop):
+            slot = order[row, i]
+            if inside[slot]:
+                order[row, into] = slot
+                into += 1
+            else:
+                spare[kept] = slot
+                kept += 1
+        for i in range(kept):
+            order[row, middle + i] = spare[i]
+    return middle

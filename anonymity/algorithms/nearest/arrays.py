@@ -7,17 +7,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.buffer import arrays as castle
 from crenel.anonymity.buffer.arrays import CastleArrays
-from crenel.anonymity.compiled.arrays import extend, extended, record, zeros
+from crenel.anonymity.buffer.delay import DelayParameters
+from crenel.anonymity.compiled.arrays import extend, extended, record, with_room, zeros
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
 from crenel.anonymity.space.domain import Boxes, boxes
-from crenel.anonymity.space.lanes import with_room
 
 SIZE = 64
 """Maximum number of tuples in a cell."""
@@ -94,16 +93,14 @@ share = by_reference(NearestArrays)
 A = TypeVar("A", bound=NearestArrays)
 
 
-def empty_arrays(
-    policy: Policy, privacy: Privacy, parameters: NearestParameters, random: RandomStream
-) -> NearestArrays:
+def empty_arrays(policy: Policy, privacy: Privacy, parameters: DelayParameters, random: RandomStream) -> NearestArrays:
     """Return the arrays of a shard before its first tuple."""
     made = castle.empty_arrays(policy, privacy, parameters, random)
     made.of.keep_all = True  # the procedures weigh reuse against a group
     return extend(NearestArrays, made, **_search(made, policy))
 
 
-def with_slots(arrays: A, slots: int, policy: Policy, parameters: NearestParameters) -> A:
+def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameters) -> A:
     """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
     before = len(arrays.group) // 2
     if slots <= before:

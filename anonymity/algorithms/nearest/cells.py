@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.arrays import SIZE, SPARSE, Cells, NearestArrays
+from crenel.anonymity.compiled.arrays import least, whole
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
-from crenel.anonymity.space.lanes import least, whole
 
 _ANY = -1  # replaces an attribute: tuples alike in all attributes lie on either side
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.nearest import procedures
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, share, with_slots
-from crenel.anonymity.algorithms.nearest.parameters import problems
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
@@ -45,9 +44,6 @@ class Nearest(DelayedShard):
     @property
     def counters(self) -> NearestCounters:
         return NearestCounters(**self._counts(), tau=float(self.arrays.now.tau))
-
-    def _problems(self) -> Iterator[str]:
-        yield from problems(self.context.policy, self.context.privacy, self.context.parameters)
 
     def _begin(self, random: RandomStream, clusters: int) -> Any:
         return empty_arrays(self.context.policy, self.context.privacy, self.context.parameters, random)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.batch import procedures
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
-from crenel.anonymity.algorithms.ola import metrics
-from crenel.anonymity.algorithms.ola.lattice import Node, minimal_nodes
+from crenel.anonymity.algorithms.ola.lattice import Node, discernibility, entropies, minimal_nodes, precision
 
 _MOST_CODES = 2**62
 
@@ -73,14 +72,14 @@ class Ola(ShardOfWindows):
         levels: Node = tuple(len(nodes) for nodes in self._levels)
         most = floor(self.context.parameters.max_suppression * len(self.waiting))
         found = minimal_nodes(levels, lambda node: self._classes(node).suppressed <= most)
-        bits = metrics.entropies(self.waiting.categorical, self._levels)
+        bits = entropies(self.waiting.categorical, self._levels)
 
         def loss(node: Node) -> float:
             if self.context.parameters.metric == "precision":
-                return metrics.precision(node, levels)
+                return precision(node, levels)
             if self.context.parameters.metric == "entropy":
                 return float(sum(of[level] for of, level in zip(bits, node, strict=True)))
-            return metrics.discernibility(self._classes(node).sizes)
+            return discernibility(self._classes(node).sizes)
 
         return min(found, key=lambda node: (loss(node), node))
 

@@ -98,7 +98,7 @@ class Groups(NamedTuple):
 
 
 @extended
-class WindowArrays(ReleaseArrays):
+class SuhdsaArrays(ReleaseArrays):
     """Arrays of one shard.
 
     Attributes
@@ -129,13 +129,13 @@ class WindowArrays(ReleaseArrays):
     actions: NDArray[Any]
 
 
-share = by_reference(WindowArrays)
-"""Return ``WindowArrays`` in their pass-by-reference form, valid while the arrays are kept."""
+share = by_reference(SuhdsaArrays)
+"""Return ``SuhdsaArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 
 def empty_arrays(
     policy: Policy, privacy: Privacy, parameters: SuhdsaParameters, random: RandomStream, slots: int = 0
-) -> WindowArrays:
+) -> SuhdsaArrays:
     """Return the arrays of a shard before its first tuple, with room for ``slots`` tuples."""
     now = record(
         "next_position next_release next_window held carried earliest window_tuples target merges swaps alone "
@@ -149,7 +149,7 @@ def empty_arrays(
     checks = checks_of(policy, privacy, aimed=parameters.target is not None)
     checks = checks._replace(lookup=with_numbers(checks.lookup, slots))
     space, sensitive = domain(policy), len(policy.sensitive)
-    return WindowArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
+    return SuhdsaArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
         of=_told(policy, privacy, parameters),
         checks=checks,
@@ -172,7 +172,7 @@ def empty_arrays(
     )
 
 
-def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) -> WindowArrays:
+def moved(arrays: SuhdsaArrays, made: SuhdsaArrays, slots: NDArray[np.int32]) -> SuhdsaArrays:
     """Copy the tuples in some slots to the first slots of ``made``, in order, and return it with the shard's state."""
     pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(arrays.points, made.points, strict=True)
     for old, new in pairs:
@@ -185,7 +185,7 @@ def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) ->
     checks = made.checks._replace(lookup=made.checks.lookup._replace(seen=arrays.checks.lookup.seen))
     aims = made.aims._replace(lookup=checks.lookup)
     return extend(
-        WindowArrays, made, now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims
+        SuhdsaArrays, made, now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims
     )
 
 

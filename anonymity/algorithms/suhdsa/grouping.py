@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, Points, WindowArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, Points, SuhdsaArrays, places
 from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.numbering import clear, home
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
 from crenel.anonymity.privacy_models.checks import broken
-from crenel.anonymity.privacy_models.distinct_diversity import diversity
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, forget, put_chain, remove_tuple, weigh
+from crenel.anonymity.privacy_models.tally import diversity
 from crenel.anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
@@ -58,7 +58,7 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
 
 
 @leaf
-def group_by_qid(shard: WindowArrays) -> Int:
+def group_by_qid(shard: SuhdsaArrays) -> Int:
     """Put the tuples in ``held`` into groups of at least k subjects, and return the number of groups.
 
     A group begins with the most common pattern and adds the nearest one until it has k subjects. Ties go to the pattern
@@ -84,7 +84,7 @@ def group_by_qid(shard: WindowArrays) -> Int:
 
 
 @leaf
-def begin_grouping(shard: WindowArrays) -> Int:
+def begin_grouping(shard: SuhdsaArrays) -> Int:
     """Find the patterns, mark all as free, and return their number."""
     work, count = shard.work, shard.now.held
     patterns = find_patterns(shard.points, work, shard.held, count)
@@ -107,7 +107,7 @@ def commonest(work: Work, free: Int) -> Int:
 
 
 @leaf
-def grow(shard: WindowArrays, group: Int, seed: Int, free: Int) -> Int:
+def grow(shard: SuhdsaArrays, group: Int, seed: Int, free: Int) -> Int:
     """Add free patterns to a group, first the one at ``seed``, until it has k subjects or no pattern is free.
 
     Return the number of patterns that stay free; those of the group follow them in ``work.free``.
@@ -200,7 +200,7 @@ def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, p
 
 
 @leaf
-def summarize(shard: WindowArrays, group: Int) -> None:
+def summarize(shard: SuhdsaArrays, group: Int) -> None:
     """Recompute the statistics of a group from its members, check it, and measure its loss."""
     domain, points, groups, work, trial = shard.domain, shard.points, shard.groups, shard.work, shard.here
     alone, where = shard.now.alone != 0, places(points)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Points, WindowArrays
+from crenel.anonymity.algorithms.suhdsa.arrays import Points, SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.privacy_models.lookup import note_number
@@ -15,7 +15,7 @@ _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
 @leaf
-def number_window(shard: WindowArrays) -> None:
+def number_window(shard: SuhdsaArrays) -> None:
     """Number subjects and values of the tuples in ``held`` into ``Work.code``, in order of first occurrence.
 
     If a subject has several tuples (``now.alone`` is 0), the pairs of subject and value get numbers as well. Otherwise

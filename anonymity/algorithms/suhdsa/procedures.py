@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, Points, WindowArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, Points, SuhdsaArrays, places
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import group_by_qid, summarize
 from crenel.anonymity.algorithms.suhdsa.log import MERGE
@@ -27,7 +27,7 @@ _CLOSE = np.int64(-2)  # result of ``next_due``: close the window
 
 @entry
 def run(
-    shard: WindowArrays, slots: NDArray[np.int32], done: Int, watermarks: NDArray[np.int64], watermark: Int, ended: bool
+    shard: SuhdsaArrays, slots: NDArray[np.int32], done: Int, watermarks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> tuple[Int, Int]:
     """Admit tuples until a window has closed or no tuple is left.
 
@@ -58,7 +58,7 @@ def run(
 
 
 @leaf
-def place(shard: WindowArrays, slot: Int) -> None:
+def place(shard: SuhdsaArrays, slot: Int) -> None:
     """Add a new tuple to the open window (Algorithm 1, line 3)."""
     now, points = shard.now, shard.points
     points.position[slot] = now.next_position
@@ -73,7 +73,7 @@ def place(shard: WindowArrays, slot: Int) -> None:
 
 
 @leaf
-def next_due(shard: WindowArrays, watermark: Int, ended: bool) -> Int:
+def next_due(shard: SuhdsaArrays, watermark: Int, ended: bool) -> Int:
     """Return ``_CLOSE``, the index in ``held`` of a tuple to suppress, or ``NONE`` where all tuples may wait.
 
     A new tuple whose delay is over closes the window, so that it has a chance of release. A carried tuple has already
@@ -110,7 +110,7 @@ def _passed(since: Int, wait: Int, watermark: Int) -> bool:
 
 
 @leaf
-def suppress_carried(shard: WindowArrays, index: Int) -> None:
+def suppress_carried(shard: SuhdsaArrays, index: Int) -> None:
     """Suppress the carried tuple at an index in ``held``, whose delay is over."""
     now, held = shard.now, shard.held
     slot = np.int64(held[index])
@@ -139,7 +139,7 @@ def find_earliest(now: Any, of: Any, points: Points, held: NDArray[np.int32]) ->
 
 
 @leaf
-def close(shard: WindowArrays) -> Int:
+def close(shard: SuhdsaArrays) -> Int:
     """Group, repair and release the buffer, carry the rest (Algorithm 1, lines 5 to 42), and count the repairs."""
     begin_log(shard.log, shard.now.held)
     reason = begin_window(shard)
@@ -150,7 +150,7 @@ def close(shard: WindowArrays) -> Int:
 
 
 @leaf
-def close_window(shard: WindowArrays, reason: Int) -> Int:
+def close_window(shard: SuhdsaArrays, reason: Int) -> Int:
     """Group, repair and release the buffer unless a ``reason`` forbids it, and return the number of repairs."""
     now, log = shard.now, shard.log
     made: Int = np.int64(0)
@@ -174,7 +174,7 @@ def close_window(shard: WindowArrays, reason: Int) -> Int:
 
 
 @leaf
-def release_groups(shard: WindowArrays, made: Int) -> None:
+def release_groups(shard: SuhdsaArrays, made: Int) -> None:
     """Release the groups that satisfy the privacy models, and adapt the window size to their cost."""
     now, of, log, groups, out = shard.now, shard.of, shard.log, shard.groups, shard.out
     loss, waited, before = 0.0, 0.0, out.filled.members
@@ -196,7 +196,7 @@ def release_groups(shard: WindowArrays, made: Int) -> None:
 
 
 @leaf
-def summarize_all(shard: WindowArrays, made: Int) -> Int:
+def summarize_all(shard: SuhdsaArrays, made: Int) -> Int:
     """Summarize all groups and return the number that misses the aim."""
     violations = np.int64(0)
     for group in range(made):
@@ -215,7 +215,7 @@ def begin_log(log: Any, tuples: Int) -> None:
 
 
 @leaf
-def carry_group(shard: WindowArrays, group: Int) -> None:
+def carry_group(shard: SuhdsaArrays, group: Int) -> None:
     """Record for each member why its group is not released."""
     groups = shard.groups
     slot = np.int64(groups.head[group])
@@ -225,7 +225,7 @@ def carry_group(shard: WindowArrays, group: Int) -> None:
 
 
 @leaf
-def carry(shard: WindowArrays, reason: Int) -> None:
+def carry(shard: SuhdsaArrays, reason: Int) -> None:
     """Carry unreleased tuples to the next window; ``reason`` applies to all, ``NONE`` keeps the reason of each."""
     now, points, held = shard.now, shard.points, shard.held
     kept = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays, places
 from crenel.anonymity.algorithms.suhdsa.controllers import entropy
 from crenel.anonymity.algorithms.suhdsa.representative import represent
 from crenel.anonymity.buffer.departure import Columns, complete, enclose_all, require_inside, validate_and_shuffle
@@ -18,7 +18,7 @@ from crenel.state.block import NO_TIME
 
 
 @leaf
-def release(shard: WindowArrays, group: Int) -> None:
+def release(shard: SuhdsaArrays, group: Int) -> None:
     """Release a group under its generalization or its representative (Algorithm 1, lines 36 to 40).
 
     Where noise within releases leaves too few members for a release, they stay buffered for the next window.
@@ -65,14 +65,14 @@ def release(shard: WindowArrays, group: Int) -> None:
 
 
 @inner
-def _columns(shard: WindowArrays) -> Columns:
+def _columns(shard: SuhdsaArrays) -> Columns:
     points, sensitive = shard.points, shard.points.value.shape[1] - 1
     value = shard.work.code[:, 1 : 1 + sensitive]
     return Columns(places(points), points.value[:, 0], value, points.event_time, points.position)
 
 
 @leaf
-def _regroup(shard: WindowArrays, group: Int, start: Int, stop: Int) -> None:
+def _regroup(shard: SuhdsaArrays, group: Int, start: Int, stop: Int) -> None:
     """Restrict a group to the members of the next release."""
     groups, members, following = shard.groups, shard.out.members, shard.work.next
     groups.head[group], groups.tuples[group] = members[start], stop - start
@@ -83,7 +83,7 @@ def _regroup(shard: WindowArrays, group: Int, start: Int, stop: Int) -> None:
 
 
 @leaf
-def _note(shard: WindowArrays, start: Int, stop: Int) -> None:
+def _note(shard: SuhdsaArrays, start: Int, stop: Int) -> None:
     """Record the last release in the log of its window; its members are ``start`` to ``stop``."""
     log = shard.log
     log.releases += 1
@@ -94,7 +94,7 @@ def _note(shard: WindowArrays, start: Int, stop: Int) -> None:
 
 
 @leaf
-def _satisfied(shard: WindowArrays) -> bool:
+def _satisfied(shard: SuhdsaArrays) -> bool:
     """Return whether the last release is l-diverse in each sensitive attribute, as counted from its members."""
     out = shard.out
     for a in range(out.diversity.shape[1]):
@@ -104,7 +104,7 @@ def _satisfied(shard: WindowArrays) -> bool:
 
 
 @leaf
-def _least_entropy(shard: WindowArrays, start: Int, stop: Int) -> float:
+def _least_entropy(shard: SuhdsaArrays, start: Int, stop: Int) -> float:
     """Return the entropy in bits of released members' sensitive values, the minimum over the attributes."""
     least = np.inf
     for column in range(1, shard.points.value.shape[1]):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import GIVEN_UP, GONE, OPEN, Groups, WindowArrays
+from crenel.anonymity.algorithms.suhdsa.arrays import GIVEN_UP, GONE, OPEN, Groups, SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.distance import Scale, distance
 from crenel.anonymity.algorithms.suhdsa.grouping import count_group, discount_group, forget_group, lacking, summarize
 from crenel.anonymity.algorithms.suhdsa.log import MERGE, SWAP
@@ -51,7 +51,7 @@ def least_diversity(groups: Groups, group: Int) -> Int:
 
 
 @leaf
-def repair(shard: WindowArrays, made: Int) -> Int:
+def repair(shard: SuhdsaArrays, made: Int) -> Int:
     """Repair groups until none has a shortfall or no repair helps the rest; return the number of actions.
 
     Parameters
@@ -122,7 +122,7 @@ def _price(weight: float, loss: float, time: float) -> float:
 
 
 @leaf
-def _renew(shard: WindowArrays, group: Int) -> None:
+def _renew(shard: SuhdsaArrays, group: Int) -> None:
     summarize(shard, group)
     represent(shard.points, shard.groups, shard.work, group, shard.of.median != 0, shard.of.ancestor != 0)
 
@@ -182,7 +182,7 @@ def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, ma
 
 
 @leaf
-def _merge_removes(shard: WindowArrays, group: Int, other: Int) -> float:
+def _merge_removes(shard: SuhdsaArrays, group: Int, other: Int) -> float:
     """Return the decrease in shortfall of a group, counted in ``here``, through a merge.
 
     The result is 0 where both have too many subjects, or where a check's shortfall would grow. Above l = 2 it may

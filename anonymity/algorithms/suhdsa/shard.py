@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.suhdsa import procedures
-from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, WindowArrays, empty_arrays, moved, share
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, SuhdsaArrays, empty_arrays, moved, share
 from crenel.anonymity.algorithms.suhdsa.log import Closed, Repairs, repairs_of
 from crenel.anonymity.algorithms.suhdsa.outputs import Rows
 from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, SuhdsaSnapshot
@@ -273,7 +273,7 @@ def _positions_of(stored: Sequence[str], current: Sequence[str]) -> NDArray[np.i
     return np.array([current.index(reason) if reason in current else other for reason in stored], np.int8)
 
 
-def _restored_arrays(context: ShardContext, state: SuhdsaState) -> WindowArrays:
+def _restored_arrays(context: ShardContext, state: SuhdsaState) -> SuhdsaArrays:
     random = random_stream(key_bytes(state.key), state.key_used)
     arrays = empty_arrays(context.policy, context.privacy, context.parameters, random)
     now = arrays.now

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays
 from crenel.anonymity.buffer.stored_blocks import StoredBlocks
 from crenel.anonymity.buffer.stored_shard import BLOCKS, LifetimeCounters, Snapshot, initial_state, read_snapshot
 from crenel.anonymity.buffer.well_formed import require
@@ -24,10 +24,10 @@ from crenel.state.suhdsa import SuhdsaState
 ENTRIES = (BLOCKS,)
 
 CONTROLLERS = ("window_tuples", "target", "dwelt", "most_values", "step_up", "judged")
-"""Fields of ``WindowArrays.now`` in the order of ``SuhdsaState.controllers``."""
+"""Fields of ``SuhdsaArrays.now`` in the order of ``SuhdsaState.controllers``."""
 
 CONTROL = ("entropy", "settled", "loss_sum", "delay_sum", "last_cost")
-"""Fields of ``WindowArrays.now`` in the order of ``SuhdsaState.control``."""
+"""Fields of ``SuhdsaArrays.now`` in the order of ``SuhdsaState.control``."""
 
 
 SuhdsaSnapshot = Snapshot[SuhdsaState, BufferedTuples]
@@ -142,7 +142,7 @@ class Ledger:
 
     def changes(
         self,
-        arrays: WindowArrays,
+        arrays: SuhdsaArrays,
         history: LifetimeCounters,
         moved: Moved,
         further: Mapping[str, dict[int, bytes | None]],
@@ -155,7 +155,7 @@ class Ledger:
         self._inventory.update(entries)
         return Changes(self._state(arrays, history).to_bytes(), entries)
 
-    def _changed_blocks(self, arrays: WindowArrays, moved: Moved) -> dict[int, bytes | None]:
+    def _changed_blocks(self, arrays: SuhdsaArrays, moved: Moved) -> dict[int, bytes | None]:
         # Tuples of the pushed block are not stored yet.
         first = int(arrays.now.next_position) - len(moved.admitted)
         changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.depart(moved.departed[moved.departed < first]))
@@ -169,7 +169,7 @@ class Ledger:
             changed[number] = BufferedTuples(position=points.position[slots], **moved.block.chosen(stays)).to_bytes()
         return changed
 
-    def _rewritten_blocks(self, arrays: WindowArrays, *, forgets: bool) -> dict[int, bytes | None]:
+    def _rewritten_blocks(self, arrays: SuhdsaArrays, *, forgets: bool) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, waits = arrays.points.position, arrays.points.waits
         # Departed tuples stay in stored blocks without an index by person, so erasure rewrites every partial block.
@@ -180,7 +180,7 @@ class Ledger:
             entries[number] = self._tuples(kept).to_bytes()
         return entries
 
-    def _state(self, arrays: WindowArrays, history: LifetimeCounters) -> SuhdsaState:
+    def _state(self, arrays: SuhdsaArrays, history: LifetimeCounters) -> SuhdsaState:
         now, points = arrays.now, arrays.points
         carried, new = arrays.held[: now.carried], arrays.held[now.carried : now.held]
         numbers = (now.next_position, now.next_release, now.next_window, self.blocks.next_number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Groups, WindowArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import Groups, SuhdsaArrays, places
 from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
@@ -15,7 +15,7 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 
 @leaf
-def has_what_lacks(shard: WindowArrays, group: Int, other: Int) -> bool:
+def has_what_lacks(shard: SuhdsaArrays, group: Int, other: Int) -> bool:
     """Return whether any tuple of another group can reduce the shortfall of the group counted in ``here``."""
     groups, work, alone = shard.groups, shard.work, shard.now.alone != 0
     slot = np.int64(groups.head[other])
@@ -27,7 +27,7 @@ def has_what_lacks(shard: WindowArrays, group: Int, other: Int) -> bool:
 
 
 @leaf
-def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
+def best_pair(shard: SuhdsaArrays, group: Int, other: Int) -> tuple[Int, Int]:
     """Return the feasible pair of tuples that fits best, ``NONE`` twice if there is none; both groups are counted."""
     domain, scale, groups, work = shard.domain, shard.scale, shard.groups, shard.work
     where, alone = places(shard.points), shard.now.alone != 0
@@ -59,7 +59,7 @@ def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
 
 
 @leaf
-def _feasible(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> bool:
+def _feasible(shard: SuhdsaArrays, group: Int, other: Int, x: Int, y: Int) -> bool:
     """Return whether both groups keep k subjects, no shortfall grows, and one of the first group's shrinks."""
     here, there, lacks, alone = shard.here, shard.there, shard.groups.lacks, shard.now.alone != 0
     if after_exchange(here, shard.aims, shard.work.code, x, y, alone) < shard.of.k:
@@ -78,7 +78,7 @@ def _feasible(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> bo
 
 
 @leaf
-def lacking_after_swap(shard: WindowArrays, x: Int, y: Int) -> float:
+def lacking_after_swap(shard: SuhdsaArrays, x: Int, y: Int) -> float:
     """Return the shortfall of the group counted in ``here`` after y has replaced x."""
     alone = shard.now.alone != 0
     after_exchange(shard.here, shard.aims, shard.work.code, x, y, alone)
@@ -89,7 +89,7 @@ def lacking_after_swap(shard: WindowArrays, x: Int, y: Int) -> float:
 
 
 @leaf
-def swap_changes(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> float:
+def swap_changes(shard: SuhdsaArrays, group: Int, other: Int, x: Int, y: Int) -> float:
     """Return the change in mean loss of two groups' tuples through a swap of x and y."""
     domain, groups, work, where = shard.domain, shard.groups, shard.work, places(shard.points)
     assign(work.box, 0, where, y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_target, entropy
 from crenel.anonymity.algorithms.suhdsa.numbering import number_window
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
@@ -18,7 +18,7 @@ TOO_FEW_SUBJECTS = 1  # position in crenel.anonymity.model.outcomes.SUPPRESSIONS
 
 
 @leaf
-def begin_window(shard: WindowArrays) -> Int:
+def begin_window(shard: SuhdsaArrays) -> Int:
     """Number the tuples of the window, move the target, and return a reason against any release, or ``NONE``."""
     now, of, here = shard.now, shard.of, shard.here
     number_window(shard)

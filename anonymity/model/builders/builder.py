@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -58,3 +59,12 @@ class Builder(ABC):
     @abstractmethod
     def finder(self) -> Finder:
         """Return a finder, to be used for many batches of values."""
+
+
+def table_finder(leaves: dict[str, int]) -> Finder:
+    """Return a finder that looks up each text in ``leaves``, the leaf of every known text."""
+
+    def find(texts: NDArray[Any]) -> NDArray[np.intp]:
+        return np.fromiter(map(leaves.get, texts, repeat(-1)), np.intp, len(texts))
+
+    return find

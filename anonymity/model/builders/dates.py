@@ -7,8 +7,7 @@ from datetime import date
 from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
 
-from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
-from crenel.anonymity.model.builders.table import table_finder
+from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder, table_finder
 
 Period: TypeAlias = Literal["day", "month", "quarter", "year", "decade"]
 

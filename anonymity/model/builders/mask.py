@@ -8,8 +8,7 @@ from itertools import pairwise, product
 from math import log2
 from typing import ClassVar, Literal
 
-from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
-from crenel.anonymity.model.builders.table import table_finder
+from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder, table_finder
 
 DIGITS = "0123456789"
 

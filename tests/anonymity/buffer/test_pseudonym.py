@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.buffer.pseudonym import codes
-from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.releases import Releases, codes
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy, Pseudonym

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.fingerprint import STORED_NAMES, changed_fields, fingerprint, reported_fields, require_same

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin
 from tests.anonymity.noise.test_release_noise import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.random import RandomStream, random_stream, shard_key
 from crenel.anonymity.model.attributes import Categorical, Numeric

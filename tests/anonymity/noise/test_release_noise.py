@@ -16,12 +16,9 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases

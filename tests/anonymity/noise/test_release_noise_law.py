@@ -12,8 +12,7 @@ from scipy import stats
 
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import NoiseWithin, Privacy

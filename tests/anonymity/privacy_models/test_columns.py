@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, NEAREST, OLA, RECURSIVE, SUHDSA, T
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
@@ -30,7 +30,6 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Parameter, Sensitive
 from crenel.anonymity.model.reference import Distance, Reference
-from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.state.shard import StoredShard
 from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes
 from tests.support.examples import FEW

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.privacy_models.distinct_diversity import diversity
-from crenel.anonymity.privacy_models.tally import Counter, Tally, count_set, empty_counter
+from crenel.anonymity.privacy_models.tally import Counter, Tally, count_set, diversity, empty_counter
 from tests.support import checker
 from tests.support.drive import Setting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row

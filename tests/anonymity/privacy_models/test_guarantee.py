@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import InvariantError

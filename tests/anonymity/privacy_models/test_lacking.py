@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.anonymity.model.reference import Reference
-from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from tests.support.examples import LAWS
 from tests.support.sensitive import keeps, kept, picks
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.regions.sampler import Sampler
+from crenel.anonymity.regions.learn import Sampler
 from crenel.state.block import Block
 from tests.support.examples import LAWS
 

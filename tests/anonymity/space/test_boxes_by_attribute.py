@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from crenel.anonymity.compiled.arrays import least
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
@@ -23,7 +24,6 @@ from crenel.anonymity.space.boxes_by_attribute import (
     lay_rows,
 )
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, domain
-from crenel.anonymity.space.lanes import least
 from tests.support.examples import examples
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy

@@ -13,15 +13,13 @@ import pytest
 from hypothesis import given
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
+from crenel.anonymity.builtin import ALPHA
 from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.privacy_models.builtin import ALPHA
 from crenel.evidence.attack import disclosure, identity
 from crenel.evidence.attack.attack_data import (
     Moments,

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from crenel.anonymity import builtin as builtin_models
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.model.privacy_model import Sensitive
-from crenel.anonymity.privacy_models import builtin as builtin_models
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.bins import bins_of_real, bins_of_whole, weighted_quantile
 from crenel.evidence.report.context import share

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crenel.anonymity.builtin import BETA, T
 from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.anonymity.model.reference import Reference
-from crenel.anonymity.privacy_models.builtin import BETA, T
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
 from crenel.evidence.verify.verify import verify
 from tests.support.released import AUDIT, GUARANTEES, K, Run, runs

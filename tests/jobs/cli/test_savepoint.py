@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import crenel.anonymity.algorithms.builtin  # noqa: F401 - registers the kinds of their states
+import crenel.anonymity.builtin  # noqa: F401 - registers the kinds of their states
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.anonymity.model.policy import Policy, Shards

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import MISSING
 from crenel.anonymity.model.outcomes import REUSE_RISK

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.ola.algorithm import OLA
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """

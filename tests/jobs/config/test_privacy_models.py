@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.anonymity.model.reference import OF_STREAM, Reference
-from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.jobs.config.load import ConfigError, load
 
 CONFIGURATION = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
+from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
 from crenel.anonymity.model.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
 from crenel.jobs.local.summary import Summary
 

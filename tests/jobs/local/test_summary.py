@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, SUHDSA
+from crenel.anonymity.builtin import CASTLE, SUHDSA
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
 from crenel.jobs.local.summary import Delay, Summary
 

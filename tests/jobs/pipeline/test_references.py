@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from crenel.anonymity.builtin import T
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.anonymity.privacy_models.builtin import T
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.pipeline.references import with_codes
 from crenel.operators.encode.columns import members_schema

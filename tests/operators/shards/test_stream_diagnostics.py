@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.operators.shards.function import END, ShardFunction

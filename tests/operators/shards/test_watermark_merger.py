@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.shards.stream import WatermarkMerger
 from crenel.state.block import NO_TIME, Block

@@ -174,7 +174,7 @@ def stays_diverse(shard: LastingArrays, group: Int, person: Int, slot: Int) -> b
 def lasting_diversity(shard: LastingArrays, group: Int, attribute: Int, person: Int, code: np.uint64) -> Int:
     """Return the diversity of all values published of the members; 1 where it is unknown.
 
-    Diversity is that of ``crenel.anonymity.privacy_models.distinct_diversity``. A member forgotten on request may have
+    Diversity is that of ``crenel.anonymity.privacy_models.tally``. A member forgotten on request may have
     published any value, so the result is the minimum over all possibilities.
 
     Parameters

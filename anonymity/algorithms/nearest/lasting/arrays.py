@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest import arrays as nearest
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.compiled.reference import by_reference
@@ -136,9 +136,7 @@ share = by_reference(LastingArrays, Persons, Groups, Rows)
 """Return ``LastingArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 
-def empty_arrays(
-    policy: Policy, privacy: Privacy, parameters: NearestParameters, random: RandomStream
-) -> LastingArrays:
+def empty_arrays(policy: Policy, privacy: Privacy, parameters: DelayParameters, random: RandomStream) -> LastingArrays:
     """Return the arrays of a shard before its first tuple."""
     lasting = privacy.lasting
     assert lasting is not None
@@ -153,7 +151,7 @@ def empty_arrays(
     )
 
 
-def with_slots(arrays: LastingArrays, slots: int, policy: Policy, parameters: NearestParameters) -> LastingArrays:
+def with_slots(arrays: LastingArrays, slots: int, policy: Policy, parameters: DelayParameters) -> LastingArrays:
     """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
     before = len(arrays.rows.person)
     if slots <= before:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.outcomes import FIRST_KINDS, KINDS, LINKABLE, SUPPRESSIONS

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.assign_remaining import assign_remaining
-from crenel.anonymity.algorithms.castle.distance_search import arrange, find_nearest, pick, take
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.distance_search import arrange, assign_remaining, find_nearest, pick, take
 from crenel.anonymity.algorithms.castle.split_l import shares
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Categorical, Numeric

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy

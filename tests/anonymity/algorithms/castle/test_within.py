@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy

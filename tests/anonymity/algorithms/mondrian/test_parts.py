@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths

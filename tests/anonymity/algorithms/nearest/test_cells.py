@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.nearest.cells import SIZE
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.nearest.shard import Nearest
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot
 from crenel.anonymity.model.attributes import Categorical, Numeric

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.ola.algorithm import OLA
+from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
 from crenel.anonymity.algorithms.ola.lattice import minimal_nodes
-from crenel.anonymity.algorithms.ola.parameters import OlaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Noised
 from crenel.anonymity.model.hierarchy import from_paths

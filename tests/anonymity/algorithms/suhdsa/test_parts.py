@@ -9,7 +9,7 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE
