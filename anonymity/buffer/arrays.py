@@ -15,7 +15,7 @@ from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.jit import inner
-from crenel.anonymity.compiled.random import CounterRandom, RandomStream, lots
+from crenel.anonymity.compiled.random import CounterRandom, RandomStream, counter_random
 from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
@@ -133,12 +133,12 @@ class ReleaseArrays(NamedTuple):
     Attributes
     ----------
     now : current scalars, among them ``next_position`` and ``next_release``, the next numbers to assign
-    of : configured scalars, among them ``k`` and ``by_name``: 1 if the policy names a subject, else 0
+    config : configured scalars, among them ``k`` and ``by_name``: 1 if the policy names a subject, else 0
     counter : counter for the final check of a release
     """
 
     now: Any
-    of: Any
+    config: Any
     checks: Checks
     random: RandomStream
     domain: Domain
@@ -158,7 +158,7 @@ class CastleArrays(ReleaseArrays):
         ``waiting``, ``open``: numbers of buffered tuples and open clusters; ``oldest``, ``youngest``: slots;
         ``ring_used``, ``ring_next``, ``omega_used``, ``omega_next``: fill level and next index of the two rings;
         ``merges``, ``splits``: counts so far; ``tau``: mean loss of recent releases
-    of : configured scalars. ``k``; ``delay_tuples``, ``delay_event_time``: delay bounds, -1 where there is none;
+    config : configured scalars. ``k``; ``delay_tuples``, ``delay_event_time``: delay bounds, -1 where there is none;
         ``early_tuples``, ``early_event_time``: the most by which jitter advances a tuple's deadline; ``max_clusters``;
         ``generalize``, ``by_name`` (the policy names a subject), ``keep_all`` (keep each release for reuse, whatever
         its loss): 0 or 1; ``least_values``: minimum of sensitive values per release
@@ -167,7 +167,7 @@ class CastleArrays(ReleaseArrays):
     """
 
     ring: NDArray[np.float64]
-    lots: CounterRandom
+    deadline_random: CounterRandom
     tuples: Tuples
     clusters: Clusters
     waiting: Waiting
@@ -208,11 +208,11 @@ def empty_arrays(
     now.oldest = now.youngest = NONE
     return CastleArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
-        of=_told(policy, privacy, parameters),
+        config=_config(policy, privacy, parameters),
         checks=checks_of(policy, privacy),
         ring=np.zeros(parameters.loss_window),
         random=random,
-        lots=lots(random.key),
+        deadline_random=counter_random(random.key),
         domain=domain(policy),
         tuples=_tuples(0, policy),
         clusters=Clusters(
@@ -245,21 +245,21 @@ def empty_arrays(
     )
 
 
-def _told(policy: Policy, privacy: Privacy, parameters: DelayParameters) -> Any:
-    of = record(
+def _config(policy: Policy, privacy: Privacy, parameters: DelayParameters) -> Any:
+    config = record(
         "k delay_tuples delay_event_time early_tuples early_event_time max_clusters generalize by_name least_values "
         "keep_all"
     )
-    of.k = privacy.k
-    of.delay_tuples = NONE if parameters.delay_tuples is None else parameters.delay_tuples
-    of.delay_event_time = NONE if parameters.delay_event_time is None else parameters.delay_event_time
-    of.early_tuples = int(parameters.delay_jitter * (parameters.delay_tuples or 0))
-    of.early_event_time = int(parameters.delay_jitter * (parameters.delay_event_time or 0))
-    of.max_clusters = parameters.max_clusters
-    of.generalize = parameters.suppression == "generalize"
-    of.by_name = policy.subject is not None
-    of.least_values = privacy.least_values
-    return of
+    config.k = privacy.k
+    config.delay_tuples = NONE if parameters.delay_tuples is None else parameters.delay_tuples
+    config.delay_event_time = NONE if parameters.delay_event_time is None else parameters.delay_event_time
+    config.early_tuples = int(parameters.delay_jitter * (parameters.delay_tuples or 0))
+    config.early_event_time = int(parameters.delay_jitter * (parameters.delay_event_time or 0))
+    config.max_clusters = parameters.max_clusters
+    config.generalize = parameters.suppression == "generalize"
+    config.by_name = policy.subject is not None
+    config.least_values = privacy.least_values
+    return config
 
 
 def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameters) -> A:
@@ -268,7 +268,7 @@ def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameter
     if slots <= held:
         return arrays
     tuples = _tuples(slots, policy)
-    by_position = _expiry(slots if arrays.of.early_tuples > 0 else 0)
+    by_position = _expiry(slots if arrays.config.early_tuples > 0 else 0)
     by_time = _expiry(0 if parameters.delay_event_time is None else slots)
     before: list[NDArray[Any]] = [*arrays.tuples, *arrays.by_position, *arrays.by_time]
     after: list[NDArray[Any]] = [*tuples, *by_position, *by_time]

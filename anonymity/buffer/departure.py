@@ -19,7 +19,7 @@ from crenel.anonymity.compiled.random import shuffle
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.noise.draw import add_noise, note_scale, span, span_domain, widen
 from crenel.anonymity.noise.linking import near, nearest_is_own
-from crenel.anonymity.privacy_models.checks import enforce, enforce_counted, keeps_promises
+from crenel.anonymity.privacy_models.checks import enforce, enforce_counted, satisfies_all
 from crenel.anonymity.privacy_models.tally import Slots, count_set
 from crenel.anonymity.space.boxes import assign, contains, enclose, fully_generalize, info_loss
 from crenel.anonymity.space.domain import NONE, Boxes
@@ -85,10 +85,10 @@ def validate_and_shuffle(shard: ReleaseArrays, tuples: Columns, start: Int, stop
     noised = shard.noise.value.shape[1] > 0
     if noised:
         stop = suppress_linkable(shard, tuples.subject, tuples.position, start, stop)
-    count_set(shard.counter, out.members[start:stop], tuples.subject, tuples.value, shard.of.by_name != 0)
-    if stop < whole and not keeps_promises(shard.checks, shard.of.k, tally):
+    count_set(shard.counter, out.members[start:stop], tuples.subject, tuples.value, shard.config.by_name != 0)
+    if stop < whole and not satisfies_all(shard.checks, shard.config.k, tally):
         return stop, False
-    enforce(shard.checks, shard.of.k, tally, out.diversity[out.filled.releases])
+    enforce(shard.checks, shard.config.k, tally, out.diversity[out.filled.releases])
     if noised:
         for i in range(start, stop):
             shard.totals.sums.linked += shard.noise.linked[out.members[i]]
@@ -120,13 +120,13 @@ def suppress_linkable(
     for i in range(len(members)):
         member = np.int64(members[i])
         noise.linked[member] = nearest_is_own(noise, member, ranked, first, subject)
-        if noise.of.subjects > 0:
-            lonely[i] = 0 < near(noise, member, ranked, first, subject) < noise.of.subjects
+        if noise.config.subjects > 0:
+            lonely[i] = 0 < near(noise, member, ranked, first, subject) < noise.config.subjects
     kept = start
     for i in range(len(lonely)):
         slot = out.members[start + i]
         if lonely[i]:
-            suppress(shard, position, np.int64(slot), noise.of.reason)
+            suppress(shard, position, np.int64(slot), noise.config.reason)
         else:
             out.members[kept] = slot
             kept += 1
@@ -202,7 +202,7 @@ def _keep_waiting(shard: CastleArrays, members: NDArray[np.int64], due: Int, sta
     for i in range(start, stop):
         slot = np.int64(shard.out.members[i])
         if slot == due:
-            suppress(shard, shard.tuples.position, slot, shard.noise.of.reason)
+            suppress(shard, shard.tuples.position, slot, shard.noise.config.reason)
         else:
             shard.tuples.cluster[slot] = NONE
             members[waiting] = slot
@@ -215,7 +215,7 @@ def reuse(shard: CastleArrays, slot: Int, published: Int) -> None:
     """Publish a tuple under an earlier generalization (Omega in CASTLE)."""
     omega, out = shard.omega, shard.out
     release = out.filled.releases
-    enforce_counted(shard.checks, shard.of.k, omega.subjects[published], omega.diversity[published])
+    enforce_counted(shard.checks, shard.config.k, omega.subjects[published], omega.diversity[published])
     assign(out.box, release, omega.box, published)
     for a in range(out.diversity.shape[1]):
         out.diversity[release, a] = omega.diversity[published, a]
@@ -226,7 +226,7 @@ def reuse(shard: CastleArrays, slot: Int, published: Int) -> None:
 @leaf
 def suppress_or_generalize(shard: CastleArrays, slot: Int, reason: Int) -> None:
     """Suppress a tuple, or publish it fully generalized as the paper does (delay_constraint, steps 15 and 18)."""
-    if shard.of.generalize == 0:
+    if shard.config.generalize == 0:
         suppress(shard, shard.tuples.position, slot, reason)
         return
     shard.totals.suppressed[reason] += 1

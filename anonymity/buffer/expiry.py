@@ -10,7 +10,7 @@ import numpy as np
 
 from crenel.anonymity.buffer.arrays import CastleArrays, Expiry
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
-from crenel.anonymity.compiled.random import lot
+from crenel.anonymity.compiled.random import uniform_at
 
 _LAST = np.iinfo(np.int64).max
 
@@ -22,13 +22,19 @@ def schedule(shard: CastleArrays, slot: Int) -> None:
     Deadlines are uniform between (1 - jitter) of the delay and the whole delay, with one share for position and event
     time. The share depends on the tuple's position alone, so a restore does not change it.
     """
-    of, position = shard.of, np.int64(shard.tuples.position[slot])
-    share = lot(shard.lots, position) if of.early_tuples > 0 or of.early_event_time > 0 else 0.0
+    config, position = shard.config, np.int64(shard.tuples.position[slot])
+    share = (
+        uniform_at(shard.deadline_random, position) if config.early_tuples > 0 or config.early_event_time > 0 else 0.0
+    )
     if len(shard.by_position.slots) > 0:
-        _set(shard, shard.by_position, slot, position, of.delay_tuples - np.int64(share * (of.early_tuples + 1)))
+        _set(
+            shard, shard.by_position, slot, position, config.delay_tuples - np.int64(share * (config.early_tuples + 1))
+        )
     if len(shard.by_time.slots) > 0:
         came = np.int64(shard.tuples.event_time[slot])
-        _set(shard, shard.by_time, slot, came, of.delay_event_time - np.int64(share * (of.early_event_time + 1)))
+        _set(
+            shard, shard.by_time, slot, came, config.delay_event_time - np.int64(share * (config.early_event_time + 1))
+        )
 
 
 @procedure

@@ -6,7 +6,7 @@ import numpy as np
 
 from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.compiled.jit import Int, leaf
-from crenel.anonymity.compiled.random import below
+from crenel.anonymity.compiled.random import randbelow
 from crenel.anonymity.privacy_models.checks import only_diversity
 from crenel.anonymity.space.boxes import assign
 from crenel.anonymity.space.boxes_by_attribute import containing, lay
@@ -21,12 +21,12 @@ def reusable(shard: CastleArrays, slot: Int) -> Int:
     """
     # Reuse is impossible with these settings: Omega keeps neither the neighbors in the class nor the frequency of each
     # value.
-    if shard.noise.of.subjects > 0 or not only_diversity(shard.checks):
+    if shard.noise.config.subjects > 0 or not only_diversity(shard.checks):
         return np.int64(NONE)
     found = containing_rows(shard, slot)
     if found == 0:
         return np.int64(NONE)
-    return np.int64(shard.omega.by_attribute.matches[below(shard.random, found)])
+    return np.int64(shard.omega.by_attribute.matches[randbelow(shard.random, found)])
 
 
 @leaf
@@ -52,7 +52,7 @@ def containing_rows(shard: CastleArrays, slot: Int) -> Int:
 def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
     """Keep a release of this step for reuse if it loses less than tau (output_cluster, steps 8 to 11), or always."""
     omega, now, out = shard.omega, shard.now, shard.out
-    if (loss < now.tau or shard.of.keep_all != 0) and len(omega.release) > 0:
+    if (loss < now.tau or shard.config.keep_all != 0) and len(omega.release) > 0:
         row = now.omega_next
         assign(omega.box, row, out.box, release)
         lay(shard.domain, omega.by_attribute, row, omega.box, row)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from crenel.anonymity.buffer.arrays import A, CastleArrays, points
 from crenel.anonymity.buffer.expiry import schedule, unschedule
 from crenel.anonymity.compiled.jit import Int, inner, leaf
-from crenel.anonymity.privacy_models.buffered_values import come, go, impossible
-from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.privacy_models.buffered_values import add_buffered, first_unsatisfiable, remove_buffered
+from crenel.anonymity.privacy_models.checks import first_violation
 from crenel.anonymity.privacy_models.value_frequencies import add_value
 from crenel.anonymity.space.boxes import observe
 from crenel.anonymity.space.domain import NONE
@@ -99,14 +99,18 @@ def number(shard: CastleArrays, slot: Int) -> None:
 def arrive(shard: CastleArrays, slot: Int) -> None:
     """Append a tuple to the queue and count its person and values."""
     line_up(shard, slot)
-    come(shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.of.by_name != 0)
+    add_buffered(
+        shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.config.by_name != 0
+    )
 
 
 @leaf
 def depart(shard: CastleArrays, slot: Int) -> None:
     """Remove a tuple from the queue and from the counts; its slot is free after the step."""
     step_out(shard, slot)
-    go(shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.of.by_name != 0)
+    remove_buffered(
+        shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.config.by_name != 0
+    )
 
 
 @leaf
@@ -159,7 +163,9 @@ def next_due(shard: CastleArrays, watermark: Int, ended: bool) -> Int:
         first = np.int64(shard.by_position.slots[0])
         if shard.by_position.due[first] < now.next_position:
             return first
-    elif shard.of.delay_tuples >= 0 and shard.tuples.position[first] < now.next_position - shard.of.delay_tuples:
+    elif (
+        shard.config.delay_tuples >= 0 and shard.tuples.position[first] < now.next_position - shard.config.delay_tuples
+    ):
         return first
     if len(shard.by_time.slots) > 0:
         first = np.int64(shard.by_time.slots[0])
@@ -169,16 +175,16 @@ def next_due(shard: CastleArrays, watermark: Int, ended: bool) -> Int:
 
 
 @leaf
-def lacking(shard: CastleArrays) -> Int:
+def blocking_reason(shard: CastleArrays) -> Int:
     """Return the reason why no set of buffered tuples can be released, ``NONE`` where some set may be."""
-    if shard.waiting.tally.persons[0] < shard.of.k:
+    if shard.waiting.tally.persons[0] < shard.config.k:
         return np.int64(TOO_FEW_SUBJECTS)
-    check = impossible(shard.waiting, shard.checks)
+    check = first_unsatisfiable(shard.waiting, shard.checks)
     return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])
 
 
 @leaf
-def lacking_together(shard: CastleArrays) -> Int:
+def blocking_reason_of_all(shard: CastleArrays) -> Int:
     """Return the reason why the whole buffer cannot be one release, ``NONE`` where it can; a subset still might."""
-    check = np.int64(broken(shard.checks, shard.waiting.tally))
+    check = np.int64(first_violation(shard.checks, shard.waiting.tally))
     return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])

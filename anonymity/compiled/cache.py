@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numba.core import caching
 
-from crenel.anonymity.compiled.folders import ahead, cached
+from crenel.anonymity.compiled.folders import cached, precompiled_dir
 
 _ROOT = Path(__file__).resolve().parents[2]
 """The folder that contains the packages: the checkout, or ``crenel`` where it is installed, possibly in an archive."""
@@ -93,30 +93,30 @@ class ByContent(caching._CacheLocator):
         return None if folder is None else cls(py_func, py_file, folder)
 
 
-class Ahead(ByContent):
+class Precompiled(ByContent):
     """Cache locator for code compiled ahead of time."""
 
     @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> Ahead | None:
-        folder = ahead()
+    def from_function(cls, py_func: Any, py_file: str) -> Precompiled | None:
+        folder = precompiled_dir()
         return None if folder is None else cls(py_func, py_file, folder)
 
 
-class AheadCache:
+class PrecompiledCache:
     """Numba's cache of a function with a read-only layer of code compiled ahead of time, which takes precedence.
 
     Parameters
     ----------
-    function : a Crenel function, while ``Ahead`` is numba's locator
+    function : a Crenel function, while ``Precompiled`` is numba's locator
     kept : numba's cache of code compiled on this machine
     """
 
     def __init__(self, function: Any, kept: Any) -> None:
-        self._ahead: Any = caching.FunctionCache(function)
+        self._precompiled: Any = caching.FunctionCache(function)
         self._kept = kept
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = self._ahead.load_overload(sig, target_context)
+        found = self._precompiled.load_overload(sig, target_context)
         return self._kept.load_overload(sig, target_context) if found is None else found
 
     def __getattr__(self, name: str) -> Any:

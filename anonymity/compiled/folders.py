@@ -14,8 +14,9 @@ def cached(name: str) -> Path | None:
     """Return a private cache folder: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder.
 
     Code in it is executed, so no other user may write to it or have created it: it belongs to this user and has the
-    mode 0700. Only root and this user may replace it, so each folder above it is guarded as for ``ahead``. A location
-    that fails these checks is skipped. The result is None where no location qualifies and no folder can be created.
+    mode 0700. Only root and this user may replace it, so each folder above it is guarded as for ``precompiled_dir``. A
+    location that fails these checks is skipped. The result is None where no location qualifies and no folder can be
+    created.
     """
     named = (os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache"))
     # Directly in the temporary folder: nobody can move another user's files in a sticky folder.
@@ -38,7 +39,7 @@ def cached(name: str) -> Path | None:
 
 
 @cache
-def ahead() -> Path | None:
+def precompiled_dir() -> Path | None:
     """Return the folder of code compiled ahead of time, as in an image, from ``CRENEL_COMPILED``; None without one.
 
     It is only read. Code in it is executed, so only root and this user may write to it or replace it. Otherwise it is

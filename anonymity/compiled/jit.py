@@ -27,8 +27,8 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np import arrayobj
 
-from crenel.anonymity.compiled.cache import AheadCache
-from crenel.anonymity.compiled.folders import ahead, cached
+from crenel.anonymity.compiled.cache import PrecompiledCache
+from crenel.anonymity.compiled.folders import cached, precompiled_dir
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,9 +143,9 @@ def entry(function: F) -> F:
     """Compile a function that Python calls, with all of its parts, and cache the result."""
     with _looking_in("ByContent"):
         dispatcher = _compiled(function, part=False, cache=_KEPT)
-    if ahead() is not None:
-        with _looking_in("Ahead"):
-            dispatcher._cache = AheadCache(function, dispatcher._cache)
+    if precompiled_dir() is not None:
+        with _looking_in("Precompiled"):
+            dispatcher._cache = PrecompiledCache(function, dispatcher._cache)
     return dispatcher
 
 

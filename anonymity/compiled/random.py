@@ -60,7 +60,7 @@ class CounterRandom(NamedTuple):
     words: NDArray[np.uint32]
 
 
-def lots(key: NDArray[np.uint32]) -> CounterRandom:
+def counter_random(key: NDArray[np.uint32]) -> CounterRandom:
     """Return an indexed random stream of a shard.
 
     It is derived from ``key``, the key of the shard's random stream, but independent of the shard's other streams.
@@ -136,7 +136,7 @@ def next_word(stream: RandomStream) -> Int:
 
 
 @inner
-def below(stream: RandomStream, bound: Int) -> Int:
+def randbelow(stream: RandomStream, bound: Int) -> Int:
     """Return a uniform integer from 0 to ``bound - 1``, 1 <= bound <= 2**62; a bound of 1 uses no word."""
     if bound == 1:
         return 0
@@ -159,14 +159,14 @@ def key_bytes(words: NDArray[Any]) -> bytes:
 
 
 @leaf
-def lot(lots: CounterRandom, number: Int) -> float:
+def uniform_at(random: CounterRandom, number: Int) -> float:
     """Return the random number at index ``number``, at least 0: uniform in [0, 1), with 53 bits."""
     block, word = np.uint64(number >> 3), 2 * (number & 7)
     low, high = np.uint32(block & np.uint64(0xFFFFFFFF)), np.uint32(block >> np.uint64(32))
-    if lots.position[0] != low or lots.position[1] != high:
-        lots.position[0], lots.position[1] = low, high
-        chacha20_block(lots.key, lots.position, lots.words)
-    bits = (np.int64(lots.words[word + 1]) << 32 | np.int64(lots.words[word])) >> 11 & ((1 << 53) - 1)
+    if random.position[0] != low or random.position[1] != high:
+        random.position[0], random.position[1] = low, high
+        chacha20_block(random.key, random.position, random.words)
+    bits = (np.int64(random.words[word + 1]) << 32 | np.int64(random.words[word])) >> 11 & ((1 << 53) - 1)
     return float(bits * 2.0**-53)
 
 
@@ -174,5 +174,5 @@ def lot(lots: CounterRandom, number: Int) -> float:
 def shuffle(stream: RandomStream, values: NDArray[np.int32], start: Int, stop: Int) -> None:
     """Shuffle ``values[start:stop]`` in place (Fisher-Yates)."""
     for i in range(stop - 1, start, -1):
-        j = start + below(stream, i - start + 1)
+        j = start + randbelow(stream, i - start + 1)
         values[i], values[j] = values[j], values[i]

@@ -44,13 +44,13 @@ def note_scale(noise: NoiseArrays, release: Int) -> None:
     """Compute the noise scales of the class with ``NoiseArrays.span``, and write them to its release of this step."""
     for a in range(noise.scale.shape[1]):
         width = noise.domain[a]
-        if noise.of.by_domain == 0:
+        if noise.config.by_domain == 0:
             width = max(noise.span[1, a] - noise.span[0, a], noise.least[a])
         noise.scale[release, a] = width / noise.epsilon[a]
         in_steps = noise.scale[release, a] / noise.steps.step[a]
         noise.numerator[a], noise.denominator[a] = fraction(in_steps)
-        if noise.of.subjects > 0:
-            noise.reach[a] = (linking_range(in_steps, noise.of.beyond) + 1e-6) * noise.steps.step[a]
+        if noise.config.subjects > 0:
+            noise.reach[a] = (linking_range(in_steps, noise.config.beyond) + 1e-6) * noise.steps.step[a]
 
 
 @procedure

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, inner, procedure
-from crenel.anonymity.compiled.random import RandomStream, below, next_word
+from crenel.anonymity.compiled.random import RandomStream, next_word, randbelow
 from crenel.anonymity.model.attributes import EXACT, LARGEST_POSITION, Numeric, decimal_fraction
 
 _LARGEST = LARGEST_POSITION
@@ -125,7 +125,7 @@ def discrete_laplace(stream: RandomStream, numerator: Int, denominator: Int) -> 
     if numerator == 0:
         return np.int64(0)
     while True:
-        remainder = below(stream, numerator)
+        remainder = randbelow(stream, numerator)
         if not _exponential(stream, remainder, numerator):
             continue
         wholes = np.int64(0)
@@ -143,6 +143,6 @@ def discrete_laplace(stream: RandomStream, numerator: Int, denominator: Int) -> 
 def _exponential(stream: RandomStream, numerator: Int, denominator: Int) -> bool:
     # Return True with probability exp(-numerator / denominator), whose exponent is -1 to 0 (Algorithm 1).
     steps = np.int64(1)
-    while below(stream, denominator * steps) < numerator:
+    while randbelow(stream, denominator * steps) < numerator:
         steps += 1
     return steps % 2 == 1

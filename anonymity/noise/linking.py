@@ -43,13 +43,13 @@ def near(
     shown, reach = noise.shown[member, 0], noise.reach[0]
     found = np.int64(0)
     for i in range(_rank(first, shown - reach), len(ranked)):
-        if first[i] > shown + reach or found == noise.of.subjects:
+        if first[i] > shown + reach or found == noise.config.subjects:
             break
         other = ranked[i]
         known = False
         for a in range(1, noise.value.shape[1]):
             known |= abs(noise.value[other, a] - noise.shown[member, a]) > noise.reach[a]
-        for j in range(found if noise.of.by_name != 0 else 0):
+        for j in range(found if noise.config.by_name != 0 else 0):
             known |= noise.near[j] == subject[other]
         if not known:
             noise.near[found] = subject[other]
@@ -65,7 +65,7 @@ def nearest_is_own(
 
     Distances over several attributes are summed, each relative to its domain.
     """
-    by_name, domain, shown = noise.of.by_name != 0, noise.domain[0], noise.shown[member, 0]
+    by_name, domain, shown = noise.config.by_name != 0, noise.domain[0], noise.shown[member, 0]
     own, other = _apart(noise, member, member), np.inf
     above = _rank(first, shown)
     below = above - 1

@@ -40,7 +40,7 @@ class NoiseArrays(NamedTuple):
     numerator, denominator : (noised,) noise scale of the current class, in steps, as a fraction
     reach : (noised,) linking range of the current class, with a small margin, in the attribute's unit
     near : (required subjects,) subjects counted in the linking range of the current tuple
-    of : ``by_domain`` and ``by_name`` (the policy names a subject), 0 or 1; ``subjects``: required number in the
+    config : ``by_domain`` and ``by_name`` (the policy names a subject), 0 or 1; ``subjects``: required number in the
         linking range, 0 without confidence; ``reason`` for suppression; ``beyond``: probability, per attribute, of
         noise beyond its linking range
     """
@@ -59,7 +59,7 @@ class NoiseArrays(NamedTuple):
     denominator: NDArray[np.int64]
     reach: NDArray[np.float64]
     near: NDArray[np.uint64]
-    of: Any
+    config: Any
 
 
 def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
@@ -78,13 +78,13 @@ def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
         raise PolicyError(problem)
     count, steps = len(attributes), steps_of(attributes)
     width = steps.upper - steps.lower
-    of = record("by_domain by_name subjects reason", "beyond")
-    of.by_name = policy.subject is not None
+    config = record("by_domain by_name subjects reason", "beyond")
+    config.by_name = policy.subject is not None
     if noise is not None:
-        of.by_domain = noise.scale == "domain"
+        config.by_domain = noise.scale == "domain"
         if noise.confidence is not None:
-            of.subjects, of.reason = noise.confidence.k, privacy.reasons.index(LINKABLE)
-            of.beyond = 1.0 - noise.confidence.c ** (1 / count)
+            config.subjects, config.reason = noise.confidence.k, privacy.reasons.index(LINKABLE)
+            config.beyond = 1.0 - noise.confidence.c ** (1 / count)
     return NoiseArrays(
         value=zeros((slots, count)),
         shown=zeros((slots, count)),
@@ -99,8 +99,8 @@ def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
         numerator=np.zeros(count, np.int64),
         denominator=np.ones(count, np.int64),
         reach=np.zeros(count),
-        near=np.zeros(int(of.subjects), np.uint64),
-        of=of,
+        near=np.zeros(int(config.subjects), np.uint64),
+        config=config,
     )
 
 

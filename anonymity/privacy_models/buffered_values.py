@@ -99,7 +99,9 @@ def leave_group(waiting: Waiting, group: Int, subject: Int) -> bool:
 
 
 @inner_leaf
-def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
+def add_buffered(
+    waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool
+) -> None:
     """Count a buffered tuple, and number its values."""
     tally = waiting.tally
     attributes = len(waiting.freed)
@@ -129,7 +131,9 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
 
 
 @inner_leaf
-def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
+def remove_buffered(
+    waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool
+) -> None:
     """Remove a tuple from the counts."""
     tally = waiting.tally
     attributes = len(waiting.freed)
@@ -151,7 +155,7 @@ def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray
 
 
 @leaf
-def impossible(waiting: Waiting, checks: Checks) -> Int:
+def first_unsatisfiable(waiting: Waiting, checks: Checks) -> Int:
     """Return the first check that no set of buffered tuples can satisfy; -1 where there is none."""
     for check in range(len(checks.address)):
         if checks.address[check] != 0:

@@ -168,7 +168,7 @@ def lack(checks: Checks, check: Int, tally: Tally) -> float:
 
 
 @inner
-def broken(checks: Checks, tally: Tally) -> Int:
+def first_violation(checks: Checks, tally: Tally) -> Int:
     """Return the first check that a set violates; -1 where it satisfies all."""
     for check in range(len(checks.address)):
         if lack(checks, np.int64(check), tally) > 0.0:
@@ -205,9 +205,9 @@ def only_diversity(checks: Checks) -> bool:
 
 
 @inner
-def keeps_promises(checks: Checks, k: Int, tally: Tally) -> bool:
+def satisfies_all(checks: Checks, k: Int, tally: Tally) -> bool:
     """Return whether a set has k subjects and satisfies all checks."""
-    return bool(tally.persons[0] >= k and broken(checks, tally) < 0)
+    return bool(tally.persons[0] >= k and first_violation(checks, tally) < 0)
 
 
 @inner
@@ -219,7 +219,7 @@ def enforce(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]
     for attribute in range(len(diversities)):
         diversities[attribute] = diversity(tally, np.int64(attribute))
     guarantee_subjects(k, tally.persons[0])
-    check = broken(checks, tally)
+    check = first_violation(checks, tally)
     if check >= 0:
         if checks.address[check] == 0:
             raise InvariantError("a release is not l-diverse; nothing of it was emitted")

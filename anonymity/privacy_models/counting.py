@@ -62,19 +62,31 @@ def _after(slot: Int, slots: Int) -> Int:
 
 
 @leaf
-def add(counts: Counts, owner: Int, value: Int) -> bool:
-    """Increase a count by 1; return whether the entry is new."""
+def _probe(counts: Counts, owner: Int, value: Int) -> Int:
+    """Return the slot of an entry, or the free slot where it belongs."""
     slots = len(counts.owner)
     slot = _home(owner, value, slots)
-    while counts.owner[slot] != _FREE:
-        if counts.owner[slot] == owner and counts.value[slot] == value:
-            counts.tuples[slot] += 1
-            return False
+    while counts.owner[slot] != _FREE and (counts.owner[slot] != owner or counts.value[slot] != value):
         slot = _after(slot, slots)
+    return slot
+
+
+@leaf
+def _insert(counts: Counts, slot: Int, owner: Int, value: Int, tuples: Int) -> None:
     counts.owner[slot] = owner
     counts.value[slot] = value
-    counts.tuples[slot] = 1
+    counts.tuples[slot] = tuples
     counts.used[0] += 1
+
+
+@leaf
+def add(counts: Counts, owner: Int, value: Int) -> bool:
+    """Increase a count by 1; return whether the entry is new."""
+    slot = _probe(counts, owner, value)
+    if counts.owner[slot] != _FREE:
+        counts.tuples[slot] += 1
+        return False
+    _insert(counts, slot, owner, value, np.int64(1))
     return True
 
 
@@ -91,13 +103,10 @@ def discard(counts: Counts, owner: Int, value: Int) -> bool:
 
 @leaf
 def _find(counts: Counts, owner: Int, value: Int) -> Int:
-    slots = len(counts.owner)
-    slot = _home(owner, value, slots)
-    while counts.owner[slot] != owner or counts.value[slot] != value:
-        if counts.owner[slot] == _FREE:
-            raise InvariantError("a tuple left that had not been counted")
-        slot = _after(slot, slots)
-    return np.int64(slot)
+    slot = _probe(counts, owner, value)
+    if counts.owner[slot] == _FREE:
+        raise InvariantError("a tuple left that had not been counted")
+    return slot
 
 
 @leaf
@@ -122,29 +131,18 @@ def _remove(counts: Counts, slot: Int) -> None:
 @leaf
 def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
     """Return the number of a value, and assign ``fresh`` where it has none yet."""
-    slots = len(counts.owner)
-    slot = _home(owner, value, slots)
-    while counts.owner[slot] != _FREE:
-        if counts.owner[slot] == owner and counts.value[slot] == value:
-            return np.int64(counts.tuples[slot])
-        slot = _after(slot, slots)
-    counts.owner[slot] = owner
-    counts.value[slot] = value
-    counts.tuples[slot] = fresh
-    counts.used[0] += 1
+    slot = _probe(counts, owner, value)
+    if counts.owner[slot] != _FREE:
+        return np.int64(counts.tuples[slot])
+    _insert(counts, slot, owner, value, fresh)
     return fresh
 
 
 @leaf
 def numbered(counts: Counts, owner: Int, value: Int) -> Int:
     """Return the number of a value, -1 where it has none."""
-    slots = len(counts.owner)
-    slot = _home(owner, value, slots)
-    while counts.owner[slot] != _FREE:
-        if counts.owner[slot] == owner and counts.value[slot] == value:
-            return np.int64(counts.tuples[slot])
-        slot = _after(slot, slots)
-    return np.int64(-1)
+    slot = _probe(counts, owner, value)
+    return np.int64(counts.tuples[slot]) if counts.owner[slot] != _FREE else np.int64(-1)
 
 
 @leaf
@@ -155,16 +153,10 @@ def unnumber(counts: Counts, owner: Int, value: Int) -> None:
 
 @entry
 def _copy(source: Counts, target: Counts) -> None:
-    slots = len(target.owner)
     for i in range(len(source.owner)):
         if source.owner[i] != _FREE:
-            slot = _home(source.owner[i], source.value[i], slots)
-            while target.owner[slot] != _FREE:
-                slot = _after(slot, slots)
-            target.owner[slot] = source.owner[i]
-            target.value[slot] = source.value[i]
-            target.tuples[slot] = source.tuples[i]
-    target.used[0] = source.used[0]
+            owner, value = np.int64(source.owner[i]), source.value[i]
+            _insert(target, _probe(target, owner, value), owner, value, np.int64(source.tuples[i]))
 
 
 @procedure

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import record
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
-from crenel.anonymity.compiled.random import RandomStream, below, random_stream
+from crenel.anonymity.compiled.random import RandomStream, randbelow, random_stream
 from crenel.anonymity.space.boxes import assign, contains, enclose, enlargement, info_loss
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain, node_offsets
 from experiments.harness import Stream
@@ -285,7 +285,7 @@ def try_reuse(search: Search, t: Int, members: Int) -> bool:
             found += 1
     if found == 0:
         return False
-    loss = search.omega_loss[matches[below(search.random, found)]]
+    loss = search.omega_loss[matches[randbelow(search.random, found)]]
     if members > 0:
         group = info_loss(search.domain, search.box, np.int64(GROUP))
         if loss > group + rule.reuse_factor * (rule.k - 1) * max(group - now.tau, 0.0):

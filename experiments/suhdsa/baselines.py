@@ -50,7 +50,7 @@ def run_ubdsa(
         overdue = False
         if now.held > 0:
             oldest = shard.points.position[shard.held[0]]
-            overdue = (ended and at == len(slots)) or oldest < now.next_position - shard.of.delay_tuples
+            overdue = (ended and at == len(slots)) or oldest < now.next_position - shard.config.delay_tuples
         if now.held > 0 and (overdue or now.held >= now.window_tuples):
             if publish(shard):
                 return at, np.int64(0)
@@ -68,7 +68,7 @@ def run_ubdsa(
 @leaf
 def publish(shard: SuhdsaArrays) -> bool:
     """Release the oldest tuple with its nearest ones; return False where k subjects are missing."""
-    now, of, log, out, first = shard.now, shard.of, shard.log, shard.out, np.int64(0)
+    now, config, log, out, first = shard.now, shard.config, shard.log, shard.out, np.int64(0)
     if begin_window(shard) != NONE:
         return False
     begin_log(log, now.held)
@@ -82,8 +82,8 @@ def publish(shard: SuhdsaArrays) -> bool:
     for i in range(start, stop):
         waited += now.next_position - 1 - shard.points.position[out.members[i]]
     carry(shard, np.int64(TOO_FEW_SUBJECTS))
-    if of.least_window > 0:
-        adapt_size(now, of, shard.groups.loss[0], waited / (stop - start))
+    if config.least_window > 0:
+        adapt_size(now, config, shard.groups.loss[0], waited / (stop - start))
     log.target, log.groups = now.target, 1
     now.next_window += 1
     return True

@@ -18,7 +18,7 @@ from crenel.anonymity.buffer.release_buffer import CLUSTER
 from crenel.anonymity.compiled.arrays import extended
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.model.errors import InvariantError
-from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.privacy_models.checks import first_violation
 from crenel.anonymity.privacy_models.lookup import Lookup, note_number
 from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.privacy_models.value_frequencies import Seen, add_value
@@ -69,10 +69,10 @@ def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
 @leaf
 def judge_set(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
     """Return the result of ``judge``, for calls from compiled code."""
-    count_set(arrays.counter, members, arrays.tuples.subject, arrays.tuples.value, arrays.of.by_name != 0)
-    if arrays.counter.tally.persons[0] < arrays.of.k:
+    count_set(arrays.counter, members, arrays.tuples.subject, arrays.tuples.value, arrays.config.by_name != 0)
+    if arrays.counter.tally.persons[0] < arrays.config.k:
         return np.int64(-2)
-    return broken(arrays.checks, arrays.counter.tally)
+    return first_violation(arrays.checks, arrays.counter.tally)
 
 
 @entry
@@ -111,7 +111,7 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
     stop, valid = validate_and_shuffle(arrays, tuples, start, stop)
     if not valid:
         for i in range(start, stop):
-            suppress(arrays, tuples.position, np.int64(out.members[i]), arrays.noise.of.reason)
+            suppress(arrays, tuples.position, np.int64(out.members[i]), arrays.noise.config.reason)
         return
     newest = enclose_all(arrays, out.box, number, tuples, out.members[start:stop])
     round_outwards(domain, out.box, number)

@@ -285,7 +285,7 @@ class BatchShard(Shard):
             procedures.note_numbers(lookup, a, codes)
         return BatchArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
             now=self._state,
-            of=self._config,
+            config=self._config,
             checks=self._checks._replace(lookup=lookup),
             random=self._random,
             domain=self._domain,

@@ -32,7 +32,7 @@ _CUT = 192
 """Minimum size of a bucket that is worth cutting into cells."""
 
 
-class Left(NamedTuple):
+class UnassignedIndex(NamedTuple):
     """Groups without a part, by bucket and cell.
 
     Attributes
@@ -69,7 +69,7 @@ class Nearest(NamedTuple):
 
 
 @procedure
-def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[np.int64]) -> Left:
+def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[np.int64]) -> UnassignedIndex:
     """Arrange groups in cells within each bucket; bucket b is ``items[ends[b]:ends[b + 1]]``."""
     items = items.copy()
     most = len(ends) + 4 * len(items) // _REGION
@@ -110,7 +110,7 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
             cell[items[i]] = r
     begin = (count - 1) // _DISTRICT * _DISTRICT + LANES
     regions = _regions(domain, around, count, begin) if count > len(ends) - 1 else empty_regions(np.int64(0), box)
-    return Left(items, laid, place, cell, start[: count + 1], size, around, regions, begin, bucket)
+    return UnassignedIndex(items, laid, place, cell, start[: count + 1], size, around, regions, begin, bucket)
 
 
 @procedure
@@ -183,7 +183,7 @@ def _select(keys: NDArray[np.float64], items: NDArray[np.int64], wanted: Int) ->
 
 
 @leaf
-def take(left: Left, group: Int) -> None:
+def take(left: UnassignedIndex, group: Int) -> None:
     """Remove a group from the groups without a part."""
     place, cell = left.place[group], left.cell[group]
     left.size[cell] -= 1
@@ -196,7 +196,7 @@ def take(left: Left, group: Int) -> None:
 
 
 @leaf
-def pick(left: Left, bucket: Int, number: Int) -> Int:
+def pick(left: UnassignedIndex, bucket: Int, number: Int) -> Int:
     """Return the group at index ``number`` (from 0) among the groups of a bucket without a part."""
     cell = left.bucket[bucket]
     while number >= left.size[cell]:
@@ -206,7 +206,9 @@ def pick(left: Left, bucket: Int, number: Int) -> Int:
 
 
 @inner
-def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int, limit: float) -> Nearest:
+def find_nearest(
+    domain: Domain, seed: Boxes, left: UnassignedIndex, bucket: Int, wanted: Int, near: Int, limit: float
+) -> Nearest:
     """Return the ``wanted`` groups without a part in a bucket that enlarge the box of ``seed`` least, unordered.
 
     The result is shorter where the bucket has fewer groups. Groups that enlarge the box by ``limit`` or more do not
@@ -249,7 +251,7 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
 
 
 @leaf
-def _closest(domain: Domain, seed: Boxes, left: Left, first: Int, last: Int) -> Int:
+def _closest(domain: Domain, seed: Boxes, left: UnassignedIndex, first: Int, last: Int) -> Int:
     # Return a cell between ``first`` and ``last`` to begin the search in; the districts are already measured.
     if first == last:
         return first
@@ -266,7 +268,7 @@ def _closest(domain: Domain, seed: Boxes, left: Left, first: Int, last: Int) -> 
 
 
 @leaf
-def _search(domain: Domain, seed: Boxes, left: Left, cell: Int, found: Nearest) -> None:
+def _search(domain: Domain, seed: Boxes, left: UnassignedIndex, cell: Int, found: Nearest) -> None:
     start, size, distance = left.start[cell], left.size[cell], left.laid.growth
     width = left.start[cell + 1] - start
     enlargements_of(domain, seed, np.int64(0), left.laid, (start, width, size), left.box, cell)

@@ -11,7 +11,7 @@ from crenel.anonymity.compiled.arrays import least
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.privacy_models.buffered_values import join_group, leave_group
-from crenel.anonymity.privacy_models.checks import broken, keeps_promises
+from crenel.anonymity.privacy_models.checks import first_violation, satisfies_all
 from crenel.anonymity.privacy_models.counting import stable_order
 from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
@@ -21,13 +21,13 @@ from crenel.anonymity.space.domain import NONE, Boxes
 
 @leaf
 def _count_in(shard: CastleArrays, row: Int, slot: Int) -> None:
-    if shard.of.by_name == 0 or join_group(shard.waiting, row, shard.tuples.subject[slot]):
+    if shard.config.by_name == 0 or join_group(shard.waiting, row, shard.tuples.subject[slot]):
         shard.clusters.subjects[row] += 1
 
 
 @leaf
 def _count_out(shard: CastleArrays, row: Int, slot: Int) -> None:
-    if shard.of.by_name == 0 or leave_group(shard.waiting, row, shard.tuples.subject[slot]):
+    if shard.config.by_name == 0 or leave_group(shard.waiting, row, shard.tuples.subject[slot]):
         shard.clusters.subjects[row] -= 1
 
 
@@ -185,7 +185,7 @@ def best_selection(shard: CastleArrays, slot: Int) -> Int:
             fits = loss_after(domain, box, row, others, slot) <= tau
             if best == NONE or (fits and not best_fits) or (fits == best_fits and _smaller(shard, row, best)):
                 best, best_fits = row, fits
-    if not best_fits and shard.now.open < shard.of.max_clusters:
+    if not best_fits and shard.now.open < shard.config.max_clusters:
         return NONE
     return best
 
@@ -201,15 +201,17 @@ def _smaller(shard: CastleArrays, row: Int, other: Int) -> bool:
 @leaf
 def satisfied(shard: CastleArrays, row: Int) -> bool:
     """Return whether a cluster has k subjects and satisfies all other privacy models (CASTLE, Definition 4.1)."""
-    if shard.clusters.subjects[row] < shard.of.k:
+    if shard.clusters.subjects[row] < shard.config.k:
         return False
-    return len(shard.checks.address) == 0 or _keeps_promises(shard, row)
+    return len(shard.checks.address) == 0 or _satisfies_all(shard, row)
 
 
 @procedure
-def _keeps_promises(shard: CastleArrays, row: Int) -> bool:
-    count_set(shard.counter, members_of(shard, row), shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
-    return bool(broken(shard.checks, shard.counter.tally) == NONE)
+def _satisfies_all(shard: CastleArrays, row: Int) -> bool:
+    count_set(
+        shard.counter, members_of(shard, row), shard.tuples.subject, shard.waiting.value, shard.config.by_name != 0
+    )
+    return bool(first_violation(shard.checks, shard.counter.tally) == NONE)
 
 
 @procedure
@@ -250,16 +252,16 @@ def merges_well(shard: CastleArrays, row: Int) -> bool:
         for slot in members_of(shard, other):
             members[found] = slot
             found += 1
-        by_name = shard.of.by_name != 0
+        by_name = shard.config.by_name != 0
         count_set(shard.counter, members[:found], shard.tuples.subject, shard.waiting.value, by_name)
-        if keeps_promises(shard.checks, shard.of.k, shard.counter.tally):
+        if satisfies_all(shard.checks, shard.config.k, shard.counter.tally):
             return True
         other = _nearest_cluster(shard, box, only, merged)
     return False
 
 
 @leaf
-def _nearest_cluster(shard: CastleArrays, box: Boxes, of: Int, merged: NDArray[np.bool_]) -> Int:
+def _nearest_cluster(shard: CastleArrays, box: Boxes, row: Int, merged: NDArray[np.bool_]) -> Int:
     """Return the open cluster that enlarges a box least, ties to the oldest; ``NONE`` where all are merged."""
     clusters, domain, smallest = shard.clusters, shard.domain, np.inf
     nearest: Int = np.int64(NONE)
@@ -267,7 +269,7 @@ def _nearest_cluster(shard: CastleArrays, box: Boxes, of: Int, merged: NDArray[n
         other = np.int64(clusters.rows[i])
         if merged[other]:
             continue
-        growth = enlargement(domain, box, of, clusters.box, other, smallest)
+        growth = enlargement(domain, box, row, clusters.box, other, smallest)
         if growth < smallest or (growth == smallest and clusters.id[other] < clusters.id[nearest]):
             smallest, nearest = growth, other
     return nearest

@@ -31,10 +31,10 @@ from crenel.anonymity.buffer.omega import reusable
 from crenel.anonymity.buffer.queue import (
     admit_and_release,
     arrive,
+    blocking_reason,
+    blocking_reason_of_all,
     decide_due,
     depart,
-    lacking,
-    lacking_together,
     number,
 )
 from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED, SPLIT
@@ -106,9 +106,9 @@ def unsatisfiable(shard: CastleArrays, row: Int) -> Int:
     """Return the reason against a merge into a release, ``NONE`` without one (delay_constraint, steps 10 to 19)."""
     if is_outlier(shard, row):
         return np.int64(OUTLIER)
-    reason = lacking(shard)
+    reason = blocking_reason(shard)
     if reason == NONE:
-        reason = lacking_together(shard)
+        reason = blocking_reason_of_all(shard)
         if reason != NONE and merges_well(shard, row):
             reason = np.int64(NONE)
     return reason
@@ -124,11 +124,11 @@ def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
     clusters = shard.clusters
     parts: Int = np.int64(0)
     members = members_apart(shard, row)
-    if clusters.tuples[row] < 2 * shard.of.k:
+    if clusters.tuples[row] < 2 * shard.config.k:
         members.part[:] = 0
     elif clusters.subjects[row] < clusters.tuples[row]:
         parts = split_by_subject(shard, members)
-    elif shard.of.least_values > 1:
+    elif shard.config.least_values > 1:
         parts = split_l(shard, members)
     else:
         parts = split(shard, members)

@@ -7,12 +7,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.distance_search import Left, arrange, assign_remaining, find_nearest, pick, take
+from crenel.anonymity.algorithms.castle.distance_search import (
+    UnassignedIndex,
+    arrange,
+    assign_remaining,
+    find_nearest,
+    pick,
+    take,
+)
 from crenel.anonymity.algorithms.castle.gamma import members_of
 from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
-from crenel.anonymity.compiled.random import below
-from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.compiled.random import randbelow
+from crenel.anonymity.privacy_models.checks import first_violation
 from crenel.anonymity.privacy_models.grouping import Groups, group, number_equal
 from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
@@ -51,12 +58,12 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
     A part takes one tuple from each of k buckets, the nearest of each. Each remaining tuple joins the nearest part.
     In the paper all tuples of a subject are alike, and a remaining bucket moves as a whole.
     """
-    k, domain, box, total = shard.of.k, shard.domain, members.box, len(members.part)
+    k, domain, box, total = shard.config.k, shard.domain, members.box, len(members.part)
     subject, bucket = np.empty(total, np.uint64), np.empty(total, np.int64)
     for i in range(total):
         subject[i] = shard.tuples.subject[members.slot[i]]
     buckets: Int = number_equal(subject, bucket)
-    of, size = group(bucket, buckets), np.zeros(buckets, np.int64)
+    grouped, size = group(bucket, buckets), np.zeros(buckets, np.int64)
     for i in range(total):
         size[bucket[i]] += 1
     left = arrange(domain, box, np.arange(total), np.array([0, total]))
@@ -64,15 +71,15 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
     latest = np.full(buckets, NONE, np.int64)  # part of each bucket's latest assigned tuple
     nonempty, count = np.int64(buckets), np.int64(0)
     while nonempty >= k:
-        chosen, b = below(shard.random, nonempty), np.int64(0)
+        chosen, b = randbelow(shard.random, nonempty), np.int64(0)
         while size[b] == 0 or chosen > 0:
             chosen -= size[b] > 0
             b += 1
-        chosen, place = below(shard.random, size[b]), of.start[b]
-        while members.part[of.items[place]] != NONE or chosen > 0:
-            chosen -= members.part[of.items[place]] == NONE
+        chosen, place = randbelow(shard.random, size[b]), grouped.start[b]
+        while members.part[grouped.items[place]] != NONE or chosen > 0:
+            chosen -= members.part[grouped.items[place]] == NONE
             place += 1
-        seed = of.items[place]
+        seed = grouped.items[place]
         latest[b] = count
         assign(parts, count, box, seed)
         assign(around, np.int64(0), box, seed)
@@ -108,7 +115,7 @@ class Persons(NamedTuple):
 
 @procedure
 def _nearest_of_each(
-    domain: Domain, around: Boxes, left: Left, persons: Persons, wanted: Int, near: Int
+    domain: Domain, around: Boxes, left: UnassignedIndex, persons: Persons, wanted: Int, near: Int
 ) -> NDArray[np.int64]:
     """Return the nearest tuple of each of the ``wanted`` nearest subjects that the part lacks.
 
@@ -148,14 +155,14 @@ def split(shard: CastleArrays, members: Members) -> Int:
 
     Each subject has only one member.
     """
-    k, domain, box = shard.of.k, shard.domain, members.box
+    k, domain, box = shard.config.k, shard.domain, members.box
     total = len(members.part)
     ends = np.array([0, total])
     left = arrange(domain, box, np.arange(total), ends)
     parts, seed = empty_boxes(total // k, box), empty_boxes(np.int64(1), box)
     only, count = np.int64(0), np.int64(0)
     while total >= k:
-        first = pick(left, only, below(shard.random, total))
+        first = pick(left, only, randbelow(shard.random, total))
         take(left, first)
         members.part[first] = count
         assign(seed, only, box, first)
@@ -196,15 +203,15 @@ def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
     The union of all parts satisfies the privacy models, or the cluster would not be released.
     """
     parts, kept = empty_boxes(count, members.box), np.zeros(count, np.bool_)
-    of = group(members.part, count)
-    for i in range(len(of.items)):
-        part = members.part[of.items[i]]
-        if of.start[part] == i:
-            assign(parts, part, members.box, of.items[i])
-        enclose(shard.domain, parts, part, members.box, of.items[i])
+    grouped = group(members.part, count)
+    for i in range(len(grouped.items)):
+        part = members.part[grouped.items[i]]
+        if grouped.start[part] == i:
+            assign(parts, part, members.box, grouped.items[i])
+        enclose(shard.domain, parts, part, members.box, grouped.items[i])
     while count > 1:
         part = np.int64(0)
-        while part < count and (kept[part] or _keeps_promises(shard, members, of, part)):
+        while part < count and (kept[part] or _satisfies_all(shard, members, grouped, part)):
             kept[part] = True
             part += 1
         if part == count:
@@ -229,12 +236,14 @@ def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
             assign(parts, part, parts, last)
             kept[part] = kept[last]
         count -= 1
-        of = group(members.part, count)
+        grouped = group(members.part, count)
     return count
 
 
 @procedure
-def _keeps_promises(shard: CastleArrays, members: Members, of: Groups, part: Int) -> bool:
-    slots = members.slot[of.items[of.start[part] : of.start[part + 1]]]
-    count_set(shard.counter, slots, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
-    return bool(shard.counter.tally.persons[0] >= shard.of.k and broken(shard.checks, shard.counter.tally) == NONE)
+def _satisfies_all(shard: CastleArrays, members: Members, grouped: Groups, part: Int) -> bool:
+    slots = members.slot[grouped.items[grouped.start[part] : grouped.start[part + 1]]]
+    count_set(shard.counter, slots, shard.tuples.subject, shard.waiting.value, shard.config.by_name != 0)
+    return bool(
+        shard.counter.tally.persons[0] >= shard.config.k and first_violation(shard.checks, shard.counter.tally) == NONE
+    )

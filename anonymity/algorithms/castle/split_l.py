@@ -7,11 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.distance_search import Left, arrange, assign_remaining, find_nearest, pick, take
+from crenel.anonymity.algorithms.castle.distance_search import (
+    UnassignedIndex,
+    arrange,
+    assign_remaining,
+    find_nearest,
+    pick,
+    take,
+)
 from crenel.anonymity.algorithms.castle.split import Members, without_part
 from crenel.anonymity.buffer.arrays import CastleArrays
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
-from crenel.anonymity.compiled.random import below
+from crenel.anonymity.compiled.random import randbelow
 from crenel.anonymity.privacy_models.grouping import group, number_equal
 from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.space.boxes import assign, empty_boxes, enclose
@@ -28,7 +35,7 @@ class Buckets(NamedTuple):
     needed : minimum number of buckets that each part needs a member of
     """
 
-    left: Left
+    left: UnassignedIndex
     size: NDArray[np.int64]
     needed: Int
 
@@ -42,11 +49,11 @@ def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
     """
     sensitive = shard.tuples.sensitive
     counter = shard.counter
-    count_set(counter, members.slot, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
+    count_set(counter, members.slot, shard.tuples.subject, shard.waiting.value, shard.config.by_name != 0)
     least, values = shard.checks.values, counter.tally.values
     needed = np.ones(max(sensitive.shape[1], 1), np.int64)
     if sensitive.shape[1] == 0:  # no sensitive attribute, so no part has several values
-        needed[0] = max(shard.of.least_values, 2)
+        needed[0] = max(shard.config.least_values, 2)
     for check in range(len(least)):
         needed[shard.checks.attribute[check]] = max(needed[shard.checks.attribute[check]], least[check])
     tightest = 0
@@ -161,12 +168,12 @@ def _hand_out(
 @leaf
 def _choose_seed(shard: CastleArrays, buckets: Buckets, nonempty: Int) -> tuple[Int, Int]:
     # Return a random bucket and a random tuple of it (steps 6 and 7).
-    chosen = below(shard.random, nonempty)
+    chosen = randbelow(shard.random, nonempty)
     bucket = np.int64(0)
     while buckets.size[bucket] == 0 or chosen > 0:
         chosen -= buckets.size[bucket] > 0
         bucket += 1
-    return bucket, pick(buckets.left, bucket, below(shard.random, buckets.size[bucket]))
+    return bucket, pick(buckets.left, bucket, randbelow(shard.random, buckets.size[bucket]))
 
 
 @procedure
@@ -176,7 +183,7 @@ def split_l(shard: CastleArrays, members: Members) -> Int:
     Each subject has only one member. The l values are l buckets; ``join_broken_parts`` enforces the other privacy
     models.
     """
-    k = shard.of.k
+    k = shard.config.k
     buckets = generate_buckets(shard, members)
     l = buckets.needed  # noqa: E741
     parts = empty_boxes(len(members.part) // k, members.box)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.mondrian.scratch_buffers import AFTER, BEFORE, WHOLE, Work
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
-from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.privacy_models.checks import first_violation
 from crenel.anonymity.privacy_models.incremental_tally import forget, put, remove_tuple
 from crenel.anonymity.space.boxes import assign, common_ancestor, covers, enclose, info_loss
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
@@ -27,23 +27,23 @@ def find_cut(work: Work, start: Int, stop: Int) -> bool:
     """
     cut, box = work.cut, work.box
     cut.attribute = NONE
-    if stop - start < 2 * work.of.k:
+    if stop - start < 2 * work.config.k:
         return False
     assign(box, np.int64(WHOLE), work.points, np.int64(work.order[0, start]))
     for i in range(start + 1, stop):
         widen(work.domain, box, np.int64(WHOLE), work.points, np.int64(work.order[0, i]))
-    if work.of.counted != 0:
+    if work.config.counted != 0:
         forget(work.here)
         forget(work.there)
         for i in range(start, stop):
-            put(work.there, work.codes, np.int64(work.order[0, i]), work.of.alone != 0)
-    if work.of.by_loss != 0:
+            put(work.there, work.codes, np.int64(work.order[0, i]), work.config.alone != 0)
+    if work.config.by_loss != 0:
         least_loss(work, start, stop)
     else:
         widest(work, start, stop)
-    if work.of.counted != 0:
+    if work.config.counted != 0:
         for i in range(start, stop):
-            remove_tuple(work.there, work.codes, np.int64(work.order[0, i]), work.of.alone != 0)
+            remove_tuple(work.there, work.codes, np.int64(work.order[0, i]), work.config.alone != 0)
     return bool(cut.attribute != NONE)
 
 
@@ -67,7 +67,7 @@ def least_loss(work: Work, start: Int, stop: Int) -> None:
 def try_numbers(work: Work, a: Int, start: Int, stop: Int) -> None:
     """Try all cuts of a number: a downward sweep measures the upper sides, an upward sweep the lower ones."""
     domain, points, box, order = work.domain, work.points, work.box, work.order
-    k = np.int64(work.of.k)
+    k = np.int64(work.config.k)
     above, below = np.int64(AFTER), np.int64(BEFORE)
     loss = 0.0
     assign(box, above, points, np.int64(order[a, stop - 1]))
@@ -81,14 +81,14 @@ def try_numbers(work: Work, a: Int, start: Int, stop: Int) -> None:
     for i in range(start, last):
         if widen(domain, box, below, points, np.int64(order[a, i])):
             loss = info_loss(domain, box, below)
-        if work.of.counted != 0:
+        if work.config.counted != 0:
             move_here(work, a, i, i + 1)
         tuples = i + 1 - start
         if tuples >= k and points.lower[order[a, i], a] < points.lower[order[a, i + 1], a]:
             total = tuples * loss + (stop - i - 1) * work.after[i + 1]
             if total < work.cut.loss and allowable(work, tuples, stop - i - 1):
                 note(work, a, start, i + 1, total)
-    if work.of.counted != 0:
+    if work.config.counted != 0:
         move_back(work, a, start, last)
 
 
@@ -122,13 +122,13 @@ def try_first_children(work: Work, a: Int, children: Int) -> None:
     assign(box, below, work.child, np.int64(0))
     for j in range(children - 1):
         enclose(domain, box, below, work.child, j)
-        if work.of.counted != 0:
+        if work.config.counted != 0:
             move_here(work, a, edge[j], edge[j + 1])
         tuples, others = edge[j + 1] - edge[0], edge[children] - edge[j + 1]
         total = tuples * info_loss(domain, box, below) + others * info_loss(domain, work.onward, j + 1)
         if total < work.cut.loss and allowable(work, tuples, others):
             note(work, a, edge[0], edge[j + 1], total)
-    if work.of.counted != 0:
+    if work.config.counted != 0:
         move_back(work, a, edge[0], edge[children - 1])
 
 
@@ -213,7 +213,7 @@ def child_of(domain: Domain, node: Int, below: Int) -> Int:
 @leaf
 def may_be_cut(work: Work, a: Int, first: Int, last: Int, others: Int) -> bool:
     """Return whether both sides of a cut satisfy every privacy model; all tuples are ``there`` before and after."""
-    if work.of.counted == 0:
+    if work.config.counted == 0:
         return allowable(work, last - first, others)
     move_here(work, a, first, last)
     found = allowable(work, last - first, others)
@@ -224,14 +224,14 @@ def may_be_cut(work: Work, a: Int, first: Int, last: Int, others: Int) -> bool:
 @leaf
 def allowable(work: Work, tuples: Int, others: Int) -> bool:
     """Return whether both sides satisfy every privacy model, given their numbers of tuples and the tallies."""
-    k, here, there = work.of.k, work.here.tally, work.there.tally
+    k, here, there = work.config.k, work.here.tally, work.there.tally
     if tuples < k or others < k:
         return False
-    if work.of.counted == 0:
+    if work.config.counted == 0:
         return True
     if here.persons[0] < k or there.persons[0] < k:
         return False
-    return bool(broken(work.checks, here) == NONE and broken(work.checks, there) == NONE)
+    return bool(first_violation(work.checks, here) == NONE and first_violation(work.checks, there) == NONE)
 
 
 @leaf
@@ -239,8 +239,8 @@ def move_here(work: Work, a: Int, first: Int, last: Int) -> None:
     """Move the tuples of a run of places from the tally ``there`` to ``here``."""
     for i in range(first, last):
         slot = np.int64(work.order[a, i])
-        put(work.here, work.codes, slot, work.of.alone != 0)
-        remove_tuple(work.there, work.codes, slot, work.of.alone != 0)
+        put(work.here, work.codes, slot, work.config.alone != 0)
+        remove_tuple(work.there, work.codes, slot, work.config.alone != 0)
 
 
 @leaf
@@ -248,8 +248,8 @@ def move_back(work: Work, a: Int, first: Int, last: Int) -> None:
     """Undo ``move_here``."""
     for i in range(first, last):
         slot = np.int64(work.order[a, i])
-        put(work.there, work.codes, slot, work.of.alone != 0)
-        remove_tuple(work.here, work.codes, slot, work.of.alone != 0)
+        put(work.there, work.codes, slot, work.config.alone != 0)
+        remove_tuple(work.here, work.codes, slot, work.config.alone != 0)
 
 
 @leaf

@@ -24,8 +24,8 @@ class Work(NamedTuple):
 
     Attributes
     ----------
-    of : ``k``; ``by_loss``: cut by loss, else by width; ``counted``: the number of tuples does not suffice, so persons
-        and values are counted; ``alone``: each subject has one tuple
+    config : ``k``; ``by_loss``: cut by loss, else by width; ``counted``: the number of tuples does not suffice, so
+        persons and values are counted; ``alone``: each subject has one tuple
     cut : best cut so far: its ``attribute``, its run of places from ``first`` to ``last``, and the total ``loss``
     points : (tuples,) the tuples as boxes of no width
     order : (attributes, tuples) the tuples in the order of each attribute, numbers before categories
@@ -40,7 +40,7 @@ class Work(NamedTuple):
     child, onward : (children,) boxes around each child's tuples, and around those of the child and all behind it
     """
 
-    of: Any
+    config: Any
     cut: Any
     domain: Domain
     points: Boxes
@@ -68,9 +68,9 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
     for a, column in enumerate(columns):
         order[a] = np.argsort(column, kind="stable")
     codes, alone = _codes(arrays)
-    of = record("k by_loss counted alone")
-    of.k, of.by_loss, of.alone = arrays.of.k, by_loss, alone
-    of.counted = not alone or len(arrays.checks.address) > 0
+    config = record("k by_loss counted alone")
+    config.k, config.by_loss, config.alone = arrays.config.k, by_loss, alone
+    config.counted = not alone or len(arrays.checks.address) > 0
     children = int(np.bincount(arrays.domain.parent).max(initial=0))
 
     def boxes(rows: int) -> Boxes:
@@ -78,7 +78,7 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
         return Boxes(ends[0], ends[1], np.zeros((rows, points.node.shape[1]), np.int32))
 
     return Work(
-        of=of,
+        config=config,
         cut=record("attribute first last", "loss"),
         domain=arrays.domain,
         points=points,
@@ -104,7 +104,7 @@ def _codes(arrays: BatchArrays) -> tuple[NDArray[np.int32], bool]:
     codes = zeros((tuples, 1 + 2 * sensitive), np.int32)
     codes[:, 0] = np.arange(tuples)
     codes[:, 1 : 1 + sensitive] = arrays.tuples.value
-    if arrays.of.by_name:
+    if arrays.config.by_name:
         codes[:, 0] = np.unique(arrays.tuples.subject, return_inverse=True)[1]
     alone = not tuples or int(codes[:, 0].max()) + 1 == tuples
     for a in range(0 if alone else sensitive):

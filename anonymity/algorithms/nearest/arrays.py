@@ -39,7 +39,7 @@ class Cells(NamedTuple):
     lower, upper, first, last : (numeric, cells), (categorical, cells) range of values and of leaf nodes in each cell
     bound : (cells,) minimum growth of the group's loss by a tuple of each cell
     part : (categorical, cells) share of each attribute in ``bound``
-    step, ahead : (cells,) scratch space; ``bound``, infinite where a cell is empty
+    step, nonempty_bound : (cells,) scratch space; ``bound``, infinite where a cell is empty
     growth, growth_step : (SIZE,) growth of the group's loss by each tuple of a cell; scratch space
     attribute, cut : (cuts,) attribute and value of each cut; numeric attributes come first
     below, above : (cuts,) subtree below the cut and the other one, encoded as ``root``
@@ -58,7 +58,7 @@ class Cells(NamedTuple):
     bound: NDArray[np.float64]
     part: NDArray[np.float64]
     step: NDArray[np.float64]
-    ahead: NDArray[np.float64]
+    nonempty_bound: NDArray[np.float64]
     growth: NDArray[np.float64]
     growth_step: NDArray[np.float64]
     attribute: NDArray[np.int64]
@@ -96,7 +96,7 @@ A = TypeVar("A", bound=NearestArrays)
 def empty_arrays(policy: Policy, privacy: Privacy, parameters: DelayParameters, random: RandomStream) -> NearestArrays:
     """Return the arrays of a shard before its first tuple."""
     made = castle.empty_arrays(policy, privacy, parameters, random)
-    made.of.keep_all = True  # the procedures weigh reuse against a group
+    made.config.keep_all = True  # the procedures weigh reuse against a group
     return extend(NearestArrays, made, **_search(made, policy))
 
 
@@ -143,7 +143,7 @@ def empty_cells(slots: int, policy: Policy) -> Cells:
         bound=zeros(cells),
         part=zeros((categorical, cells)),
         step=zeros(cells),
-        ahead=zeros(cells),
+        nonempty_bound=zeros(cells),
         growth=zeros(SIZE),
         growth_step=zeros(SIZE),
         attribute=zeros(cells, np.int64),

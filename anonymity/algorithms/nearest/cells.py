@@ -33,13 +33,13 @@ def enter(shard: NearestArrays, slot: Int) -> None:
     cells.now.came += 1
     thin = cells.now.used > _THIN * full + 4 and cells.now.came > shard.now.waiting
     if thin or cells.now.used > SPARSE * full + 4:
-        make_anew(shard)
+        rebuild(shard)
     else:
         _enter(shard, slot)
 
 
 @procedure
-def make_anew(shard: NearestArrays) -> None:
+def rebuild(shard: NearestArrays) -> None:
     """Rebuild the cells from all buffered tuples that were in one."""
     cells, tuples = shard.cells, shard.tuples
     cells.now.used, cells.now.root, cells.now.came = 1, -1, 0
@@ -232,13 +232,13 @@ def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> No
 
 @leaf
 def nearest_cell(cells: Cells) -> Int:
-    """Return the nonempty cell of the smallest bound, ``NONE`` if all are empty; write all bounds to ``ahead``."""
-    ahead, bound, held, count = cells.ahead, cells.bound, cells.held, np.int64(cells.now.used)
+    """Return the nonempty cell of the smallest bound, ``NONE`` if all are empty; fill ``nonempty_bound``."""
+    nonempty_bound, bound, held, count = cells.nonempty_bound, cells.bound, cells.held, np.int64(cells.now.used)
     for i in range(np.uint64(0), whole(count)):
-        ahead[i] = bound[i] if held[i] > 0 else np.inf
-    smallest = least(ahead, count)
+        nonempty_bound[i] = bound[i] if held[i] > 0 else np.inf
+    smallest = least(nonempty_bound, count)
     for i in range(count):
-        if ahead[i] == smallest and smallest < np.inf:
+        if nonempty_bound[i] == smallest and smallest < np.inf:
             return np.int64(i)
     return np.int64(NONE)
 

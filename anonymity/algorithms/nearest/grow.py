@@ -10,9 +10,9 @@ import numpy as np
 from crenel.anonymity.algorithms.nearest.arrays import SIZE, NearestArrays
 from crenel.anonymity.algorithms.nearest.cells import measure, measure_again, nearest_cell, visit
 from crenel.anonymity.buffer.arrays import points
-from crenel.anonymity.buffer.queue import lacking, lacking_together
+from crenel.anonymity.buffer.queue import blocking_reason, blocking_reason_of_all
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
-from crenel.anonymity.privacy_models.checks import broken, only_diversity
+from crenel.anonymity.privacy_models.checks import first_violation, only_diversity
 from crenel.anonymity.privacy_models.incremental_tally import can_reduce_shortfall, forget, put, remove_tuple, weigh
 from crenel.anonymity.space.boxes import assign, enclose, info_loss
 from crenel.anonymity.space.domain import NONE
@@ -44,10 +44,10 @@ def choose_group(shard: A, slot: Int, other_loss: float, enclose_more: Callable[
         The number of members in ``group``, under the generalization ``box``, or -1 where reuse is better; and the
         reason why no group can be released, ``NONE`` where one can.
     """
-    reason = lacking(shard)
+    reason = blocking_reason(shard)
     if reason != NONE:
         return np.int64(0), reason
-    reason = lacking_together(shard)
+    reason = blocking_reason_of_all(shard)
     members = grow(shard, slot, other_loss, reason == NONE)
     all_tuples = members == 0
     if all_tuples:
@@ -94,7 +94,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, together: bool) -> 
     cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.domain, shard.box, shard.group
     trial, checks = shard.trial, shard.checks
     now, before = np.int64(0), np.int64(1)
-    wanted = shard.of.k + (_SPARE if shard.noise.of.subjects > 0 else 0)
+    wanted = shard.config.k + (_SPARE if shard.noise.config.subjects > 0 else 0)
     assign(box, now, points(tuples), slot)
     measure(domain, cells, box, now)
     members = np.int64(0)
@@ -106,12 +106,12 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, together: bool) -> 
         check = np.int64(NONE)
         if len(checks.address) > 0:
             put(trial, shard.codes, next_one, True)
-            check = np.int64(broken(checks, trial.tally))
+            check = np.int64(first_violation(checks, trial.tally))
         if members >= wanted and check == NONE:
             break
         next_one = _next(shard, members, check, together)
         if next_one == NONE:
-            if members >= shard.of.k and check == NONE:  # k members suffice without the spare ones
+            if members >= shard.config.k and check == NONE:  # k members suffice without the spare ones
                 next_one = slot
             break
         assign(box, before, box, now)
@@ -138,15 +138,15 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
     """
     loss = info_loss(shard.domain, shard.box, np.int64(0))
     shown = published_loss(shard.domain, shard.box, np.int64(0))
-    return bool(other_loss <= shown + (shard.of.k - 1) * max(loss - shard.now.tau, 0.0))
+    return bool(other_loss <= shown + (shard.config.k - 1) * max(loss - shard.now.tau, 0.0))
 
 
 @leaf
 def _next(shard: NearestArrays, members: Int, check: Int, together: bool) -> Int:
     """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
-    if check != NONE and _values_lacking(shard) >= shard.of.k - members:
+    if check != NONE and _values_lacking(shard) >= shard.config.k - members:
         found = _nearest(shard, members, True)
-        if found != NONE or only_diversity(shard.checks) or (members >= shard.of.k and not together):
+        if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not together):
             return found
     return _nearest(shard, members, False)
 
@@ -175,7 +175,7 @@ def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
     found, least = _nearer(shard, first, np.int64(NONE), np.inf, members, must_help, lacked)
     for cell in range(cells.now.used):
         # The tolerance covers rounding: bounds and distances are summed in different orders.
-        if cells.ahead[cell] <= least + 1e-9 and cells.ahead[cell] < np.inf and cell != first:
+        if cells.nonempty_bound[cell] <= least + 1e-9 and cells.nonempty_bound[cell] < np.inf and cell != first:
             found, least = _nearer(shard, np.int64(cell), found, least, members, must_help, lacked)
     return found
 
@@ -204,7 +204,7 @@ def _may_come(shard: NearestArrays, members: Int, slot: Int) -> bool:
     tuples = shard.tuples
     if tuples.cluster[slot] == CHOSEN:
         return False
-    if shard.of.by_name != 0:
+    if shard.config.by_name != 0:
         for i in range(members):
             if tuples.subject[shard.group[i]] == tuples.subject[slot]:
                 return False
@@ -215,7 +215,7 @@ def _may_come(shard: NearestArrays, members: Int, slot: Int) -> bool:
 def _helps(shard: NearestArrays, members: Int, slot: Int, lacked: float) -> bool:
     """Return whether a tuple reduces the group's shortfall: ``trial.lacks`` by privacy model, ``lacked`` in total."""
     trial, checks, codes, row, alone = shard.trial, shard.checks, shard.codes, np.int64(0), True
-    if only_diversity(checks) or members < shard.of.k:
+    if only_diversity(checks) or members < shard.config.k:
         return can_reduce_shortfall(trial, checks, trial.lacks, row, codes, slot, alone)
     put(trial, codes, slot, alone)
     weigh(checks, trial.tally, trial.lacks, row)

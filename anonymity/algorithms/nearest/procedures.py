@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
-from crenel.anonymity.algorithms.nearest.cells import drop, enter, make_anew
+from crenel.anonymity.algorithms.nearest.cells import drop, enter, rebuild
 from crenel.anonymity.algorithms.nearest.grow import WAITS, choose_group
 from crenel.anonymity.buffer.departure import release_class, reuse, suppress_or_generalize
 from crenel.anonymity.buffer.omega import reusable
@@ -46,9 +46,9 @@ def forget(shard: NearestArrays, slots: NDArray[np.int32]) -> None:
 
 
 @entry
-def lay(shard: NearestArrays) -> None:
+def rebuild_cells(shard: NearestArrays) -> None:
     """Rebuild the cells from all buffered tuples."""
-    make_anew(shard)
+    rebuild(shard)
 
 
 @leaf

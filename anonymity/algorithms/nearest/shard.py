@@ -51,7 +51,7 @@ class Nearest(DelayedShard):
     def _enlarged(self, arrays: NearestArrays, slots: int) -> NearestArrays:
         larger = with_slots(arrays, slots, self.context.policy, self.context.parameters)
         if larger is not arrays:
-            procedures.lay(share(larger))
+            procedures.rebuild_cells(share(larger))
         return larger
 
     def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:

@@ -108,7 +108,7 @@ class SuhdsaArrays(ReleaseArrays):
         ``window_tuples``: window size in tuples; ``target``: l_t; ``merges``, ``swaps``: numbers so far; ``alone``: 0
         or 1, whether each subject has one tuple in the window; from ``dwelt`` to ``last_cost``: state of the
         controllers (``crenel.anonymity.algorithms.suhdsa.controllers``)
-    of : settings: the fields of ``SuhdsaParameters`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
+    config : settings: the fields of ``SuhdsaParameters`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
         ``most_subjects``: maximum number of subjects in a merged group
     checks, aims : privacy models of each release, and aims of the repairs, which may be stricter
     held : (slots,) slots of the buffered tuples, oldest first, carried ones before new ones
@@ -151,7 +151,7 @@ def empty_arrays(
     space, sensitive = domain(policy), len(policy.sensitive)
     return SuhdsaArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
-        of=_told(policy, privacy, parameters),
+        config=_config(policy, privacy, parameters),
         checks=checks,
         aims=checks._replace(parameter=checks.parameter.copy()),
         random=random,
@@ -189,31 +189,31 @@ def moved(arrays: SuhdsaArrays, made: SuhdsaArrays, slots: NDArray[np.int32]) ->
     )
 
 
-def _told(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:
-    of = record(
+def _config(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:
+    config = record(
         "k tuples event_time delay_tuples delay_event_time by_name neighbors most_subjects representative median "
         "ancestor least_target most_target dwell least_window judge",
         "distortion_weight smoothing band delay_weight",
     )
-    of.k = privacy.k
+    config.k = privacy.k
     for name in ("tuples", "event_time", "delay_tuples", "delay_event_time"):
         value = getattr(window, name)
-        setattr(of, name, NONE if value is None else value)
-    of.by_name = policy.subject is not None
-    of.neighbors = window.neighbors
-    of.most_subjects = int(min(window.growth_cap * privacy.k, 2**62))
-    of.representative = window.output == "representative"
-    of.median = window.numeric == "median"
-    of.ancestor = window.categorical == "ancestor"
-    of.distortion_weight = window.distortion_weight
-    of.least_target = privacy.l
+        setattr(config, name, NONE if value is None else value)
+    config.by_name = policy.subject is not None
+    config.neighbors = window.neighbors
+    config.most_subjects = int(min(window.growth_cap * privacy.k, 2**62))
+    config.representative = window.output == "representative"
+    config.median = window.numeric == "median"
+    config.ancestor = window.categorical == "ancestor"
+    config.distortion_weight = window.distortion_weight
+    config.least_target = privacy.l
     if window.target is not None:
-        of.most_target, of.dwell = window.target.most, window.target.dwell
-        of.smoothing, of.band = window.target.smoothing, window.target.band
+        config.most_target, config.dwell = window.target.most, window.target.dwell
+        config.smoothing, config.band = window.target.smoothing, window.target.band
     if window.adaptive is not None:
-        of.least_window, of.judge = window.adaptive.least, window.adaptive.windows
-        of.delay_weight = window.adaptive.delay_weight
-    return of
+        config.least_window, config.judge = window.adaptive.least, window.adaptive.windows
+        config.delay_weight = window.adaptive.delay_weight
+    return config
 
 
 def _points(slots: int, policy: Policy) -> Points:

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, Points, SuhdsaArrays, places
 from crenel.anonymity.algorithms.suhdsa.distance import distance
-from crenel.anonymity.algorithms.suhdsa.numbering import clear, home
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
-from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
-from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
+from crenel.anonymity.privacy_models.checks import first_violation
+from crenel.anonymity.privacy_models.grouping import chain_by, number_chains
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, forget, put_chain, remove_tuple, weigh
 from crenel.anonymity.privacy_models.tally import diversity
 from crenel.anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
@@ -20,7 +20,7 @@ _UNKNOWN = -1.0
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
-@leaf
+@procedure
 def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: Int) -> Int:
     """Chain tuples with equal quasi-identifiers, and return the number of distinct patterns, oldest first.
 
@@ -28,9 +28,7 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
     ----------
     held : (count or more,) slots of the tuples
     """
-    where = places(points)
-    slots = clear(work, count)
-    found = 0
+    keys, number = np.empty(count, np.uint64), np.empty(count, np.int64)
     for i in range(count):
         slot = np.int64(held[i])
         mixed = np.uint64(0)
@@ -40,21 +38,27 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
         for a in range(points.bits.shape[1]):
             mixed = (mixed ^ points.bits[slot, a]) * _MIX
             mixed ^= mixed >> np.uint64(32)
-        probe = home(mixed, slots)
-        while work.table[probe] != NONE and not equal(where, np.int64(work.first[work.table[probe]]), where, slot):
-            probe = (probe + 1) & (slots - 1)
+        keys[i] = mixed
+    found = chain_by(keys, number, _same_pattern, (places(points), held))
+    number_chains(number)
+    for pattern in range(found):
+        work.size[pattern] = 0
+    for i in range(count):
+        slot, pattern = np.int64(held[i]), number[i]
         work.next[slot] = NONE
-        if work.table[probe] == NONE:
-            work.table[probe] = found
-            work.first[found] = work.last[found] = slot
-            work.size[found] = 1
-            found += 1
+        if work.size[pattern] == 0:
+            work.first[pattern] = slot
         else:
-            pattern = work.table[probe]
             work.next[work.last[pattern]] = slot
-            work.last[pattern] = slot
-            work.size[pattern] += 1
+        work.last[pattern] = slot
+        work.size[pattern] += 1
     return found
+
+
+@inner_leaf
+def _same_pattern(tuples: tuple[Boxes, NDArray[np.int32]], i: Int, j: Int) -> bool:
+    where, held = tuples
+    return equal(where, np.int64(held[i]), where, np.int64(held[j]))
 
 
 @leaf
@@ -71,7 +75,7 @@ def group_by_qid(shard: SuhdsaArrays) -> Int:
     made = 0
     while free > 0:
         left = grow(shard, made, commonest(work, free), free)
-        if groups.subjects[made] < shard.of.k:
+        if groups.subjects[made] < shard.config.k:
             break
         link(groups, work, made, left, free)
         free = left
@@ -112,7 +116,7 @@ def grow(shard: SuhdsaArrays, group: Int, seed: Int, free: Int) -> Int:
 
     Return the number of patterns that stay free; those of the group follow them in ``work.free``.
     """
-    domain, scale, groups, work, k = shard.domain, shard.scale, shard.groups, shard.work, shard.of.k
+    domain, scale, groups, work, k = shard.domain, shard.scale, shard.groups, shard.work, shard.config.k
     where, box = places(shard.points), shard.groups.box
     groups.subjects[group] = 0
     assign(box, group, where, np.int64(work.first[work.free[seed]]))
@@ -226,7 +230,7 @@ def summarize(shard: SuhdsaArrays, group: Int) -> None:
     weigh(shard.aims, trial.tally, groups.lacks, group)
     # The aims are at least as strict as the privacy models, so a group without shortfall violates none.
     if lacking(groups, group) > 0.0:
-        groups.broken[group] = broken(shard.checks, trial.tally)
+        groups.broken[group] = first_violation(shard.checks, trial.tally)
     forget_group(trial, groups, work, group, alone)
 
 

@@ -7,11 +7,9 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.suhdsa.arrays import Points, SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
-from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.privacy_models.grouping import number_equal
 from crenel.anonymity.privacy_models.lookup import note_number
-from crenel.anonymity.space.domain import NONE
-
-_MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
 @leaf
@@ -23,7 +21,7 @@ def number_window(shard: SuhdsaArrays) -> None:
     """
     now, points, work, held = shard.now, shard.points, shard.work, shard.held
     count = now.held
-    if shard.of.by_name != 0:
+    if shard.config.by_name != 0:
         subjects = number_values(points, work, held, count, np.int64(0))
     else:
         subjects = number_tuples(work, held, count)
@@ -44,7 +42,7 @@ def number_window(shard: SuhdsaArrays) -> None:
         tally.persons[0] = count
 
 
-@leaf
+@procedure
 def number_values(points: Points, work: Work, held: NDArray[np.int32], count: Int, column: Int) -> Int:
     """Number the distinct values in a column of ``Points.value``, and return their count.
 
@@ -52,20 +50,18 @@ def number_values(points: Points, work: Work, held: NDArray[np.int32], count: In
     ----------
     held : (count or more,) slots of the tuples
     """
-    slots = clear(work, count)
-    found = 0
+    keys = np.empty(count, np.uint64)
     for i in range(count):
-        slot = np.int64(held[i])
-        value = points.value[slot, column]
-        probe = home(value, slots)
-        while work.table[probe] != NONE and points.value[work.table[probe], column] != value:
-            probe = (probe + 1) & (slots - 1)
-        if work.table[probe] == NONE:
-            work.table[probe] = slot
-            work.code[slot, column] = found
-            found += 1
-        else:
-            work.code[slot, column] = work.code[work.table[probe], column]
+        keys[i] = points.value[held[i], column]
+    return _number_into(work, held, keys, column)
+
+
+@procedure
+def _number_into(work: Work, held: NDArray[np.int32], keys: NDArray[np.uint64], column: Int) -> Int:
+    number = np.empty(len(keys), np.int64)
+    found = number_equal(keys, number)
+    for i in range(len(keys)):
+        work.code[held[i], column] = number[i]
     return found
 
 
@@ -82,41 +78,9 @@ def number_tuples(work: Work, held: NDArray[np.int32], count: Int) -> Int:
     return count
 
 
-@leaf
+@procedure
 def _number_pairs(work: Work, held: NDArray[np.int32], count: Int, column: Int) -> None:
-    code = work.code
-    into = column + code.shape[1] // 2
-    slots = clear(work, count)
-    found = 0
+    code, keys = work.code, np.empty(count, np.uint64)
     for i in range(count):
-        slot = np.int64(held[i])
-        person, value = code[slot, 0], code[slot, column]
-        probe = home((np.uint64(person) << np.uint64(32)) | np.uint64(value), slots)
-        while work.table[probe] != NONE and (
-            code[work.table[probe], 0] != person or code[work.table[probe], column] != value
-        ):
-            probe = (probe + 1) & (slots - 1)
-        if work.table[probe] == NONE:
-            work.table[probe] = slot
-            code[slot, into] = found
-            found += 1
-        else:
-            code[slot, into] = code[work.table[probe], into]
-
-
-@leaf
-def clear(work: Work, count: Int) -> Int:
-    """Clear ``Work.table`` for ``count`` entries, and return its size in use, a power of two."""
-    slots = 16
-    while slots < 2 * count:
-        slots *= 2
-    for i in range(slots):
-        work.table[i] = NONE
-    return slots
-
-
-@leaf
-def home(value: np.uint64, slots: Int) -> Int:
-    """Return the first place in the table to probe for a value."""
-    mixed = value * _MIX
-    return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(slots - 1))
+        keys[i] = (np.uint64(code[held[i], 0]) << np.uint64(32)) | np.uint64(code[held[i], column])
+    _number_into(work, held, keys, column + code.shape[1] // 2)

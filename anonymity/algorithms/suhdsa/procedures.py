@@ -64,7 +64,7 @@ def place(shard: SuhdsaArrays, slot: Int) -> None:
     points.position[slot] = now.next_position
     points.waits[slot] = True
     now.next_position += 1
-    if shard.of.delay_event_time >= 0:
+    if shard.config.delay_event_time >= 0:
         now.earliest = min(now.earliest, points.event_time[slot])
     observe(shard.domain, places(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
     add_value(shard.checks.lookup.seen, points.value, slot, np.int64(1))
@@ -79,14 +79,14 @@ def next_due(shard: SuhdsaArrays, watermark: Int, ended: bool) -> Int:
     A new tuple whose delay is over closes the window, so that it has a chance of release. A carried tuple has already
     had its chance. Events due by event time occur in its order; on a tie, the close precedes the suppression.
     """
-    now, of, points, held = shard.now, shard.of, shard.points, shard.held
+    now, config, points, held = shard.now, shard.config, shard.points, shard.held
     if now.held == 0:
         return NONE
     new = now.held - now.carried
     # With fewer than k new tuples, carried tuples without a group would close a window at each arrival.
-    if now.window_tuples > 0 and now.held >= now.window_tuples and new >= min(of.k, now.window_tuples):
+    if now.window_tuples > 0 and now.held >= now.window_tuples and new >= min(config.k, now.window_tuples):
         return _CLOSE
-    by_tuples, by_time, window = of.delay_tuples, of.delay_event_time, of.event_time
+    by_tuples, by_time, window = config.delay_tuples, config.delay_event_time, config.event_time
     if by_tuples >= 0 and points.position[held[0]] < now.next_position - by_tuples:
         return np.int64(0) if now.carried > 0 else _CLOSE
     closes = new > 0 and window >= 0 and _passed(points.event_time[held[now.carried]], window, watermark)
@@ -120,11 +120,11 @@ def suppress_carried(shard: SuhdsaArrays, index: Int) -> None:
         held[i] = held[i + 1]
     now.held -= 1
     now.carried -= 1
-    find_earliest(now, shard.of, shard.points, held)
+    find_earliest(now, shard.config, shard.points, held)
 
 
 @leaf
-def find_earliest(now: Any, of: Any, points: Points, held: NDArray[np.int32]) -> None:
+def find_earliest(now: Any, config: Any, points: Points, held: NDArray[np.int32]) -> None:
     """Update ``now.earliest`` after tuples have left the buffer.
 
     Parameters
@@ -132,7 +132,7 @@ def find_earliest(now: Any, of: Any, points: Points, held: NDArray[np.int32]) ->
     held : (slots,) slots of the buffered tuples come first
     """
     earliest = FOREVER
-    if of.delay_event_time >= 0:
+    if config.delay_event_time >= 0:
         for i in range(now.held):
             earliest = min(earliest, points.event_time[held[i]])
     now.earliest = earliest
@@ -176,7 +176,7 @@ def close_window(shard: SuhdsaArrays, reason: Int) -> Int:
 @leaf
 def release_groups(shard: SuhdsaArrays, made: Int) -> None:
     """Release the groups that satisfy the privacy models, and adapt the window size to their cost."""
-    now, of, log, groups, out = shard.now, shard.of, shard.log, shard.groups, shard.out
+    now, config, log, groups, out = shard.now, shard.config, shard.log, shard.groups, shard.out
     loss, waited, before = 0.0, 0.0, out.filled.members
     for group in range(made):
         if groups.state[group] == GONE:
@@ -191,8 +191,8 @@ def release_groups(shard: SuhdsaArrays, made: Int) -> None:
         for i in range(start, out.filled.members):
             waited += now.next_position - 1 - shard.points.position[out.members[i]]
     released = out.filled.members - before
-    if of.least_window > 0 and released > 0:
-        adapt_size(now, of, loss / released, waited / released)
+    if config.least_window > 0 and released > 0:
+        adapt_size(now, config, loss / released, waited / released)
 
 
 @leaf
@@ -237,4 +237,4 @@ def carry(shard: SuhdsaArrays, reason: Int) -> None:
             held[kept] = slot
             kept += 1
     now.held = now.carried = shard.log.carried = kept
-    find_earliest(now, shard.of, points, held)
+    find_earliest(now, shard.config, points, held)

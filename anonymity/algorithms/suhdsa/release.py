@@ -41,7 +41,7 @@ def release(shard: SuhdsaArrays, group: Int) -> None:
         if valid:
             points.waits[out.members[i]] = False
         else:
-            points.reason[out.members[i]] = shard.noise.of.reason
+            points.reason[out.members[i]] = shard.noise.config.reason
     if not valid:
         return
     if stop < whole:
@@ -50,8 +50,8 @@ def release(shard: SuhdsaArrays, group: Int) -> None:
     for i in range(start, stop):
         newest = max(newest, points.event_time[out.members[i]])
     loss = groups.loss[group]
-    if shard.of.representative != 0:
-        represent(points, groups, shard.work, group, shard.of.median != 0, shard.of.ancestor != 0)
+    if shard.config.representative != 0:
+        represent(points, groups, shard.work, group, shard.config.median != 0, shard.config.ancestor != 0)
         if not contains(domain, groups.box, group, groups.center, group):
             raise InvariantError("a representative lies outside its group; nothing of this release was emitted")
         assign(out.box, number, groups.center, group)
@@ -98,7 +98,7 @@ def _satisfied(shard: SuhdsaArrays) -> bool:
     """Return whether the last release is l-diverse in each sensitive attribute, as counted from its members."""
     out = shard.out
     for a in range(out.diversity.shape[1]):
-        if out.diversity[out.filled.releases - 1, a] < shard.of.least_target:
+        if out.diversity[out.filled.releases - 1, a] < shard.config.least_target:
             return False
     return True
 

@@ -59,12 +59,12 @@ def repair(shard: SuhdsaArrays, made: Int) -> Int:
     made : number of groups, all summarized and open
     """
     domain, groups, work, here, there = shard.domain, shard.groups, shard.work, shard.here, shard.there
-    alone, actions, weight = shard.now.alone != 0, shard.actions, shard.of.distortion_weight
+    alone, actions, weight = shard.now.alone != 0, shard.actions, shard.config.distortion_weight
     done = 0
     group: Int = _most_urgent(groups, made)
     if group != NONE:
         for each in range(made):
-            represent(shard.points, groups, work, each, shard.of.median != 0, shard.of.ancestor != 0)
+            represent(shard.points, groups, work, each, shard.config.median != 0, shard.config.ancestor != 0)
     while group != NONE and done < len(actions):
         found = _nearest_groups(domain, shard.scale, groups, work, made, group)
         best: Int = NONE
@@ -124,7 +124,7 @@ def _price(weight: float, loss: float, time: float) -> float:
 @leaf
 def _renew(shard: SuhdsaArrays, group: Int) -> None:
     summarize(shard, group)
-    represent(shard.points, shard.groups, shard.work, group, shard.of.median != 0, shard.of.ancestor != 0)
+    represent(shard.points, shard.groups, shard.work, group, shard.config.median != 0, shard.config.ancestor != 0)
 
 
 @leaf
@@ -189,7 +189,7 @@ def _merge_removes(shard: SuhdsaArrays, group: Int, other: Int) -> float:
     grow, because the l-diversity count is conservative for persons with several values. The result is also 0 where a
     satisfied group would join one that stays short: other privacy models than l-diversity may never recover.
     """
-    groups, work, most, alone = shard.groups, shard.work, shard.of.most_subjects, shard.now.alone != 0
+    groups, work, most, alone = shard.groups, shard.work, shard.config.most_subjects, shard.now.alone != 0
     if alone and groups.subjects[group] + groups.subjects[other] > most:
         return 0.0
     aims, here = shard.aims, shard.here

@@ -21,7 +21,6 @@ class Work(NamedTuple):
     next : (slots,) next member of a tuple's group, or of its pattern
     code : (slots, 1 + 2 sensitive) numbers within the window, from 0: of the subject, of the values, and of the pairs
         of both
-    table : (a power of two,) hash table with open addressing, for patterns and codes
     tuples : (slots,) number of tuples with each code; all 0 between uses
     stamp : (slots,) last group with each code
     free : (slots,) patterns without a group
@@ -36,7 +35,6 @@ class Work(NamedTuple):
 
     next: NDArray[np.int32]
     code: NDArray[np.int32]
-    table: NDArray[np.int32]
     tuples: NDArray[np.int32]
     stamp: NDArray[np.int32]
     free: NDArray[np.int32]
@@ -58,7 +56,6 @@ def empty_work(slots: int, policy: Policy, window: SuhdsaParameters, nodes: int)
     return Work(
         next=zeros(slots, np.int32),
         code=zeros((slots, 1 + 2 * len(policy.sensitive)), np.int32),
-        table=zeros(1 << max(4, (2 * slots - 1).bit_length()), np.int32),
         tuples=zeros(slots, np.int32),
         stamp=zeros(slots, np.int32),
         free=zeros(slots, np.int32),

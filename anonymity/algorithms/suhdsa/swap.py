@@ -62,14 +62,14 @@ def best_pair(shard: SuhdsaArrays, group: Int, other: Int) -> tuple[Int, Int]:
 def _feasible(shard: SuhdsaArrays, group: Int, other: Int, x: Int, y: Int) -> bool:
     """Return whether both groups keep k subjects, no shortfall grows, and one of the first group's shrinks."""
     here, there, lacks, alone = shard.here, shard.there, shard.groups.lacks, shard.now.alone != 0
-    if after_exchange(here, shard.aims, shard.work.code, x, y, alone) < shard.of.k:
+    if after_exchange(here, shard.aims, shard.work.code, x, y, alone) < shard.config.k:
         return False
     helps = False
     for check in range(lacks.shape[1]):
         if here.lacks[0, check] > lacks[group, check]:
             return False
         helps |= here.lacks[0, check] < lacks[group, check]
-    if not helps or after_exchange(there, shard.aims, shard.work.code, y, x, alone) < shard.of.k:
+    if not helps or after_exchange(there, shard.aims, shard.work.code, y, x, alone) < shard.config.k:
         return False
     for check in range(lacks.shape[1]):
         if there.lacks[0, check] > lacks[other, check]:

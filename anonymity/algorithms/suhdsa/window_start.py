@@ -20,12 +20,12 @@ TOO_FEW_SUBJECTS = 1  # position in crenel.anonymity.model.outcomes.SUPPRESSIONS
 @leaf
 def begin_window(shard: SuhdsaArrays) -> Int:
     """Number the tuples of the window, move the target, and return a reason against any release, or ``NONE``."""
-    now, of, here = shard.now, shard.of, shard.here
+    now, config, here = shard.now, shard.config, shard.here
     number_window(shard)
     if now.alone == 0 or not only_diversity(shard.checks):
         forget(here)
         count_window(here, shard.work, shard.held, now.held, now.alone != 0)
-    if of.most_target > 0:
+    if config.most_target > 0:
         even, mixing, values = 2.0, 0.0, np.int64(0)
         for a in range(len(here.tally.values)):
             different = here.tally.values[a]
@@ -33,13 +33,13 @@ def begin_window(shard: SuhdsaArrays) -> Int:
             share = found / np.log2(different) if different > 1 else 0.0
             if share < even:  # the attribute of least entropy
                 even, mixing, values = share, found, different
-        adapt_target(now, of, mixing, values)
+        adapt_target(now, config, mixing, values)
         aim(shard.checks, shard.aims, now.target)
     reason: Int = np.int64(NONE)
     check = unsatisfiable(shard.checks, here.tally)
     if check != NONE:
         reason = shard.checks.reason[check]
-    if here.tally.persons[0] < of.k:
+    if here.tally.persons[0] < config.k:
         reason = np.int64(TOO_FEW_SUBJECTS)
     forget_window(here, shard.work, shard.held, now.held, now.alone != 0)
     return reason

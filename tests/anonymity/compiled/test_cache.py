@@ -32,7 +32,7 @@ def nothing_is_remembered() -> Iterator[None]:
 
 def forget() -> None:
     digest.cache_clear()
-    folders.ahead.cache_clear()
+    folders.precompiled_dir.cache_clear()
     cache._imports.cache_clear()
 
 
@@ -342,5 +342,5 @@ def test_code_that_others_could_have_written_is_not_read(tmp_path: Path, monkeyp
 
 
 def looked_ahead() -> Path | None:
-    folders.ahead.cache_clear()
-    return folders.ahead()
+    folders.precompiled_dir.cache_clear()
+    return folders.precompiled_dir()

@@ -14,14 +14,14 @@ from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.random import (
     CounterRandom,
     RandomStream,
-    below,
     chacha20_block,
-    lot,
-    lots,
+    counter_random,
     next_word,
+    randbelow,
     random_stream,
     shard_key,
     shuffle,
+    uniform_at,
 )
 from tests.support.deadlines import drawn as lot_of
 
@@ -40,7 +40,7 @@ def words(stream: RandomStream, count: int) -> NDArray[np.int64]:
 def drawn(stream: RandomStream, bound: int, count: int) -> NDArray[np.int64]:
     found = np.empty(count, np.int64)
     for i in range(count):
-        found[i] = below(stream, bound)
+        found[i] = randbelow(stream, bound)
     return found
 
 
@@ -53,7 +53,7 @@ def shuffled(stream: RandomStream, values: NDArray[np.int32], start: int, stop: 
 def uniforms(stream: CounterRandom, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     found = np.empty(len(numbers))
     for i in range(len(numbers)):
-        found[i] = lot(stream, numbers[i])
+        found[i] = uniform_at(stream, numbers[i])
     return found
 
 
@@ -156,13 +156,13 @@ def test_a_key_of_another_length_is_refused(length: int) -> None:
 
 
 @given(st.lists(st.integers(0, 40) | st.integers(2**34, 2**34 + 40) | st.integers(0, 2**63 - 1), max_size=20))
-def test_a_lot_follows_from_its_number_alone(numbers: list[int]) -> None:
-    found = uniforms(lots(np.frombuffer(KEY, "<u4")), np.array(numbers, np.int64))
+def test_a_number_follows_from_its_index_alone(numbers: list[int]) -> None:
+    found = uniforms(counter_random(np.frombuffer(KEY, "<u4")), np.array(numbers, np.int64))
     assert found.tolist() == [float(lot_of(KEY, number)) for number in numbers]
 
 
-def test_lots_are_uniform_and_not_the_shards_random_stream() -> None:
-    found = uniforms(lots(np.frombuffer(KEY, "<u4")), np.arange(10_000))
+def test_numbers_by_index_are_uniform_and_not_the_shards_random_stream() -> None:
+    found = uniforms(counter_random(np.frombuffer(KEY, "<u4")), np.arange(10_000))
     counts = np.bincount((found * 20).astype(int), minlength=20)
     statistic = float(((counts - 500) ** 2 / 500).sum())
     assert len(counts) == 20

@@ -3,22 +3,22 @@
 Guarantee and proof. The attacker knows the values of all persons at all times, and which rows belong to one target
 person. For each such row, the attacker takes all persons whose latest values lie in its generalization, and intersects
 these candidate sets over the target's rows since its group was founded. Each of the target's rows
-1. was published at the founding, under a box around the latest values of all members (``found``);
+1. was published at the founding, under a box around the latest values of all members (``found_group``);
 2. or later, under a box that contains the latest values of all members at that moment (``all_within``) and the
    target's own;
-3. or alone, by reuse of such a box, when the target joined the group as a guest (``join``).
+3. or alone, by reuse of such a box, when the target joined the group as a borrower (``join``).
 So each candidate set contains all members, and the intersection has at least k persons. Members are the persons of the
-anonymity set; guests share its generalization without being counted. No member leaves a group while any member has rows
-within the horizon. Guests may leave, because boxes need not cover them. No row of a person is published under another
-group. A person that joins enlarges the candidate sets and removes no one. A person that returns after the horizon
-counts as new, with a new anonymity set: the guarantee covers rows within the horizon.
+anonymity set; borrowers share its generalization without being counted. No member leaves a group while any member has
+rows within the horizon. Borrowers may leave, because boxes need not cover them. No row of a person is published under
+another group. A person that joins enlarges the candidate sets and removes no one. A person that returns after the
+horizon counts as new, with a new anonymity set: the guarantee covers rows within the horizon.
 
 A member forgotten on request (``forget_subject``) still counts for the others by its latest values, although nothing
 about the member is stored. These values lie in the group's box, which only grows from then on, and the group accepts no
-more guests. The code assumes the worst about the member's published sensitive values.
+more borrowers. The code assumes the worst about the member's published sensitive values.
 
 The same holds for l. The members' sensitive values, over all their published rows, are l-diverse at the founding.
-``stays_diverse`` blocks each row that would end this. Guests' own values reveal nothing about the members.
+``stays_diverse`` blocks each row that would end this. Borrowers' own values reveal nothing about the members.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from crenel.anonymity.algorithms.nearest.cells import drop
 from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, MOVED, LastingArrays
 from crenel.anonymity.algorithms.nearest.lasting.persons import forget_person, touch_person
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
-from crenel.anonymity.privacy_models.buffered_values import go
+from crenel.anonymity.privacy_models.buffered_values import remove_buffered
 from crenel.anonymity.privacy_models.counting import numbered
 from crenel.anonymity.space.boxes import assign, contains, enclose, generalize_outside
 from crenel.anonymity.space.domain import NONE, Boxes
@@ -46,7 +46,7 @@ def latest(shard: LastingArrays) -> Boxes:
 
 
 @leaf
-def found(shard: LastingArrays, members: NDArray[np.int32], release: Int) -> Int:
+def found_group(shard: LastingArrays, members: NDArray[np.int32], release: Int) -> Int:
     """Found a group of the persons in a release of this step (slots ``members``) and return the group's row."""
     groups, rows = shard.groups, shard.rows
     now = groups.now
@@ -60,23 +60,23 @@ def found(shard: LastingArrays, members: NDArray[np.int32], release: Int) -> Int
     groups.id[group] = shard.now.next_release
     assign(groups.box, group, shard.out.box, release)
     groups.first[group] = NONE
-    groups.companions[group] = groups.struck[group] = 0
+    groups.members[group] = groups.forgotten[group] = 0
     for i in range(len(members)):
         person = np.int64(rows.person[members[i]])
         if shard.persons.group[person] == NONE:
             join(shard, person, group, True)
-            groups.companions[group] += 1
+            groups.members[group] += 1
         publish(shard, person, np.int64(members[i]))
     touch_group(shard, group)
     return group
 
 
 @leaf
-def join(shard: LastingArrays, person: Int, group: Int, companion: bool) -> None:
-    """Add a person to a group, as member or as guest; the person's buffered tuples can found no other group."""
+def join(shard: LastingArrays, person: Int, group: Int, is_member: bool) -> None:
+    """Add a person to a group, as member or as borrower; the person's buffered tuples can found no other group."""
     persons, tuples = shard.persons, shard.tuples
     persons.group[person] = group
-    persons.core[person] = companion
+    persons.core[person] = is_member
     persons.next[person] = shard.groups.first[group]
     shard.groups.first[group] = person
     shard.groups.now.earliest = min(shard.groups.now.earliest, persons.event_time[person])
@@ -84,7 +84,7 @@ def join(shard: LastingArrays, person: Int, group: Int, companion: bool) -> None
     slot = np.int64(persons.first[person])
     while slot != NONE:
         drop(shard, slot)
-        go(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, True)
+        remove_buffered(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, True)
         slot = np.int64(shard.rows.next[slot])
 
 
@@ -122,21 +122,21 @@ def all_within(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> bool
 
 
 @leaf
-def how_many_within(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> Int:
+def count_within(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> Int:
     """Return the number of members whose latest values lie in a box, which contains the group's box."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
-    found_within = np.int64(shard.groups.struck[group])
+    within = np.int64(shard.groups.forgotten[group])
     while person != NONE:
-        found_within += persons.core[person] and contains(shard.domain, boxes, row, latest(shard), person)
+        within += persons.core[person] and contains(shard.domain, boxes, row, latest(shard), person)
         person = np.int64(persons.next[person])
-    return found_within
+    return within
 
 
 @leaf
-def enclose_companions(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> None:
+def enclose_members(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> None:
     """Enlarge a box, by no more than needed, until it contains the latest values of all members."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
-    if shard.groups.struck[group] > 0:
+    if shard.groups.forgotten[group] > 0:
         enclose(shard.domain, boxes, row, shard.groups.box, group)
     while person != NONE:
         if persons.core[person]:
@@ -145,9 +145,9 @@ def enclose_companions(shard: LastingArrays, boxes: Boxes, row: Int, group: Int)
 
 
 @leaf
-def promises(shard: LastingArrays, group: Int) -> bool:
+def satisfies_models(shard: LastingArrays, group: Int) -> bool:
     """Return whether the anonymity set satisfies the current k and l, which a restart may have raised."""
-    if shard.groups.companions[group] < shard.of.k:
+    if shard.groups.members[group] < shard.config.k:
         return False
     for a in range(shard.persons.held.shape[1]):
         if shard.bound.values > 1 and lasting_diversity(shard, group, a, NONE, np.uint64(0)) < shard.bound.values:
@@ -182,8 +182,8 @@ def lasting_diversity(shard: LastingArrays, group: Int, attribute: Int, person: 
     person, code : a person and a value of that person to count as published, ``NONE`` for no such person
     """
     persons, groups = shard.persons, shard.groups
-    companions, struck = groups.companions[group], groups.struck[group]
-    codes = np.empty(companions * MOST_VALUES + 1, np.uint64)
+    members, forgotten = groups.members[group], groups.forgotten[group]
+    codes = np.empty(members * MOST_VALUES + 1, np.uint64)
     size = 0
     other = np.int64(groups.first[group])
     while other != NONE:
@@ -206,8 +206,8 @@ def lasting_diversity(shard: LastingArrays, group: Int, attribute: Int, person: 
     falling = np.sort(times)[::-1]
     diverse, total = np.int64(1), np.int64(0)
     for i in range(different + 1 if size > 0 else 0):
-        total += falling[i] + struck
-        if total >= companions:
+        total += falling[i] + forgotten
+        if total >= members:
             break
         diverse += 1
     return diverse
@@ -233,10 +233,10 @@ def forget_subject(shard: LastingArrays, subject: Int) -> None:
             other = np.int64(persons.next[other])
         persons.next[other] = persons.next[person]
     if persons.core[person]:
-        groups.struck[group] += 1
+        groups.forgotten[group] += 1
         if not contains(shard.domain, groups.box, group, latest(shard), person):
             if shard.bound.moved == _SUPPRESS:
-                groups.companions[group] = 0
+                groups.members[group] = 0
             else:
                 generalize_outside(shard.domain, groups.box, group, latest(shard), person)
                 round_outwards(shard.domain, groups.box, group)
@@ -262,7 +262,7 @@ def touch_group(shard: LastingArrays, group: Int) -> None:
 
 @leaf
 def forget_old(shard: LastingArrays, watermark: Int) -> None:
-    """Forget groups and guests without tuples for the horizon, in steps of an eighth of the horizon."""
+    """Forget groups and borrowers without tuples for the horizon, in steps of an eighth of the horizon."""
     now, horizon = shard.groups.now, shard.bound.horizon
     if horizon < 0 or watermark < -(1 << 62):
         return

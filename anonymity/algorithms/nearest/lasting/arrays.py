@@ -37,7 +37,7 @@ class Persons(NamedTuple):
     free : (rows,) rows that are free again
     subject : (rows,) keyed hash of the person
     group : (rows,) row of the anonymity set, ``NONE`` before the first release
-    core : (rows,) whether the person is a member of the anonymity set, not a guest
+    core : (rows,) whether the person is a member of the anonymity set, not a borrower
     below : (rows,) whether a tuple was published under a generalization that covers fewer than k of the set
     next : (rows,) next person of the same group
     first : (rows,) slot of one of the person's buffered tuples, ``NONE`` if there is none
@@ -73,7 +73,7 @@ class Persons(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Anonymity sets and their guests, one group per row; rows are recycled.
+    """Anonymity sets and their borrowers, one group per row; rows are recycled.
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class Groups(NamedTuple):
     id : (rows,) ``release_id`` of the group's first release
     box : generalization of the group's releases
     first : (rows,) one person of the group
-    companions : (rows,) size of the anonymity set, with members forgotten on request; 0 where no more may be published
-    struck : (rows,) number of members forgotten on request, whose latest values lie in ``box``
+    members : (rows,) size of the anonymity set, with members forgotten on request; 0 where no more may be published
+    forgotten : (rows,) number of members forgotten on request, whose latest values lie in ``box``
     entry, changed, touched, dropped : as of persons
     """
 
@@ -93,8 +93,8 @@ class Groups(NamedTuple):
     id: NDArray[np.int64]
     box: Boxes
     first: NDArray[np.int32]
-    companions: NDArray[np.int32]
-    struck: NDArray[np.int32]
+    members: NDArray[np.int32]
+    forgotten: NDArray[np.int32]
     entry: NDArray[np.int64]
     changed: NDArray[np.bool_]
     touched: NDArray[np.int32]
@@ -229,8 +229,8 @@ def _groups(rows: int, policy: Policy, now: Any = None) -> Groups:
         id=full(rows, NONE, np.int64),
         box=boxes(rows, policy),
         first=full(rows, NONE, np.int32),
-        companions=zeros(rows, np.int32),
-        struck=zeros(rows, np.int32),
+        members=zeros(rows, np.int32),
+        forgotten=zeros(rows, np.int32),
         entry=full(rows, NONE, np.int64),
         changed=zeros(rows, np.bool_),
         touched=zeros(rows, np.int32),

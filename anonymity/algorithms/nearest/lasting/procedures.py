@@ -8,20 +8,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.nearest.cells import drop, enter, make_anew
+from crenel.anonymity.algorithms.nearest.cells import drop, enter, rebuild
 from crenel.anonymity.algorithms.nearest.grow import WAITS, choose_group
 from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
     all_within,
-    enclose_companions,
+    count_within,
+    enclose_members,
     forget_old,
     forget_subject,
-    found,
-    how_many_within,
+    found_group,
     join,
     lasting_diversity,
     latest,
-    promises,
     publish,
+    satisfies_models,
     stays_diverse,
     touch_group,
 )
@@ -56,7 +56,7 @@ from crenel.anonymity.buffer.queue import (
 )
 from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
-from crenel.anonymity.compiled.random import below, shuffle
+from crenel.anonymity.compiled.random import randbelow, shuffle
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.privacy_models.checks import VALUES
 from crenel.anonymity.privacy_models.counting import number as number_of
@@ -101,7 +101,7 @@ def remove_slots(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
 
 
 @entry
-def strike_all(shard: LastingArrays, subjects: NDArray[np.uint64]) -> None:
+def forget_subjects(shard: LastingArrays, subjects: NDArray[np.uint64]) -> None:
     """Forget persons on request, after the removal of their buffered tuples."""
     for i in range(len(subjects)):
         forget_subject(shard, subjects[i])
@@ -142,9 +142,9 @@ def introduce(shard: LastingArrays) -> None:
 
 
 @entry
-def lay(shard: LastingArrays) -> None:
+def rebuild_cells(shard: LastingArrays) -> None:
     """Rebuild the cells from all buffered tuples that can found a group."""
-    make_anew(shard)
+    rebuild(shard)
 
 
 @leaf
@@ -187,7 +187,7 @@ def release_tuple(shard: LastingArrays, slot: Int) -> None:
     group = np.int64(shard.persons.group[person])
     if group == NONE:
         _release_first(shard, slot, person)
-    elif not promises(shard, group):
+    elif not satisfies_models(shard, group):
         suppress_or_generalize(shard, slot, shard.bound.reason)
         leave(shard, slot)
     elif not stays_diverse(shard, group, person, slot):
@@ -213,7 +213,7 @@ def _release_first(shard: LastingArrays, slot: Int, person: Int) -> None:
         suppress_or_generalize(shard, slot, reason)
         _leave_unknown(shard, slot)
     else:
-        _found(shard, members)
+        _found_group(shard, members)
 
 
 @leaf
@@ -234,7 +234,7 @@ def _leave_unknown(shard: LastingArrays, slot: Int) -> None:
 
 @leaf
 def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
-    """Return the row of Omega of a random group that can accept a person as guest, ``NONE`` if there is none.
+    """Return the row of Omega of a random group that can accept a person as borrower, ``NONE`` if there is none.
 
     The generalization contains the tuple, the person's latest values, and those of all members.
     """
@@ -247,20 +247,20 @@ def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
         if (
             group != NONE
             and shard.groups.id[group] == omega.release[row]
-            and shard.groups.struck[group] == 0
+            and shard.groups.forgotten[group] == 0
             and contains(shard.domain, omega.box, row, latest(shard), person)
             and all_within(shard, omega.box, row, group)
-            and promises(shard, group)
+            and satisfies_models(shard, group)
         ):
             matches[kept] = row
             kept += 1
     if kept == 0:
         return np.int64(NONE)
-    return np.int64(matches[below(shard.random, kept)])
+    return np.int64(matches[randbelow(shard.random, kept)])
 
 
 @leaf
-def _found(shard: LastingArrays, members: Int) -> None:
+def _found_group(shard: LastingArrays, members: Int) -> None:
     """Release the grown group and make its persons an anonymity set."""
     out, tuples, tally = shard.out, columns(shard), shard.counter.tally
     release, start = out.filled.releases, out.filled.members
@@ -272,7 +272,7 @@ def _found(shard: LastingArrays, members: Int) -> None:
     assign(out.box, release, shard.box, np.int64(0))
     loss = info_loss(shard.domain, out.box, release)
     round_outwards(shard.domain, out.box, release)
-    group = found(shard, out.members[start:stop], release)
+    group = found_group(shard, out.members[start:stop], release)
     update_tau(shard, loss)
     if len(shard.host) > 0:
         shard.host[shard.now.omega_next] = group
@@ -299,13 +299,13 @@ def _release_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> 
         kind = np.int64(WIDENED)
         if shard.bound.moved == _WIDEN:
             assign(box, release, points(tuples), slot)
-            enclose_companions(shard, box, release, group)
+            enclose_members(shard, box, release, group)
         else:
             enclose(domain, box, release, points(tuples), slot)
         enclose(domain, box, release, latest(shard), person)
         round_outwards(domain, box, release)
-    subjects = how_many_within(shard, box, release, group)
-    if subjects < shard.of.k and shard.bound.moved != _COUNT:
+    subjects = count_within(shard, box, release, group)
+    if subjects < shard.config.k and shard.bound.moved != _COUNT:
         raise InvariantError("too few companions lie in a generalization; nothing of this release was emitted")
     if kind == WIDENED:
         assign(groups.box, group, box, release)
@@ -324,7 +324,7 @@ def _release_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> 
             publish(shard, other, row)
     for a in range(out.diversity.shape[1]):
         out.diversity[release, a] = lasting_diversity(shard, group, a, np.int64(NONE), np.uint64(0))
-    if subjects < shard.of.k:
+    if subjects < shard.config.k:
         _note_below(shard, start, stop)
     shuffle(shard.random, out.members, start, stop)
     _close(shard, kind, subjects, stop, newest)

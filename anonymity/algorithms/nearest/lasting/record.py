@@ -128,8 +128,8 @@ def entry_of(
     return AnonymitySets(
         status=np.array([groups.now.passed, persons.now.below_k], np.int64),
         group=groups.id[companies],
-        size=groups.companions[companies],
-        forgotten=groups.struck[companies],
+        size=groups.members[companies],
+        forgotten=groups.forgotten[companies],
         lower=groups.box.lower[companies],
         upper=groups.box.upper[companies],
         node=groups.box.node[companies] - offsets,

@@ -50,7 +50,7 @@ def _restore_groups(
     groups.id[rows] = stored.group[kept]
     groups.box.lower[rows], groups.box.upper[rows] = stored.lower[kept], stored.upper[kept]
     groups.box.node[rows] = stored.node[kept] + offsets
-    groups.companions[rows], groups.struck[rows] = stored.size[kept], stored.forgotten[kept]
+    groups.members[rows], groups.forgotten[rows] = stored.size[kept], stored.forgotten[kept]
     groups.now.used = groups.now.known = len(kept)
 
 

@@ -67,7 +67,7 @@ class LastingNearest(Nearest):
     def _enlarged(self, arrays: LastingArrays, slots: int) -> LastingArrays:  # type: ignore[override]
         larger = with_slots(arrays, slots, self.context.policy, self.context.parameters)
         if larger is not arrays:
-            procedures.lay(share(larger))
+            procedures.rebuild_cells(share(larger))
         return larger
 
     def _reserve(self, count: int) -> None:
@@ -81,7 +81,7 @@ class LastingNearest(Nearest):
         procedures.remove_slots(share(self.arrays), slots)
 
     def _forget_persons(self, subjects: NDArray[np.uint64]) -> None:
-        procedures.strike_all(share(self.arrays), subjects)
+        procedures.forget_subjects(share(self.arrays), subjects)
         if self._record is not None:
             self._record.forget_subject(subjects)
 
