@@ -73,7 +73,9 @@ class Counters(CounterState):
     oldest_waiting: int
     delays: NDArray[np.int64]
     persons_below_k: int = counter(
-        needs="lasting", label="below k", words="persons of whom a row may be fewer than k companions'"
+        needs="lasting",
+        label="below k",
+        words="persons with a row that may belong to fewer than k members of their anonymity set",
     )
 
 
@@ -236,7 +238,7 @@ class Algorithm:
     state : kind (``crenel.state.codec.KINDS``) and class of the blob of a shard
     entries : kinds of the other blobs
     problems : function that yields conflicts between policy, privacy models and parameters, each with its field
-    cautions : function that yields valid parameters with a weaker guarantee than they suggest, each with its field
+    warnings : function that yields valid parameters with a weaker guarantee than they suggest, each with its field
     noise : whether sampling and perturbation may precede the algorithm
     lasting : whether the algorithm supports a guarantee over all releases of a person
         (``crenel.anonymity.model.privacy.Lasting``)
@@ -267,7 +269,7 @@ class Algorithm:
     tell: Callable[[Any], Iterator[tuple[str, str]]]
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]]
     compile: Callable[[], object]
-    cautions: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
+    warnings: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
     noise: bool = False
     lasting: bool = False
     delay_tuples: Callable[[Any], int | None] = lambda parameters: None

@@ -25,7 +25,7 @@ COLUMNS = (
 ).split()
 FOUR = ("age", "education-num", "hours-per-week", "occupation")
 """Quasi-identifiers of the streams with four attributes."""
-SUHDSA = ("education", "occupation", "native-country")
+SUHDSA_COLUMNS = ("education", "occupation", "native-country")
 """Quasi-identifiers of the SUHDSA paper (Section 4.1)."""
 MEMBERS = pa.schema([("income", pa.string())])
 REUSE = 1000

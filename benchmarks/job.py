@@ -119,7 +119,7 @@ _AIMS = {
     "real castle": {"castle": "0.83", "real blocks": "0.8"},
     "real castle, half rejected": {"real castle": "1"},
 }
-"""What a job is measured against, and the ratio of rows a second to reach."""
+"""Baseline of each job, and the ratio of rows a second to reach."""
 
 
 class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
@@ -184,7 +184,7 @@ def _identity(tables: StreamTableEnvironment, settings: config.Config) -> Job:
 
 
 def settings_of(variant: Variant, rows: int) -> config.Config:
-    """Its configuration, of so many rows."""
+    """Return its configuration, for so many rows."""
     settings = config.load(variant.configuration, variant.overrides)
     if variant.form == "datagen":
         return replace(settings, source=replace(settings.source, ddl=real.generated(rows)))
@@ -215,7 +215,7 @@ def work(variant: Variant, rows: int) -> list[float]:
 
 
 def rows_file(rows: int, folder: Path) -> Path:
-    """A file of so many rows of Adult in ``folder``, made where there is none."""
+    """Return a file of so many rows of Adult in ``folder``, written where there is none."""
     frame = adult.frame()[[*adult.NUMERIC, *adult.CATEGORICAL, "income"]]
     path = folder / f"{rows}.csv"
     if not path.exists():
@@ -227,7 +227,7 @@ def rows_file(rows: int, folder: Path) -> Path:
 
 
 def variables(rows: int, folder: Path, output: str) -> dict[str, str]:
-    """The environment of a job that reads so many rows and writes below ``output``; ``folder`` holds its input."""
+    """Return the environment of a job that reads so many rows of ``folder`` and writes below ``output``."""
     return _writing(output) | {"BENCH_INPUT": str(rows_file(rows, folder))}
 
 
@@ -240,7 +240,7 @@ def _writing(output: str) -> dict[str, str]:
 
 
 def variables_of(variant: Variant, rows: int, folder: Path, output: str) -> dict[str, str]:
-    """As ``variables``, for a job of this file."""
+    """Return the environment of a job of this file, as ``variables`` does."""
     mode = {"_python_worker_execution_mode": variant.mode}
     if variant.form == "datagen":
         return _writing(output) | mode | {"BENCH_SOURCE": ""}
@@ -324,7 +324,7 @@ def start_table(repeats: int = 5) -> Table:
 
 
 def tables() -> list[Table]:
-    """All tables of this file."""
+    """Print all tables of this file."""
     lean = "The whole job (local, parallelism 1, CSV to CSV, Adult repeated, k = 10, delta = 1,000)"
     full = "The whole job as users have it (`benchmarks/real.yaml`: l = 2, five published columns, all records written)"
     two = "Two slots on two cores"

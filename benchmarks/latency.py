@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from pyflink.datastream import DataStream
 from pyflink.table import Schema
 
-from benchmarks.adult import COLUMNS, DATA, SUHDSA
+from benchmarks.adult import COLUMNS, DATA, SUHDSA_COLUMNS
 from benchmarks.measure import Table
 from benchmarks.state import worker
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA as ALGORITHM
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.jobs.config import load as config
 from crenel.jobs.local.run import LOCAL
 from crenel.jobs.pipeline import build as pipeline
@@ -73,7 +73,7 @@ _CASES = (  # algorithm, setting, where Python runs, rows a second
 
 @dataclass(frozen=True)
 class Run:
-    """What one run gave; milliseconds, one for each tuple that was due in the measured time.
+    """Result of one run: milliseconds, one for each tuple that was due in the measured time.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Run:
 def lines(rows: int) -> list[bytes]:
     """Rows of Adult, again and again, each with its number."""
     frame = pd.read_csv(DATA / "adult.data", header=None, names=COLUMNS, skipinitialspace=True)
-    kept = frame[[*SUHDSA, "income"]].to_csv(index=False, header=False).splitlines()
+    kept = frame[[*SUHDSA_COLUMNS, "income"]].to_csv(index=False, header=False).splitlines()
     return [f"{row},{kept[row % len(kept)]}\n".encode() for row in range(rows)]
 
 
@@ -145,7 +145,7 @@ def _written(folder: Path, columns: list[str]) -> pd.DataFrame:
 
 
 def run(algorithm: str, rate: int, flink: Mapping[str, str], mode: str = "process") -> Run:
-    """One run of the job; ``mode`` is where its Python runs: ``process``, as on a cluster, or ``loopback``."""
+    """Run the job once; ``mode`` is the place of its Python: ``process``, as on a cluster, or ``loopback``."""
     rows = lines(_FLOOD + rate * (_SETTLE + _MEASURED + _REST))
     with tempfile.TemporaryDirectory() as output, socket.create_server(("localhost", 0)) as server:
         variables = os.environ | {
@@ -174,12 +174,12 @@ def run(algorithm: str, rate: int, flink: Mapping[str, str], mode: str = "proces
 
 
 def _windows() -> Mapping[str, str]:
-    (output,) = (output for output in ALGORITHM.outputs if output.name == "windows")
+    (output,) = (output for output in SUHDSA.outputs if output.name == "windows")
     return output.columns
 
 
 def _closed_by(windows: pd.DataFrame) -> NDArray[np.int64]:
-    """The row that closed the window with which each row left."""
+    """Return the row that closed the window in which each row was published."""
     released = (windows["tuples"] - windows["carried"]).to_numpy()
     # All that has come by the close of a window has left with it or before, or is carried: so the last to come closed.
     found: NDArray[np.int64] = np.repeat(np.cumsum(released) + windows["carried"].to_numpy() - 1, released)
@@ -187,7 +187,7 @@ def _closed_by(windows: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _expired_by(left: pd.DataFrame, rows: int) -> NDArray[np.int64]:
-    """The row with which the delay ended of the first of each release; -1 where the input, of ``rows``, ended before.
+    """Return the row that ended the delay of each release's first; -1 where the input, of ``rows``, ended before.
 
     A part of a cluster that was split leaves as another part's delay ends: that of the first of all parts that leave
     together, or later, once its own last row is there. So this is the true row or one before it, never one after it.
@@ -246,7 +246,7 @@ def latency_table() -> Table:
 
 
 def tables() -> list[Table]:
-    """All tables of this file."""
+    """Print all tables of this file."""
     return [latency_table()]
 
 

@@ -22,7 +22,7 @@ _MOST = 2e9
 
 
 def _source(rows: int, folder: Path) -> Path:
-    """A folder of links to files that hold so many rows together."""
+    """Return a folder of links to files that hold so many rows in total."""
     source = Path(tempfile.mkdtemp(dir=folder))
     for number, begin in enumerate(range(0, rows, _FILE)):
         (source / f"{number:04}.csv").symlink_to(job.rows_file(min(_FILE, rows - begin), folder))
@@ -34,19 +34,19 @@ def most(rows: int, folder: Path) -> tuple[int, int, int]:
     with tempfile.TemporaryDirectory(dir=folder) as output:
         given = job.variables(1, folder, output) | {"BENCH_INPUT": str(_source(rows, folder))}
         command = [sys.executable, "-m", "crenel.jobs.cli.main", "run", str(job.CONFIGURATION)]
-        python = java = together = 0
+        python = java = total = 0
         with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
             while run.poll() is None:
-                ours, theirs = resident(run.pid), sum(map(resident, descendants(run.pid)))
-                python, java, together = max(python, ours), max(java, theirs), max(together, ours + theirs)
+                ours, of_children = resident(run.pid), sum(map(resident, descendants(run.pid)))
+                python, java, total = max(python, ours), max(java, of_children), max(total, ours + of_children)
                 time.sleep(_EVERY)
         if run.returncode:
             raise RuntimeError(f"the job ended with {run.returncode}")
-        return python, java, together
+        return python, java, total
 
 
 def memory_table(sizes: tuple[int, ...] = _ROWS) -> Table:
-    """What a local run holds at most, by rows."""
+    """Print the maximum memory of a local run, by rows."""
     table = Table(
         "Memory of a local run (`crenel run`, parallelism 1, CSV to CSV, Adult repeated, k = 10, delta = 1,000)",
         ["rows", "Python, MB", "Java, MB", "at most at once, MB", "to reach"],
@@ -59,7 +59,7 @@ def memory_table(sizes: tuple[int, ...] = _ROWS) -> Table:
 
 
 def tables() -> list[Table]:
-    """All tables of this file."""
+    """Print all tables of this file."""
     return [memory_table()]
 
 

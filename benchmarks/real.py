@@ -23,7 +23,7 @@ _ENDS = ((17, 90), (13769, 1484705), (1, 16), (0, 99999), (0, 4356), (1, 99))
 
 
 def source(path: Path, form: str) -> str:
-    """The options of the source's table; ``form``: csv, json, or records and lines, which are JSON and CSV as text."""
+    """Return the options of the source's table; ``form``: csv, json, or records and lines (JSON and CSV as text)."""
     if form in ("records", "lines"):
         return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'raw'"
     null = ", 'csv.null-literal' = ''" if form == "csv" else ""
@@ -31,7 +31,7 @@ def source(path: Path, form: str) -> str:
 
 
 def records() -> Source:
-    """The same columns as fields of records of JSON, of which Flink reads the two times."""
+    """Return the same columns as fields of records of JSON, of which Flink reads the two times."""
     whole = dict.fromkeys(adult.NUMERIC, "INT") | {"person": "BIGINT", "visit": "BIGINT"}
     texts = dict.fromkeys((*adult.CATEGORICAL, "income", "workclass"), "STRING")
     fields = whole | texts | {"paid": "DECIMAL(10, 2)", "seen": "TIMESTAMP(3)"}
@@ -46,7 +46,7 @@ def records() -> Source:
 
 
 def lines() -> Source:
-    """The same columns as fields of lines of CSV, of which Flink takes the event time alone."""
+    """Return the same columns as fields of lines of CSV, of which Flink reads the event time alone."""
     whole = dict.fromkeys(adult.NUMERIC, "INT")
     texts = dict.fromkeys((*adult.CATEGORICAL, "income", "workclass"), "STRING")
     others = {"person": "BIGINT", "visit": "BIGINT", "paid": "DECIMAL(10, 2)", "seen": "TIMESTAMP(3)", "ms": "BIGINT"}
@@ -62,7 +62,7 @@ def lines() -> Source:
 
 
 def generated(rows: int) -> str:
-    """The same table from Flink's generator: values of the same domains, in which nothing depends on anything."""
+    """Return the same table from Flink's generator: independent values of the same domains."""
     start, drawn = int(_START.astype(np.int64)), 1
     columns = []
     for name, (low, high) in zip(adult.NUMERIC, _ENDS, strict=True):
@@ -70,8 +70,8 @@ def generated(rows: int) -> str:
         drawn *= 7
     for name in (*adult.CATEGORICAL, "income", "workclass"):
         values = sorted(adult.frame()[name].unique())
-        told = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
-        columns.append(f"`{name}` AS ELT(CAST(1 + MOD(r / {drawn}, {len(values)}) AS INT), {told})")
+        choices = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+        columns.append(f"`{name}` AS ELT(CAST(1 + MOD(r / {drawn}, {len(values)}) AS INT), {choices})")
         drawn *= 7
     event_time = f"TO_TIMESTAMP_LTZ({start} + n * {MILLISECONDS}, 3)"
     return f"""
@@ -87,7 +87,7 @@ def generated(rows: int) -> str:
 
 
 def rows_file(rows: int, folder: Path, form: str = "csv", *, half_rejected: bool = False) -> Path:
-    """A file of so many rows in ``folder``, made where there is none; ``half_rejected``: each second age is missing."""
+    """Return a file of so many rows in ``folder``, made if absent; ``half_rejected``: each second age is missing."""
     form = {"records": "json", "lines": "csv"}.get(form, form)
     path = folder / f"real-{rows}{'-half' if half_rejected else ''}.{form}"
     if path.exists():

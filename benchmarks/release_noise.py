@@ -90,14 +90,14 @@ def tables(repeats: int = _REPEATS) -> Iterator[Table]:
                 if turn:  # the first compiles
                     seconds[variant.name].append(spent)
         for variant in of:
-            told, each = counters[variant.name], np.array(seconds[variant.name])
-            noise, linkable = variant.privacy.noise_within, told.suppressed.get(LINKABLE)
+            counted, each = counters[variant.name], np.array(seconds[variant.name])
+            noise, linkable = variant.privacy.noise_within, counted.suppressed.get(LINKABLE)
             table.add(
                 name,
                 variant.name,
-                f"{np.median(each) / told.tuples_in * 1e6:.2f}",
+                f"{np.median(each) / counted.tuples_in * 1e6:.2f}",
                 f"{np.median(each / seconds['passed through']):.2f}",
-                "-" if linkable is None else f"{linkable / told.tuples_in:.1%}",
-                "-" if noise is None else f"{told.linked / told.released:.1%}",
+                "-" if linkable is None else f"{linkable / counted.tuples_in:.1%}",
+                "-" if noise is None else f"{counted.linked / counted.released:.1%}",
             )
     yield table

@@ -1,7 +1,7 @@
 """Restores in Flink: seconds from submitting a job to its first release, with a savepoint and without one.
 
-One row comes after a restore, and makes the oldest of those that wait overdue, so one cluster leaves. More rows would
-let all that waits leave with them, as they would without a restore, and that takes far longer than to restore it.
+One row after a restore makes the oldest buffered tuple overdue, so one cluster is released. More rows would release the
+whole buffer with them, as without a restore, and that takes far longer than the restore.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _PATIENCE = 1800.0  # seconds
 
 
 class Timed(ShardFunction):
-    """Writes down the seconds of loading the shard, and those of its first block: that, and what leaves then."""
+    """Shard function that records the seconds of loading the shard, and those of its first block."""
 
     _written = False
     _loading = 0.0
 
     def _load(self, *arguments: Any) -> KeyedShard:
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         keyed = super()._load(*arguments)
-        self._loading = time.perf_counter() - begun
+        self._loading = time.perf_counter() - started_at
         return keyed
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         outputs = list(super().process_element(value, ctx))
         if not self._written:
-            seconds = [self._loading, time.perf_counter() - begun]
+            seconds = [self._loading, time.perf_counter() - started_at]
             Path(f"{os.environ['BENCH_OUTPUT']}.seconds").write_text(json.dumps(seconds))
             self._written = True
         yield from outputs
@@ -141,7 +141,7 @@ def restore_table(repeats: int = 3) -> Table:
 
 
 def tables() -> list[Table]:
-    """All tables of this file."""
+    """Print all tables of this file."""
     return [restore_table()]
 
 

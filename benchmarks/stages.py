@@ -51,7 +51,7 @@ _FROM, _TO = 0.3, 0.95
 
 _DEPTH = 128
 _STAGES = (
-    # The first that a stack names, from where it stands upwards. What belongs to no stage is Flink's own.
+    # The first that a stack names, from its bottom upwards. Samples in no stage are Flink's own.
     (r"UnnestRows|StreamExecCorrelate", "unnest"),
     (r"formats\.(csv|json)\S*(Deserialization|ToRowData|Reader)|Csv(Parser|Decoder)|JsonParser", "source"),
     (r"formats\.(csv|json)|Csv(Generator|Encoder)|JsonGenerator", "sink"),
@@ -77,7 +77,7 @@ class Clock:
         self._within = threading.local()
 
     def timed(self, stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function; what it takes is of this stage, but for what other stages take within it."""
+        """Return the same function; its time counts for this stage, except that of other stages within it."""
 
         def run(*values: Any, **named: Any) -> Any:
             outer = getattr(self._within, "inner", 0.0)
@@ -153,7 +153,7 @@ class _Java:
 
 
 def stages_of(samples: str) -> Counter[str]:
-    """How many samples, as ``jfr print`` shows them, stand in which stage."""
+    """Return the number of samples, as ``jfr print`` shows them, in each stage."""
     found: Counter[str] = Counter()
     for sample in samples.split("jdk.ExecutionSample {")[1:]:
         source = bool(re.search(r'sampledThread = "Source', sample))
@@ -165,7 +165,7 @@ def stages_of(samples: str) -> Counter[str]:
                 break
         if stage in ("calc", "rows from Python") and source:  # Flink copies the texts that a query passes on
             stage = "query"
-        found["columns of what leaves" if stage == "calc" else stage] += 1
+        found["columns of releases" if stage == "calc" else stage] += 1
     return found
 
 

@@ -128,14 +128,14 @@ def resident(name: str, size: int, each: int = 0, diversity: int = 1, turns: int
 
 
 def worker(*arguments: object, variables: Mapping[str, str] = os.environ, module: str = __name__) -> Any:
-    """What a function of a benchmark returns in a process of its own: its name and its arguments, as JSON."""
+    """Return the result of a benchmark's function in a process of its own: its name and its arguments, as JSON."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def core_table() -> Table:
-    """What a buffered tuple takes in state and in memory."""
+    """Print the state and the memory of a buffered tuple."""
     table = Table(
         f"State and memory of one shard (Adult enlarged, ten quasi-identifiers, k = 10, blocks of {_BLOCK:,})",
         [
@@ -156,7 +156,7 @@ def core_table() -> Table:
 
 
 def memory_table() -> Table:
-    """What a buffered tuple takes in memory where persons or values are counted, and once tuples have left."""
+    """Print the memory of a buffered tuple where persons or values are counted, and after releases."""
     table = Table(
         f"Memory of a buffered tuple, bytes (as above; of castle, to reach: < 200 at {_COUNTED_SIZES[-1]:,})",
         ["algorithm", "subject", "l", *(f"{size:,} buffered" for size in _COUNTED_SIZES), _TURNED],
@@ -220,7 +220,7 @@ def checkpoints(rows: int, flink: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def checkpoint_table() -> Table:
-    """How long checkpoints of the whole job take; the stream stands still in their synchronous part."""
+    """Print the durations of checkpoints of the whole job; the stream stands still in their synchronous part."""
     title = f"Checkpoints of the whole job (one shard, every 2 s; the last {_FULL} or more with all rows buffered)"
     table = Table(title, _COLUMNS)
     with tempfile.TemporaryDirectory() as folder:
@@ -253,15 +253,15 @@ def rate(flink: Mapping[str, str]) -> list[float]:
     """
     client, rest, _ = start(config.load(job.CONFIGURATION, [f"castle.delay.tuples={WAITING}"]), flink)
     ended, completed = client.get_job_execution_result(), 0
-    told: list[tuple[float, int]] = []
+    points: list[tuple[float, int]] = []
     while not ended.done():
         rows = rest.rows_read()
-        if rows is not None and _MEASURED[0] <= rows <= _MEASURED[1] and (not told or rows > told[-1][1]):
-            told.append((time.perf_counter(), rows))
+        if rows is not None and _MEASURED[0] <= rows <= _MEASURED[1] and (not points or rows > points[-1][1]):
+            points.append((time.perf_counter(), rows))
             completed = _ask(rest, "/checkpoints")["counts"]["completed"]
         time.sleep(0.1)
     ended.result()
-    (first, few), (last, many) = told[0], told[-1]
+    (first, few), (last, many) = points[0], points[-1]
     return [(many - few) / (last - first), completed]
 
 
@@ -304,7 +304,7 @@ _WORK: dict[str, Callable[..., object]] = {work.__name__: work for work in (stor
 
 
 def tables() -> list[Table]:
-    """All tables of this file."""
+    """Print all tables of this file."""
     return [core_table(), memory_table(), checkpoint_table(), throughput_table()]
 
 

@@ -62,13 +62,13 @@ def decoded_type(of: pa.DataType) -> pa.DataType:
     return of.value_type if pa.types.is_dictionary(of) else of
 
 
-def times_argument(marks: NDArray[np.int64] | None) -> Any:
+def times_argument(watermarks: NDArray[np.int64] | None) -> Any:
     """Return watermarks in epoch milliseconds as an argument of the encoder."""
-    return None if marks is None else _series(marks.view("datetime64[ms]"))
+    return None if watermarks is None else _series(watermarks.view("datetime64[ms]"))
 
 
 def missing_argument(column: pa.Array) -> pd.Series[Any]:
-    """Return the argument that marks missing values."""
+    """Return the argument that watermarks missing values."""
     return _series(column.is_null().to_numpy(zero_copy_only=False))
 
 

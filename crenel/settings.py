@@ -274,7 +274,7 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Delay:
-    """How long a tuple may wait for its equivalence class; at least one of the two bounds.
+    """Bounds on the time that a tuple waits for its equivalence class, at least one of the two.
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class Window:
-    """What closes a window; at least one of the two.
+    """Bounds of a window, at least one of the two.
 
     Attributes
     ----------

@@ -327,9 +327,9 @@ class Stream:
         if not batch.num_rows:
             return
         columns = {read.name: decoded(batch.column(read.name)) for read in plan.layout.encode.reads}
-        marks, newest = self._marks(columns)
+        watermarks, newest = self._watermarks(columns)
         self._rows.add(batch, first)
-        for encoded in plan.encoder.blocks(*plan.arguments(columns, marks)):
+        for encoded in plan.encoder.blocks(*plan.arguments(columns, watermarks)):
             block = encoded.block
             if len(encoded.rejected):
                 self._rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
@@ -342,19 +342,19 @@ class Stream:
             parts.append(self._part(shard, step))
         self._advance(newest, parts)
 
-    def _marks(self, columns: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64] | None, int]:
+    def _watermarks(self, columns: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64] | None, int]:
         """Return the watermark at the arrival of each record, and the one after all of them."""
         name = self._config.policy.event_time
         if name is None:
             return None, self._watermark
         times = milliseconds(columns[name])
         limit = self._config.policy.event_time_limit
-        marks = np.where(times == NO_TIME, np.int64(NO_TIME), times - self._lateness)
+        watermarks = np.where(times == NO_TIME, np.int64(NO_TIME), times - self._lateness)
         if limit is None:
-            after = np.maximum.accumulate(np.maximum(marks, self._watermark))
+            after = np.maximum.accumulate(np.maximum(watermarks, self._watermark))
             return np.concatenate([[self._watermark], after[:-1]]), int(after[-1])
-        before, watermark = np.empty(len(marks), np.int64), self._watermark
-        for i, (time, mark) in enumerate(zip(times.tolist(), marks.tolist(), strict=True)):
+        before, watermark = np.empty(len(watermarks), np.int64), self._watermark
+        for i, (time, mark) in enumerate(zip(times.tolist(), watermarks.tolist(), strict=True)):
             before[i] = watermark
             if watermark == NO_TIME or time <= watermark + limit:  # a record dated too far ahead moves no watermark
                 watermark = max(watermark, mark)
@@ -534,12 +534,12 @@ class _Plan:
         """The columns that are published unchanged."""
         return (*self.settings.policy.sensitive, *self.settings.policy.passthrough)
 
-    def arguments(self, columns: Mapping[str, pa.Array], marks: NDArray[np.int64] | None) -> list[Any]:
+    def arguments(self, columns: Mapping[str, pa.Array], watermarks: NDArray[np.int64] | None) -> list[Any]:
         """Return the arguments of the encoder for one batch."""
         found: list[Any] = [None] * len(self.layout.arguments)
         for read in self.layout.encode.reads:
             if read is self.layout.encode.watermark:
-                found[read.value] = times_argument(marks)
+                found[read.value] = times_argument(watermarks)
                 continue
             found[read.value] = argument(read, columns[read.name])
             if read.missing is not None:

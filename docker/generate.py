@@ -34,8 +34,8 @@ CREATE TEMPORARY TABLE visits (
 )
 """
 
-# What belongs to a person follows from their number, so it is the same whenever they come again. A few rows in a
-# thousand have no age, or an area that nobody knows.
+# The values of a person follow from the number, so they stay the same at each return. A few rows in a thousand have no
+# age, or an unknown area.
 INSERT = """
 INSERT INTO visits
 SELECT

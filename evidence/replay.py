@@ -111,9 +111,9 @@ def replay(sample: Sample, setting: Setting) -> Totals:
     PolicyError
         The setting contradicts itself or the policy.
     """
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     shards, left = _taken(sample, setting, fine=sample.milliseconds > 0 or setting.shards.count > 1)
-    return _totals(sample, setting, (shards, left), time.perf_counter() - begun)
+    return _totals(sample, setting, (shards, left), time.perf_counter() - started_at)
 
 
 def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None) -> Replayed:
@@ -128,9 +128,9 @@ def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None)
     PolicyError
         As ``replay``.
     """
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     shards, left = _taken(sample, setting, fine=True, at_once=at_once)
-    totals = _totals(sample, setting, (shards, left), time.perf_counter() - begun)
+    totals = _totals(sample, setting, (shards, left), time.perf_counter() - started_at)
     left.sort(key=lambda part: part.after)  # stable: releases of each shard keep their order
     return Replayed(
         outputs=outputs_of(sample, setting, left),

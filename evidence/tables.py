@@ -24,8 +24,8 @@ from crenel.operators.output_columns import (
     Generalization,
     OutputColumn,
     number_kind,
+    numbers_in_force,
     own_columns,
-    promised_numbers,
     rejected_columns,
     release_columns,
 )
@@ -138,7 +138,7 @@ class TableWriter:
             else:
                 columns[column.name] = pa.array(values, ARROW[column.kind])
         count = sum(len(part.releases) for part in parts)
-        for name, value in promised_numbers(self.privacy, self.sampling_and_noise).items():
+        for name, value in numbers_in_force(self.privacy, self.sampling_and_noise).items():
             columns[name] = pa.array([value] * count, ARROW[number_kind(value)])
         return columns
 

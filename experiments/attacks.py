@@ -25,8 +25,8 @@ from crenel.anonymity.builtin import ALPHA
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Lasting, Privacy
-from crenel.evidence.attack.replays import TOLD, attack_replays
-from crenel.evidence.attack.result import ALL, PLACED, Attack, Effort, Found
+from crenel.evidence.attack.replays import RELEASE_KNOWN, attack_replays
+from crenel.evidence.attack.result import ALL, PLACED, Attack, AttackResults, Effort
 from crenel.evidence.replay import replay
 from crenel.evidence.sample import Sample, Setting
 from crenel.jobs.cli import synthetic
@@ -59,7 +59,7 @@ class Measured:
 
     name: str
     k: int
-    found: Found
+    found: AttackResults
     loss: float
     suppressed: float
 
@@ -124,9 +124,9 @@ def _of_persons(delay: int) -> dict[str, Setting]:
     """Return nearest with each_release and with lasting, without and with a jitter."""
     return {
         name + (f", jitter {jitter}" if jitter else ""): Setting(
-            NEAREST, Privacy(10, lasting=promise), NearestParameters(delay, delay_jitter=jitter)
+            NEAREST, Privacy(10, lasting=model), NearestParameters(delay, delay_jitter=jitter)
         )
-        for name, promise in (("nearest", None), ("lasting", Lasting()))
+        for name, model in (("nearest", None), ("lasting", Lasting()))
         for jitter in (0.0, JITTER)
     }
 
@@ -251,7 +251,7 @@ def _of_identity(name: str, runs: list[Measured]) -> Table:
     table = Table(f"{TITLES[name]}: identity, % (95 % confidence interval)", [*header, "intersection"])
     for run in runs:
         first = "re-identification at 1"
-        alone = run.attack("linking of rows that left alone", f"{ALL}, order to within 50")
+        alone = run.attack("linking of rows published alone", f"{ALL}, order to within 50")
         rows = "" if alone is None else f", of {alone.note.split(' ')[0]} rows"
         table.add(
             run.name,
@@ -260,8 +260,8 @@ def _of_identity(name: str, runs: list[Measured]) -> Table:
             _percent(run.attack(first)),
             _percent(run.attack("re-identification at 5")),
             *(_percent(run.attack(first, of)) for of in known),
-            _percent(run.attack(first, TOLD)),
-            _percent(run.attack("re-identification at 5", TOLD)),
+            _percent(run.attack(first, RELEASE_KNOWN)),
+            _percent(run.attack("re-identification at 5", RELEASE_KNOWN)),
             _percent(run.attack("linking")),
             *(_percent(run.attack("linking", of)) for of in known),
             _percent(alone) + rows,
@@ -287,7 +287,7 @@ def _of_values(name: str, runs: list[Measured]) -> Table:
             _baseline(among),
             "-" if beside is None else beside.note.removeprefix("excess over the control group ").replace("%", ""),
             _percent(run.attack(f"disclosure of {column}", f"{ALL}, order to within 50")),
-            _percent(run.attack(f"disclosure of {column}", TOLD)),
+            _percent(run.attack(f"disclosure of {column}", RELEASE_KNOWN)),
             _percent(run.attack(f"homogeneity in {column}"), bounds=False),
             _percent(run.attack(f"homogeneity in {column}", f"{ALL}, exact order"), bounds=False),
             _percent(minimal),
@@ -321,7 +321,7 @@ def _figure(stream: str) -> Figure:
     known = [
         *dict.fromkeys(a.knows for run in runs for a in run.found.attacks if a.name == _FIRST and " of " in a.knows)
     ]
-    known += [ALL, *reversed(further_knowledge(runs)), TOLD]
+    known += [ALL, *reversed(further_knowledge(runs)), RELEASE_KNOWN]
     for i, run in enumerate(runs):
         found = [(j, run.attack(_FIRST, of)) for j, of in enumerate(known)]
         _points(left, [(j + 0.09 * (i - len(runs) / 2), of) for j, of in found if of is not None], f"C{i}", run.name)
@@ -354,7 +354,7 @@ def _figure(stream: str) -> Figure:
 
 def _label(knows: str) -> str:
     """Return the knowledge of an attacker in two or three lines."""
-    text = "the\nrelease" if knows == TOLD else knows.removeprefix(f"{ALL}, ").replace(ALL, "all of them")
+    text = "the\nrelease" if knows == RELEASE_KNOWN else knows.removeprefix(f"{ALL}, ").replace(ALL, "all of them")
     for words in ("of them", "within", "order"):
         text = text.replace(f" {words}", f"\n{words}")
     return text.replace("within ", "within\n")
@@ -366,9 +366,9 @@ def _points(panel: Any, found: list[tuple[float, Attack]], color: str, label: st
         [max(attack.success - attack.low, 0) for _, attack in found],
         [max(attack.high - attack.success, 0) for _, attack in found],
     ]
-    places = [place for place, _ in found]
+    positions = [place for place, _ in found]
     panel.errorbar(
-        places,
+        positions,
         success,
         error,
         fmt=_MARKERS[int(color[1:])],

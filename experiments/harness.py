@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["REUSE", "Replay", "Stream", "Table", "replay"]
 
 Floats: TypeAlias = NDArray[np.float64]
-Given = TypeVar("Given")
+Argument = TypeVar("Argument")
 Made = TypeVar("Made")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -134,7 +134,7 @@ def present(name: str, results: Iterable[Table | Drawing]) -> None:
                 print(f"wrote {path}", file=sys.stderr, flush=True)
 
 
-def in_processes(function: Callable[[Given], Made], given: Sequence[Given]) -> Iterator[Made]:
+def in_processes(function: Callable[[Argument], Made], given: Sequence[Argument]) -> Iterator[Made]:
     """Call a function with each argument, in as many processes as there are cores; yield the results in order.
 
     Parameters

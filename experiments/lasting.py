@@ -142,15 +142,15 @@ def compared(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves: 
     tuples = returning(adult, persons, each, in_rounds=in_rounds, moves=moves)
     spent: dict[str, list[float]] = {name: [] for name, _ in _GUARANTEES}
     for turn in range(_RUNS):
-        for name, promise in _GUARANTEES:
-            spent[name].append(_seconds(tuples, name, promise, turn))
-    for name, promise in _GUARANTEES:
-        run = observed(tuples, _terms(tuples, name, promise))
+        for name, lasting_setting in _GUARANTEES:
+            spent[name].append(_seconds(tuples, name, lasting_setting, turn))
+    for name, lasting_setting in _GUARANTEES:
+        run = observed(tuples, _terms(tuples, name, lasting_setting))
         table.add(
             name,
             f"{run.loss:.3f}",
             f"{run.suppressed:.2%}",
-            f"{run.widened:.0%}" if promise else "-",
+            f"{run.widened:.0%}" if lasting_setting else "-",
             f"{run.below:.1%}",
             f"{len(tuples) / float(np.median(spent[name])):,.0f}",
         )
@@ -186,14 +186,14 @@ def returning(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves:
     return Stream(policy, numeric, adult.categorical[rows], adult.sensitive[rows], members, subject)
 
 
-def _terms(tuples: Stream, name: str, promise: Lasting | None) -> ShardContext:
+def _terms(tuples: Stream, name: str, lasting_setting: Lasting | None) -> ShardContext:
     castle = CastleParameters(_DELAY, reuse_limit=REUSE)
     parameters = castle if name == "CASTLE" else NearestParameters(_DELAY)
-    return ShardContext(tuples.policy, Privacy(_K, lasting=promise), parameters, tuples.members.schema)
+    return ShardContext(tuples.policy, Privacy(_K, lasting=lasting_setting), parameters, tuples.members.schema)
 
 
-def _seconds(tuples: Stream, name: str, promise: Lasting | None, seed: int) -> float:
-    terms, key = _terms(tuples, name, promise), bytes([seed]) * 32
+def _seconds(tuples: Stream, name: str, lasting_setting: Lasting | None, seed: int) -> float:
+    terms, key = _terms(tuples, name, lasting_setting), bytes([seed]) * 32
     shard = (CASTLE if name == "CASTLE" else NEAREST).new(terms, 0, key)
     blocks = tuples.blocks(2000)
     start = time.perf_counter()
@@ -254,9 +254,9 @@ def _by_stream(adult: Stream) -> Table:
         ),
         ("taxi, 2 attributes, 100 persons", trips, 10, 200),
     ):
-        for promise, lasting in _BY_STREAM.items():
+        for lasting_setting, lasting in _BY_STREAM.items():
             run = observed(tuples, _nearest(tuples, k, NearestParameters(delay), lasting))
-            table.add(name, k, f"{delay:,}", promise, *_cells(run))
+            table.add(name, k, f"{delay:,}", lasting_setting, *_cells(run))
     return table
 
 
@@ -275,8 +275,8 @@ def _by_horizon(adult: Stream) -> Table:
     return table
 
 
-def _nearest(tuples: Stream, k: int, parameters: NearestParameters, promise: Lasting | None) -> ShardContext:
-    return ShardContext(tuples.policy, Privacy(k, lasting=promise), parameters, tuples.members.schema)
+def _nearest(tuples: Stream, k: int, parameters: NearestParameters, lasting_setting: Lasting | None) -> ShardContext:
+    return ShardContext(tuples.policy, Privacy(k, lasting=lasting_setting), parameters, tuples.members.schema)
 
 
 def _cells(run: Run) -> list[str]:

@@ -18,12 +18,12 @@ from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, NEAREST, RECURSIVE, SUHDSA, T
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import Asked, Sensitive
+from crenel.anonymity.model.privacy_model import ConfiguredModels, Sensitive
 from crenel.anonymity.model.reference import Reference
 from experiments.harness import REUSE, Replay, Setting, Stream, Table, replays
 
 K, TUPLES = 10, 1000
-_ASKED: tuple[tuple[str, int, Asked], ...] = (
+_MODELS: tuple[tuple[str, int, ConfiguredModels], ...] = (
     ("k alone", 1, ()),
     ("l: 3", 3, ()),
     ("l: 5", 5, ()),
@@ -43,7 +43,7 @@ _ASKED: tuple[tuple[str, int, Asked], ...] = (
 _LONG = {("occupation", "t: 0.1", "windows")}
 """Omitted: windows need thousands of small repairs, about 25 s for each window."""
 
-_SKEWED: tuple[tuple[str, int, Asked], ...] = (
+_SKEWED: tuple[tuple[str, int, ConfiguredModels], ...] = (
     ("k alone", 1, ()),
     ("l: 2", 2, ()),
     ("alpha: 0.9", 1, ((ALPHA, 0.9),)),
@@ -77,7 +77,7 @@ def settings() -> Iterator[tuple[str, Algorithm, Any]]:
     yield "windows", SUHDSA, SuhdsaParameters(TUPLES)
 
 
-def asking(tuples: Stream, l: int, further: Asked) -> Privacy:  # noqa: E741 - the field's own name for it
+def asking(tuples: Stream, l: int, further: ConfiguredModels) -> Privacy:  # noqa: E741 - the field's own name for it
     """Return privacy settings for the sensitive column; the reference is its distribution in the whole stream."""
     reference = reference_of(tuples) if any(model.compares for model, _ in further) else None
     column = () if reference is None else (Sensitive(tuples.policy.sensitive[0], None, (), reference),)
@@ -95,14 +95,14 @@ def reference_of(tuples: Stream) -> Reference:
 
 def results() -> Iterator[Table]:
     """Tabulate occupation, whose most common value has 13 %, and income, where it has 75 %."""
-    for column, tuples, asked in (("occupation", with_occupation(), _ASKED), ("income", stream(), _SKEWED)):
+    for column, tuples, models in (("occupation", with_occupation(), _MODELS), ("income", stream(), _SKEWED)):
         names = [name for name, _, _ in settings()]
         table = Table(
             f"Adult, {column} sensitive, k = {K}, delay and window of {TUPLES:,} tuples: mean loss (suppressed)",
             ["privacy model", *names, *(f"{name}, no reuse" for name in names[:2])],
         )
         chosen: dict[tuple[str, str], Setting] = {}
-        for model, l, further in asked:  # noqa: E741
+        for model, l, further in models:  # noqa: E741
             for name, algorithm, parameters in settings():
                 if (column, model, name) not in _LONG:
                     privacy = asking(tuples, l, further)
@@ -111,7 +111,7 @@ def results() -> Iterator[Table]:
                     without = replace(parameters, reuse_limit=0)
                     chosen[model, f"{name}, no reuse"] = Setting(tuples, algorithm, Privacy(K, l), without)
         runs = dict(zip(chosen, replays(list(chosen.values()), 1), strict=True))
-        for model, _, _ in asked:
+        for model, _, _ in models:
             cells = (runs.get((model, name)) for name in (*names, *(f"{name}, no reuse" for name in names[:2])))
             table.add(model, *("-" if each is None else _cell(each) for each in cells))
         yield table

@@ -29,7 +29,7 @@ from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
 from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, RECURSIVE, T
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import Asked, PrivacyModel
+from crenel.anonymity.model.privacy_model import ConfiguredModels, PrivacyModel
 from crenel.anonymity.model.reference import Reference
 from experiments.harness import Stream, Table, pima_stream, replay, taxi_stream
 from experiments.privacy_models import asking, settings, with_occupation
@@ -64,18 +64,18 @@ def classes(tuples: Stream, algorithm: Algorithm, parameters: Any, privacy: Priv
     return found
 
 
-def lacks(promise: PrivacyModel, parameters: tuple[float, ...], released: list[list[Any]]) -> bool:
+def lacks(model: PrivacyModel, parameters: tuple[float, ...], released: list[list[Any]]) -> bool:
     """Return whether any release violates a privacy model, by the function that the algorithms compile."""
     for values in released:
         counts = np.array(sorted(Counter(values).values(), reverse=True), np.int64)
-        if promise.lacking(len(values), counts, np.array(parameters)) > 0.0:
+        if model.lacking(len(values), counts, np.array(parameters)) > 0.0:
             return True
     return False
 
 
-def ours(released: list[list[Any]], theirs: dict[str, float]) -> dict[str, float | str]:
+def ours(released: list[list[Any]], other_result: dict[str, float]) -> dict[str, float | str]:
     """Return the strongest parameters that hold by the core; alpha must equal pycanon's to the last digit."""
-    alpha, least = theirs["alpha"], min(len(set(values)) for values in released)
+    alpha, least = other_result["alpha"], min(len(set(values)) for values in released)
     exact = not lacks(ALPHA, (alpha,), released) and lacks(ALPHA, (nextafter(alpha, 0.0),), released)
     mixed = next(l for l in range(least, 0, -1) if not lacks(ENTROPY_L, (float(l),), released))  # noqa: E741
     c = 1.0
@@ -86,12 +86,12 @@ def ours(released: list[list[Any]], theirs: dict[str, float]) -> dict[str, float
         "l": least,
         "entropy_l": mixed,
         "alpha": alpha if exact else "another",
-        **closest(released, theirs),
+        **closest(released, other_result),
         **({"c": c} if least > 1 else {}),
     }
 
 
-def closest(released: list[list[Any]], theirs: dict[str, float]) -> dict[str, float]:
+def closest(released: list[list[Any]], other_result: dict[str, float]) -> dict[str, float]:
     """Return the minimum t and beta, with all released rows as the reference; pycanon's value where they agree."""
     every = Counter(value for values in released for value in values)
     place, whole = {value: i for i, value in enumerate(every)}, sum(every.values())
@@ -102,18 +102,19 @@ def closest(released: list[list[Any]], theirs: dict[str, float]) -> dict[str, fl
         held = sorted(counts, key=lambda value: place[value])
         rows = np.array([place[value] for value in held], np.int64)
         of = np.array([counts[value] for value in held], np.int64)
-        for promise in (T, BETA):
-            table = np.array(promise.table(reference))
-            found[promise.name] = max(found[promise.name], promise.lacking(len(values), of, np.zeros(1), rows, table))
+        for model in (T, BETA):
+            table = np.array(model.table(reference))
+            found[model.name] = max(found[model.name], model.lacking(len(values), of, np.zeros(1), rows, table))
     return {
-        name: theirs[name] if isclose(number, theirs[name], abs_tol=1e-6) else number for name, number in found.items()
+        name: other_result[name] if isclose(number, other_result[name], abs_tol=1e-6) else number
+        for name, number in found.items()
     }
 
 
-def _cell(own: float | str | None, theirs: float | None) -> str:
-    if own == theirs:
+def _cell(own: float | str | None, other_result: float | None) -> str:
+    if own == other_result:
         return "-" if own is None else str(own)
-    return f"{own} ({theirs})"
+    return f"{own} ({other_result})"
 
 
 def measured_by_pycanon(python: Path, released: list[list[Any]]) -> dict[str, float]:
@@ -144,7 +145,7 @@ def results() -> Iterator[Table]:
         f"The core and {PYCANON}: the same number, or the core's (pycanon's)",
         ["stream", "algorithm", "privacy model", *columns, "c, pycanon's own"],
     )
-    asked: tuple[tuple[str, Asked], ...] = (
+    models: tuple[tuple[str, ConfiguredModels], ...] = (
         ("k", ()),
         ("alpha: 0.6", ((ALPHA, 0.6),)),
         ("entropy_l: 1.9", ((ENTROPY_L, 1.9),)),
@@ -157,10 +158,10 @@ def results() -> Iterator[Table]:
         for name, tuples, k in (("Adult", with_occupation(), 10), ("taxi", trips, 10), ("Pima", women, 5)):
             alike = [*list(settings())[2:], ("Mondrian", MONDRIAN, MondrianParameters(ClosedBy(500)))]
             for called, algorithm, parameters in [("CASTLE", CASTLE, CastleParameters(200, reuse_limit=0)), *alike]:
-                for promise, further in asked:
+                for model, further in models:
                     released = classes(tuples, algorithm, parameters, replace(asking(tuples, 1, further), k=k))
-                    theirs = measured_by_pycanon(python, released)
-                    found = ours(released, theirs)
-                    cells = [_cell(found.get(column), theirs.get(column)) for column in columns]
-                    table.add(name, called, promise, *cells, f"{theirs.get('plain', '-')}")
+                    other_result = measured_by_pycanon(python, released)
+                    found = ours(released, other_result)
+                    cells = [_cell(found.get(column), other_result.get(column)) for column in columns]
+                    table.add(name, called, model, *cells, f"{other_result.get('plain', '-')}")
     yield table

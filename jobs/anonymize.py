@@ -18,7 +18,7 @@ from crenel.jobs.config.flink_settings import (
     repeating_settings,
     without_scheme,
 )
-from crenel.jobs.config.kafka import cautions_of_brokers
+from crenel.jobs.config.kafka import broker_warnings
 from crenel.jobs.config.load import ConfigError, load
 from crenel.jobs.config.overlaps import find_sinks_in_state
 from crenel.jobs.failure import why_failed, why_refused, without_passwords
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not any(tables.get_config().get(name, "") for name in CHECKPOINTS):
             _warn([f"{CHECKPOINTS[0]}: is not set; {_IN_MEMORY}"])
         job = build(tables, config)
-        _warn((*job.warnings, *cautions_of_brokers(job.setup.tables)))
+        _warn((*job.warnings, *broker_warnings(job.setup.tables)))
         client = job.execute()
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)

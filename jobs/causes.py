@@ -91,7 +91,7 @@ class Cause:
     Attributes
     ----------
     name : pattern of the whole name of an exception's class
-    told : the cause, as a phrase
+    phrase : the cause, as a phrase
     remedy : as a sentence
     field : the affected fields, with their values; empty where none is known
     message : pattern that must be in the exception's message
@@ -99,7 +99,7 @@ class Cause:
     """
 
     name: str
-    told: str
+    phrase: str
     remedy: str
     field: Callable[[JobSetup, Sequence[Thrown]], str] = lambda setup, chain: ""
     message: str = ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from crenel.anonymity.model.errors import PolicyError
 from crenel.jobs.causes import CAUSES, DISK_FULL, Cause, JobSetup, Thrown, path_in
 from crenel.jobs.config.kafka import SERVERS
-from crenel.jobs.config.paths import places
+from crenel.jobs.config.paths import paths_by_field
 from crenel.jobs.config.source import parse_options, parse_texts
 from crenel.operators.signed_errors import signed_error
 
@@ -72,7 +72,7 @@ def why_refused(error: BaseException, config: Config | None = None) -> str:
     """
     causes = list(_causes(error))
     withheld = () if config is None else _withheld(config)
-    paths = {} if config is None else places(config.sinks, config.flink)
+    paths = {} if config is None else paths_by_field(config.sinks, config.flink)
     for name, message in reversed(causes):
         if message:
             return f"{_short(name)}{_place([(name, message)], paths)}: {_first_lines(_masked(message, withheld))}"
@@ -154,7 +154,7 @@ def why_full(error: BaseException, setup: JobSetup) -> str | None:
 
 def _explained(cause: Cause, name: str, setup: JobSetup | None, chain: Sequence[Thrown]) -> str:
     """Return field, cause and remedy; ``name`` of the exception's class, empty where it is uncertain."""
-    explanation = f"{cause.told} ({name})" if name else cause.told
+    explanation = f"{cause.phrase} ({name})" if name else cause.phrase
     if setup is None:
         return explanation
     field = cause.field(setup, chain)
@@ -186,12 +186,12 @@ def _of_text(text: str) -> Iterator[Thrown]:
             yield Thrown(found["name"], found["message"] or "", "".join(frames).partition("\n")[0])
 
 
-def _place(causes: Sequence[tuple[str, str]], places: Mapping[str, str]) -> str:
+def _place(causes: Sequence[tuple[str, str]], field_paths: Mapping[str, str]) -> str:
     """Return the longest path that a message contains, with its field."""
-    plain = {field: re.sub("^file:/*", "/", path).rstrip("/") for field, path in places.items()}
-    for field in sorted(places, key=lambda field: -len(plain[field])):
+    plain = {field: re.sub("^file:/*", "/", path).rstrip("/") for field, path in field_paths.items()}
+    for field in sorted(field_paths, key=lambda field: -len(plain[field])):
         if any(plain[field] in message for _, message in causes):
-            return f" at {field}: {places[field]}"
+            return f" at {field}: {field_paths[field]}"
     return ""
 
 

@@ -17,6 +17,6 @@ def _import_numba(replaced: types.MethodType) -> None:
 
 
 # Only PyFlink's worker processes replace ``print``, by a method. A worker imports this package before it unpickles any
-# function, and so before numba; other processes are left alone.
+# function, and so before numba; it changes no other process.
 if isinstance(print, types.MethodType) and hasattr(print.__self__, "_print"):
     _import_numba(print)

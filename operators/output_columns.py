@@ -122,7 +122,7 @@ _PARAMETER = OutputColumn(
     "with `noise_within_release`, `sample_rate` and `phi`; null where not configured",
     "BIGINT or DOUBLE",
 )
-"""Stands for the values in force, for which SQL has constants (``promised_numbers``)."""
+"""Stands for the values in force, for which SQL has constants (``numbers_in_force``)."""
 _ENDS = (
     OutputColumn("NAME_min", "q#_min", "DOUBLE", "lower end of a numeric quasi-identifier", _OF_SOURCE),
     OutputColumn("NAME_max", "q#_max", "DOUBLE", "upper end", _OF_SOURCE),
@@ -228,7 +228,7 @@ def own_columns(output: Output) -> tuple[OutputColumn, ...]:
     return tuple(OutputColumn(name, f"c{i}", cast(Kind, kind)) for i, (name, kind) in enumerate(output.columns.items()))
 
 
-def promised_numbers(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
+def numbers_in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
     """Return the values in force, by audit column in order; None where one is not configured."""
     found: dict[str, float | None] = dict(privacy.in_force)
     found["sample_rate"] = None if noise is None else noise.sample_rate
@@ -237,7 +237,7 @@ def promised_numbers(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[s
 
 
 def number_kind(value: float | None) -> Kind:
-    """Return the type of a column of ``promised_numbers``."""
+    """Return the type of a column of ``numbers_in_force``."""
     return "LONG" if isinstance(value, int) else "DOUBLE"
 
 

@@ -108,11 +108,11 @@ class Emitter:
         """
         if not len(releases):
             return
-        told = [self._told(column, releases, shard) for column in self._columns]
+        leading = [self._field_text(column, releases, shard) for column in self._columns]
         generalization = list(self._generalization.values(releases.lower, releases.upper, releases.node))
         members, ends = self._members(releases, random_key), releases.offsets.tolist()
-        chained = [] if chain is None else chain.columns(told, generalization, members, ends)
-        columns = [*told, *generalization, *chained, *_of_each(members, ends)]
+        chained = [] if chain is None else chain.columns(leading, generalization, members, ends)
+        columns = [*leading, *generalization, *chained, *_of_each(members, ends)]
         rows = [row(list(values)) for values in zip(*columns, strict=True)]
         start = 0
         while start < len(rows):
@@ -126,10 +126,10 @@ class Emitter:
 
         It appears only in the audit log, because a release without members adds no row to ``released``.
         """
-        told = [sum(counters.releases.values()), shard, None, CLOSING, *[None] * (len(self._columns) - 4)]
+        leading = [sum(counters.releases.values()), shard, None, CLOSING, *[None] * (len(self._columns) - 4)]
         generalization = [None] * len(self._generalization.columns)
-        chained = chain.close(told, generalization, _counts(counters))
-        yield row([[row([*told, *generalization, *chained, *([] for _ in self._member_columns)])]])
+        chained = chain.close(leading, generalization, _counts(counters))
+        yield row([[row([*leading, *generalization, *chained, *([] for _ in self._member_columns)])]])
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
         """Yield one record of all suppressed tuples, if any: the shard, and reason, position and event time of each."""
@@ -156,7 +156,7 @@ class Emitter:
             ]
         )
 
-    def _told(self, column: OutputColumn, releases: Releases, shard: int) -> list[Any]:
+    def _field_text(self, column: OutputColumn, releases: Releases, shard: int) -> list[Any]:
         if column is SHARD:
             return [shard] * len(releases)
         if column.name == "event_time":

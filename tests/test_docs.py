@@ -250,15 +250,17 @@ def test_the_columns_of_an_output_of_an_algorithm_are_documented_with_their_type
 
 def test_every_column_of_a_sink_is_documented() -> None:
     for sink, names in columns_of_sinks().items():
-        told = {
+        documented = {
             name for row in rows("outputs.md", f"column of `{sink}`") for name in _CODE.findall(" ".join(row.values()))
         }
         shared = {"NAME_min", "NAME_max"} if sink == "audit" else set()
-        assert {name.replace("SENSITIVE", "NAME").replace("NOISED", "NAME") for name in names} - shared <= told, sink
+        assert {name.replace("SENSITIVE", "NAME").replace("NOISED", "NAME") for name in names} - shared <= documented, (
+            sink
+        )
 
 
 def code(types: str) -> str:
-    """The types of SQL in a text as code."""
+    """Return a text with its SQL types as code."""
     return re.sub(r"\b[A-Z][A-Z_]+(\(\d\))?", r"`\g<0>`", types)
 
 
@@ -322,7 +324,7 @@ def test_every_cause_of_a_failed_job_is_in_the_table_of_troubleshooting() -> Non
     text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     section = text.partition("## While the job runs\n")[2].partition("\n## ")[0]
     documented = {_CODE.findall(line)[0]: line for line in section.splitlines() if line.startswith("| `")}
-    assert [cause.told for cause in CAUSES if cause.told not in documented] == []
+    assert [cause.phrase for cause in CAUSES if cause.phrase not in documented] == []
     for line in documented.values():
         assert len(line.strip("| ").split(" | ")) == 3, line
 

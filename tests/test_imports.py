@@ -50,7 +50,7 @@ def test_numba_can_be_imported_in_a_worker_where_pyflink_has_replaced_print() ->
 
 
 def printed(script: str, *arguments: str) -> str:
-    """What a script prints in a process of its own."""
+    """Return the output of a script in a process of its own."""
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(
         command, env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False

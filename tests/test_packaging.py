@@ -1,4 +1,4 @@
-"""What is built holds all that it needs: the archive of sources, the wheel, and a zip file for Flink's ``-pyfs``."""
+"""Contents of all that is built: the archive of sources, the wheel, and a zip file for Flink's ``-pyfs``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_package_is_imported_from_a_zip_file_and_is_the_same_code_there(tmp_
 
 
 def files(folder: Path) -> set[str]:
-    """All files below a folder, also behind links."""
+    """Return all files below a folder, also behind links."""
     return {
         Path(parent, name).relative_to(folder).as_posix()
         for parent, _, names in os.walk(folder, followlinks=True)
@@ -63,12 +63,12 @@ def files(folder: Path) -> set[str]:
 
 
 def built(kind: str, sources: Path, target: Path) -> str:
-    """The file name of a distribution."""
+    """Build a distribution and return its file name."""
     return printed("-c", BUILD, kind, str(target), cwd=sources).splitlines()[-1]
 
 
 def printed(*arguments: str, cwd: Path, **variables: str) -> str:
-    """What Python prints in a folder."""
+    """Return the output of Python in a folder."""
     command, environment = [sys.executable, *arguments], {**os.environ, **variables}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -46,7 +46,7 @@ def warm_up(
 def noise() -> None:
     """Compile sampling and perturbation on a few tuples."""
     policy = Policy((Numeric("x", (0, 6), 1),), sensitive=("s",), subject="who", event_time="at")
-    Noise(policy, SamplingAndNoise(0.5, 1.0), bytes(32)).let_in(_block())
+    Noise(policy, SamplingAndNoise(0.5, 1.0), bytes(32)).admit(_block())
 
 
 def regions() -> None:

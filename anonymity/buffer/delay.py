@@ -46,7 +46,7 @@ def require_delay(parameters: DelayParameters, algorithm: str, *least: tuple[str
         raise PolicyError(f"{algorithm}.delay.jitter: must be from 0 to 1, not {parameters.delay_jitter}")
 
 
-def cautions_of_delay(parameters: DelayParameters, algorithm: str) -> Iterator[str]:
+def delay_warnings(parameters: DelayParameters, algorithm: str) -> Iterator[str]:
     """Yield warnings about tuples that are published alone, each with its field."""
     if parameters.reuse_limit:
         yield (
@@ -57,9 +57,9 @@ def cautions_of_delay(parameters: DelayParameters, algorithm: str) -> Iterator[s
     named = " and ".join(f"{algorithm}.{name}" for name, given in alone if given)
     if named and parameters.delay_jitter == 0:
         yield (
-            f"{algorithm}.delay.jitter: is 0, and by {named} tuples leave alone, exactly when their delay is over. Who "
-            "knows when a person's row came may find it; give a share of the delay, such as 0.25, or let none leave "
-            "alone (reuse_limit: 0, suppression: withhold)"
+            f"{algorithm}.delay.jitter: is 0, and by {named} tuples are published alone, exactly at the end of "
+            "their delay. An attacker with knowledge of a person's arrival time can find the row; give a share of the "
+            "delay, such as 0.25, or publish none alone (reuse_limit: 0, suppression: withhold)"
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, ShardContext, add_algorithm, tell_delay
-from crenel.anonymity.buffer.delay import NO_DELAY, cautions_of_delay
+from crenel.anonymity.buffer.delay import NO_DELAY, delay_warnings
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.state.castle import CastleState
@@ -82,8 +82,8 @@ def delayed_algorithm(
             lasting=lasting,
             problems=lambda policy, privacy, given: given.problems(policy, privacy),
             counted={
-                "tuples_in": "tuples let in",
-                "sampled_out": "tuples that sampling did not let in",
+                "tuples_in": "tuples admitted",
+                "sampled_out": "tuples that sampling left out",
                 "released": "tuples released",
                 **counted,
             },
@@ -94,7 +94,7 @@ def delayed_algorithm(
             tell=tell_all,
             summary=summary,
             compile=compile,
-            cautions=lambda given: cautions_of_delay(given, name),
+            warnings=lambda given: delay_warnings(given, name),
             noise=True,
             delay_tuples=lambda given: given.delay_tuples,
         )

@@ -21,11 +21,11 @@ from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.compiled.random import RandomStream, key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.perturb import Noise
-from crenel.anonymity.noise.release_noise import let_in
+from crenel.anonymity.noise.release_noise import admit
 from crenel.anonymity.privacy_models.buffered_values import entries_of
 from crenel.anonymity.privacy_models.counting import grown
 from crenel.anonymity.privacy_models.lookup import renumber
-from crenel.anonymity.privacy_models.value_frequencies import Seen, remove_value
+from crenel.anonymity.privacy_models.value_frequencies import ValueFrequencies, remove_value
 from crenel.anonymity.space.boxes_by_attribute import lay_rows
 from crenel.anonymity.space.domain import NONE, node_offsets, scales
 from crenel.state.block import NO_TIME, Block, TupleColumns
@@ -70,7 +70,7 @@ class DelayedShard(Shard):
         With noise, sampling and perturbation come first. Tuples that sampling rejects leave no trace but a count
         (CASTLEGUARD, Algorithm 1).
         """
-        return self._step(block if self._noise is None else self._noise.let_in(block), watermark, ended=False)
+        return self._step(block if self._noise is None else self._noise.admit(block), watermark, ended=False)
 
     def advance(self, watermark: int) -> Step:
         return self._step(None, watermark, ended=False)
@@ -100,9 +100,9 @@ class DelayedShard(Shard):
         return self._result(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
 
     @property
-    def _counted(self) -> Seen:
+    def _counted(self) -> ValueFrequencies:
         """Frequencies of sensitive values in the stream so far."""
-        seen: Seen = self.arrays.checks.lookup.seen
+        seen: ValueFrequencies = self.arrays.checks.lookup.seen
         return seen
 
     def buffered(self) -> pa.RecordBatch:
@@ -174,8 +174,8 @@ class DelayedShard(Shard):
         """Return the same arrays with ``slots`` slots."""
 
     @abstractmethod
-    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        """Admit tuples and release the due ones; ``marks`` as in ``crenel.anonymity.buffer.queue.tuple_watermarks``."""
+    def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        """Admit tuples and release the due ones; ``watermarks`` as in ``buffer.queue.tuple_watermarks``."""
 
     @abstractmethod
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
@@ -212,7 +212,7 @@ class DelayedShard(Shard):
         """Copy tuples into free slots and return these, in the tuples' order."""
         self._reserve(len(tuples))
         slots = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
-        let_in(self.arrays.noise, slots, tuples.members)
+        admit(self.arrays.noise, slots, tuples.members)
         into = self.arrays.tuples
         into.numeric[slots] = tuples.numeric
         into.leaf[slots] = tuples.categorical + self.offsets

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.buffer.arrays import CastleArrays
 from crenel.anonymity.buffer.stored_blocks import StoredBlocks
-from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot, promised
+from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot, model_parameters
 from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.noise.perturb import Noise
 from crenel.anonymity.space.domain import NONE, node_offsets
@@ -206,7 +206,7 @@ class Ledger:
             merges=int(now.merges),
             splits=int(now.splits),
             noise=None if noise is None else _noise(noise),
-            promised=promised(self._context),
+            promised=model_parameters(self._context),
         )
 
 

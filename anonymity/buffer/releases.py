@@ -161,9 +161,9 @@ def noise_of(noise: NoiseArrays, released: NDArray[np.int32], offsets: NDArray[n
         nothing = np.zeros((releases, count))
         return {"linked": np.zeros(releases, np.int64), "noise_expected": nothing, "noise_error": nothing}
     value, moved = noise.value[released], np.abs(noise.shown[released] - noise.value[released])
-    told = value != 0
-    inverse = np.divide(1.0, np.abs(value), out=np.zeros_like(value), where=told)
-    each = np.maximum(np.add.reduceat(told, offsets[:-1], dtype=np.int64), 1)
+    is_stated = value != 0
+    inverse = np.divide(1.0, np.abs(value), out=np.zeros_like(value), where=is_stated)
+    each = np.maximum(np.add.reduceat(is_stated, offsets[:-1], dtype=np.int64), 1)
     return {
         "linked": np.add.reduceat(noise.linked[released], offsets[:-1], dtype=np.int64),
         "noise_expected": noise.scale[:releases] * np.add.reduceat(inverse, offsets[:-1]) / each,

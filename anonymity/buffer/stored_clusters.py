@@ -95,9 +95,9 @@ def read(context: ShardContext, stored: StoredShard, where: str = "") -> Cluster
 
 def _promising(entry: Generalizations, context: ShardContext, state: CastleState) -> Generalizations:
     privacy = context.privacy
-    asked = [privacy.l_of(column)[0] for column in context.policy.sensitive]
-    safe = (entry.subjects >= privacy.k) & (entry.diversity >= asked).all(axis=1) & (entry.id >= state.numbers[4])
-    if not _counted_people(state, context) or promised(context).items() - state.promised.items():
+    requested = [privacy.l_of(column)[0] for column in context.policy.sensitive]
+    safe = (entry.subjects >= privacy.k) & (entry.diversity >= requested).all(axis=1) & (entry.id >= state.numbers[4])
+    if not _counted_people(state, context) or model_parameters(context).items() - state.promised.items():
         safe[:] = False
     safe &= _on_grid(entry, context)
     return Generalizations(**{name: column[safe] for name, column in vars(entry).items()})
@@ -119,13 +119,13 @@ def _counted_people(state: CastleState, context: ShardContext) -> bool:
     return state.version >= 3 or not diverse or context.policy.subject is None
 
 
-def promised(context: ShardContext) -> dict[str, float]:
+def model_parameters(context: ShardContext) -> dict[str, float]:
     """Return the parameters of each sensitive column's privacy models, except l, by model and column."""
     return {
         f"{name}:{column}": number
         for column in context.policy.sensitive
-        for promise, parameter, _ in context.privacy.further_of(column)
-        for name, number in promise.named(parameter).items()
+        for model, parameter, _ in context.privacy.further_of(column)
+        for name, number in model.named(parameter).items()
     }
 
 

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from crenel.anonymity.buffer.well_formed import require
-from crenel.anonymity.privacy_models.value_frequencies import MOST_SEEN, TOGETHER, Seen, name_rows
+from crenel.anonymity.privacy_models.value_frequencies import ENTRY_VALUES, MOST_SEEN, ValueFrequencies, name_rows
 from crenel.state.codec import readable
 from crenel.state.shard import SeenValues
 
 SEEN = "seen"
 """The kind of the stored entries that hold frequencies."""
 
-_ENTRIES = MOST_SEEN // TOGETHER
+_ENTRIES = MOST_SEEN // ENTRY_VALUES
 """Entries per column."""
 
 
@@ -36,7 +36,7 @@ class StoredSeen:
         The entries are damaged, or do not belong together.
     """
 
-    def __init__(self, seen: Seen, stored: Mapping[int, bytes], shard: str) -> None:
+    def __init__(self, seen: ValueFrequencies, stored: Mapping[int, bytes], shard: str) -> None:
         follows = {key for key in stored if 0 <= key < len(seen.follows) * _ENTRIES and seen.follows[key // _ENTRIES]}
         self._obsolete: dict[int, bytes | None] = dict.fromkeys(stored.keys() - follows)
         entries = {key: SeenValues.from_bytes(stored[key], f"{shard}, entry {key}") for key in sorted(follows)}
@@ -45,24 +45,24 @@ class StoredSeen:
                 _restore(seen, key, entry)
             require(not entries or name_rows(seen), "values")
 
-    def changes(self, seen: Seen) -> dict[str, dict[int, bytes | None]]:
+    def changes(self, seen: ValueFrequencies) -> dict[str, dict[int, bytes | None]]:
         """Return the entries to write after a step, by kind.
 
         The result is empty where no column is, or was, compared with the stream.
         """
         found, self._obsolete = self._obsolete, {}
         for a, entry in np.argwhere(seen.changed).tolist():
-            rows = slice(entry * TOGETHER, min((entry + 1) * TOGETHER, int(seen.used[a])))
+            rows = slice(entry * ENTRY_VALUES, min((entry + 1) * ENTRY_VALUES, int(seen.used[a])))
             values = SeenValues(seen.code[a, rows], seen.amount[a, rows], seen.total[a : a + 1])
             found[a * _ENTRIES + entry] = values.to_bytes()
         seen.changed[:] = False
         return {SEEN: found} if found else {}
 
 
-def _restore(seen: Seen, key: int, entry: SeenValues) -> None:
-    a, start = key // _ENTRIES, key % _ENTRIES * TOGETHER
+def _restore(seen: ValueFrequencies, key: int, entry: SeenValues) -> None:
+    a, start = key // _ENTRIES, key % _ENTRIES * ENTRY_VALUES
     count = len(entry.code)
-    require(entry.code.shape == entry.amount.shape == (count,) and count <= TOGETHER, "values")
+    require(entry.code.shape == entry.amount.shape == (count,) and count <= ENTRY_VALUES, "values")
     require(entry.code.dtype == np.uint64 and entry.amount.dtype == np.int64, "values")
     require(entry.total.shape == (1,) and bool((entry.amount >= 0).all()), "amounts")
     require(start == seen.used[a], "order")

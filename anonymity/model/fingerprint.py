@@ -39,12 +39,12 @@ _KEY = "subject_key"
 DERIVATION = "subject_key_derivation"
 """The field that is named where only one of two fingerprints has a stretched key."""
 
-GO_ON_DIRECTLY = f"{DERIVATION}: direct goes on with the keys of earlier versions"
+DIRECT_DERIVATION = f"{DERIVATION}: direct goes on with the keys of earlier versions"
 STORED_NAMES = {"sampling_and_noise": "differential_privacy"}
 """Stored names of fields that the configuration has renamed."""
 
 _SUBJECT_TYPE = "type of the subject "
-_PROMISED = "privacy.sensitive."
+_COLUMN_MODELS = "privacy.sensitive."
 
 
 def fingerprint(
@@ -104,7 +104,7 @@ def fingerprint(
     for column in () if privacy is None else privacy.sensitive:
         if column.reference is not None:
             content = [column.reference.values, column.reference.shares]
-            fields[f"{_PROMISED}{column.name}.reference"] = content
+            fields[f"{_COLUMN_MODELS}{column.name}.reference"] = content
     for name, kind in members.items():
         fields[f"type of the column {name}"] = kind
     if policy.subject is not None and subject_type is not None:
@@ -149,7 +149,7 @@ def reported_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[
 def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) -> None:
     """Raise ``PolicyError`` with the field names where a stored fingerprint differs from the policy's."""
     if changed := changed_fields(stored, now):
-        direct = f" {GO_ON_DIRECTLY}." if is_derived_directly(stored, changed) else ""
+        direct = f" {DIRECT_DERIVATION}." if is_derived_directly(stored, changed) else ""
         raise PolicyError(
             f"the stored state of {where} was made under another policy; these cannot change on a restore: "
             f"{', '.join(changed)}.{direct} Restore it under the policy it was made with; and to change that, drain "
@@ -165,7 +165,7 @@ def is_derived_directly(stored: Mapping[str, str], changed: Collection[str]) -> 
 def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
     if name in REPORTED_FIELDS or (name not in stored and name.startswith(_SUBJECT_TYPE)):
         return False
-    if name.startswith(_PROMISED) and (name not in stored or name not in now):
+    if name.startswith(_COLUMN_MODELS) and (name not in stored or name not in now):
         return False
     if name == _KEY and name in stored and isinstance(now, Fingerprint) and now.key:
         return not (now.key.matches(stored[name]) or stored[name] == _short(now.key.digest))

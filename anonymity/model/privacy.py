@@ -12,7 +12,7 @@ from typing import Literal
 
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import LINKABLE, SUPPRESSIONS
-from crenel.anonymity.model.privacy_model import Asked, Parameter, PrivacyModel, Sensitive
+from crenel.anonymity.model.privacy_model import ConfiguredModels, Parameter, PrivacyModel, Sensitive
 from crenel.anonymity.model.reference import OF_STREAM, Reference
 
 LEAST_PHI = 2.0**-12
@@ -113,7 +113,7 @@ class Privacy:
 
     k: int
     l: int = 1  # noqa: E741 - the field's own name for it
-    further: Asked = ()
+    further: ConfiguredModels = ()
     noise_within: NoiseWithin | None = None
     lasting: Lasting | None = None
     sensitive: tuple[Sensitive, ...] = ()
@@ -128,17 +128,17 @@ class Privacy:
                 raise PolicyError(f"{place}: asks for nothing; give l or another promise, or remove it")
             self._require(place, column.l, column.further)
 
-    def _require(self, place: str, l: int | None, further: Asked) -> None:  # noqa: E741
+    def _require(self, place: str, l: int | None, further: ConfiguredModels) -> None:  # noqa: E741
         if l is not None and not 1 <= l <= self.k:
             raise PolicyError(f"{place}.l: must be from 1 to k ({self.k}), not {l}")
-        for promise, parameter in further:
-            if not promise.allowed(parameter, self.k):
+        for model, parameter in further:
+            if not model.allowed(parameter, self.k):
                 given = (
-                    ", ".join(f"{name} {number:g}" for name, number in zip(promise.fields, parameter, strict=True))
+                    ", ".join(f"{name} {number:g}" for name, number in zip(model.fields, parameter, strict=True))
                     if isinstance(parameter, tuple)
                     else f"{parameter:g}"
                 )
-                raise PolicyError(f"{place}.{promise.name}: must be {promise.parameter}, not {given}")
+                raise PolicyError(f"{place}.{model.name}: must be {model.parameter}, not {given}")
 
     def require_columns(self, sensitive: Sequence[str]) -> None:
         """Raise ``PolicyError`` where a setting names a column outside ``sensitive``, or a reference is unusable."""
@@ -148,7 +148,7 @@ class Privacy:
                 raise PolicyError(f"privacy.sensitive.{column.name}: is not a column of policy.sensitive; {known}")
         for name in sensitive:
             place = f"privacy.sensitive.{name}.reference"
-            compares = [promise.name for promise, _, _ in self.further_of(name) if promise.compares]
+            compares = [model.name for model, _, _ in self.further_of(name) if model.compares]
             reference = self.reference_of(name)
             if reference is not None and (problem := reference.problem()):
                 raise PolicyError(f"privacy.sensitive.{name}.hierarchy: {problem}")
@@ -165,9 +165,9 @@ class Privacy:
     def further_of(self, column: str) -> tuple[tuple[PrivacyModel, Parameter, str], ...]:
         """Return a column's privacy models beside k and l, with parameters and reasons for suppression."""
         own = [pair for of in self.sensitive if of.name == column for pair in of.further]
-        names = {promise.name for promise, _ in own}
-        of_all = [(promise, given, promise.reason) for promise, given in self.further if promise.name not in names]
-        return (*of_all, *((promise, given, f"{promise.reason}:{column}") for promise, given in own))
+        names = {model.name for model, _ in own}
+        of_all = [(model, given, model.reason) for model, given in self.further if model.name not in names]
+        return (*of_all, *((model, given, f"{model.reason}:{column}") for model, given in own))
 
     def reference_of(self, column: str) -> Reference | None:
         """Return the distribution with which a sensitive column is compared; None where no model compares it.
@@ -175,7 +175,7 @@ class Privacy:
         Without a declared reference, this is the distribution of the shard's stream so far.
         """
         declared = next((of.reference for of in self.sensitive if of.name == column), None)
-        compares = any(promise.compares for promise, _, _ in self.further_of(column))
+        compares = any(model.compares for model, _, _ in self.further_of(column))
         return OF_STREAM if declared is None and compares else declared
 
     @property
@@ -183,7 +183,7 @@ class Privacy:
         """Possible reasons for suppression, those of additional privacy models last; stored as positions."""
         confident = self.noise_within is not None and self.noise_within.confidence is not None
         linkable = confident or self.lasting is not None
-        further = [promise.reason for promise, _ in self.further]
+        further = [model.reason for model, _ in self.further]
         for column in self.sensitive:
             further += [self.l_of(column.name)[1], *(reason for _, _, reason in self.further_of(column.name))]
         return tuple(dict.fromkeys((*SUPPRESSIONS, *further, *((LINKABLE,) if linkable else ()))))
@@ -191,22 +191,22 @@ class Privacy:
     @property
     def least_values(self) -> int:
         """Minimum number of values per release of the sensitive column that needs the most."""
-        asked = [*self.further, *(pair for column in self.sensitive for pair in column.further)]
+        configured = [*self.further, *(pair for column in self.sensitive for pair in column.further)]
         own = [column.l or 1 for column in self.sensitive]
-        return max([self.l, *own, *(promise.least_values(parameter) for promise, parameter in asked)])
+        return max([self.l, *own, *(model.least_values(parameter) for model, parameter in configured)])
 
     @property
     def in_force(self) -> dict[str, float]:
         """Parameters of all privacy models by name; the name of a single column is appended."""
         noise = {} if self.noise_within is None else {"epsilon_within": self.noise_within.epsilon}
         found: dict[str, float] = {"k": self.k, "l": self.l}
-        for promise, parameter in self.further:
-            found |= promise.named(parameter)
+        for model, parameter in self.further:
+            found |= model.named(parameter)
         for column in self.sensitive:
             if column.l is not None:
                 found[f"l_{column.name}"] = column.l
-            for promise, parameter in column.further:
-                found |= {f"{name}_{column.name}": number for name, number in promise.named(parameter).items()}
+            for model, parameter in column.further:
+                found |= {f"{name}_{column.name}": number for name, number in model.named(parameter).items()}
         return found | noise
 
 

@@ -58,7 +58,7 @@ class PrivacyModel:
         return _found, (self.lacking.__module__, self.name)
 
 
-Asked: TypeAlias = tuple[tuple[PrivacyModel, Parameter], ...]
+ConfiguredModels: TypeAlias = tuple[tuple[PrivacyModel, Parameter], ...]
 """Privacy models beside k and l, each with its parameter."""
 
 
@@ -76,21 +76,21 @@ class Sensitive:
 
     name: str
     l: int | None = None  # noqa: E741 - the field's own name for it
-    further: Asked = ()
+    further: ConfiguredModels = ()
     reference: Reference | None = None
 
 
 _KNOWN: dict[str, PrivacyModel] = {}
 
 
-def add_privacy_model(promise: PrivacyModel) -> PrivacyModel:
+def add_privacy_model(model: PrivacyModel) -> PrivacyModel:
     """Register a privacy model under its name, as ``extensions`` of a configuration do.
 
     Registering the same model twice has no effect; another model of the same name raises ``ValueError``.
     """
-    if _KNOWN.setdefault(promise.name, promise).lacking is not promise.lacking:
-        raise ValueError(f"privacy.{promise.name}: there are two promises of this name")
-    return promise
+    if _KNOWN.setdefault(model.name, model).lacking is not model.lacking:
+        raise ValueError(f"privacy.{model.name}: there are two promises of this name")
+    return model
 
 
 def _found(module: str, name: str) -> PrivacyModel:

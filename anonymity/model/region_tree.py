@@ -153,7 +153,7 @@ def _lay_out(branch: Branch, nodes: list[tuple[int, float, int, int]], regions: 
     return number
 
 
-_TOGETHER = 1024
+_CHUNK = 1024
 """Number of tuples processed at once, so that their values stay in the processor's cache."""
 
 
@@ -182,8 +182,8 @@ def assign_regions(
     found : (rows,) receives the node of each tuple's region
     """
     rows = len(found)
-    for start in range(0, rows, _TOGETHER):
-        stop = min(start + _TOGETHER, rows)
+    for start in range(0, rows, _CHUNK):
+        stop = min(start + _CHUNK, rows)
         for row in range(start, stop):
             found[row] = 0
         for _ in range(depth):

@@ -79,7 +79,7 @@ class Noise:
         if observed is not None:
             self.observed[:] = observed
 
-    def let_in(self, block: Block) -> Block:
+    def admit(self, block: Block) -> Block:
         """Return the admitted tuples of a block, perturbed; of the others only the number is kept."""
         numeric, categorical = block.numeric.copy(), block.categorical.copy()
         chosen = np.ones(len(block), np.bool_)

@@ -123,7 +123,7 @@ def problems_within(policy: Policy, privacy: Privacy) -> list[str]:
     return found
 
 
-def let_in(noise: NoiseArrays, slots: NDArray[np.int32], members: pa.RecordBatch) -> None:
+def admit(noise: NoiseArrays, slots: NDArray[np.int32], members: pa.RecordBatch) -> None:
     """Store the noised values of tuples in their slots; ``members`` has the columns of ``Policy.members``."""
     for a, place in enumerate(noise.place.tolist()):
         noise.value[slots, a] = members.column(place).to_numpy(zero_copy_only=False)

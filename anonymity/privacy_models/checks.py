@@ -74,13 +74,13 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
         if l > 1 or aimed:
             rows.append((_DIVERSITY, attribute, (l,), l, privacy.reasons.index(reason)))
             compared.append(())
-        for promise, parameter, reason in privacy.further_of(column):
+        for model, parameter, reason in privacy.further_of(column):
             numbers = parameter if isinstance(parameter, tuple) else (parameter,)
-            values = promise.least_values(parameter)
-            address = address_of(promise.lacking, compares=promise.compares)
+            values = model.least_values(parameter)
+            address = address_of(model.lacking, compares=model.compares)
             rows.append((address, attribute, numbers, values, privacy.reasons.index(reason)))
-            reference = references[attribute] if promise.compares else None
-            compared.append(() if reference is None else _compared(promise, reference))
+            reference = references[attribute] if model.compares else None
+            compared.append(() if reference is None else _compared(model, reference))
     parameters = _side_by_side([row[2] for row in rows])
     addresses, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
     return Checks(
@@ -96,12 +96,12 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
     )
 
 
-def _compared(promise: PrivacyModel, reference: Reference) -> tuple[float, ...]:
+def _compared(model: PrivacyModel, reference: Reference) -> tuple[float, ...]:
     """Return the numbers that a model takes from a reference.
 
     For the stream so far, these are the numbers before the shares, and room for one share.
     """
-    return promise.table(Reference(("",), (1.0,)) if reference.of_stream else reference)
+    return model.table(Reference(("",), (1.0,)) if reference.of_stream else reference)
 
 
 def _side_by_side(rows: list[tuple[float, ...]]) -> NDArray[np.float64]:

@@ -48,8 +48,8 @@ def table_of(reference: Reference) -> tuple[float, ...]:
     highest = int(level[tree.root])
     weight = (level[tree.parent] - level) / (2.0 * max(highest, 1))
     columns = (tree.parent, level, weight, below)
-    told = [number for column in columns for number in column.tolist()]
-    return (kind, len(leaves), len(tree.labels), highest, float((weight * below).sum()), *leaves, *told)
+    flat_numbers = [number for column in columns for number in column.tolist()]
+    return (kind, len(leaves), len(tree.labels), highest, float((weight * below).sum()), *leaves, *flat_numbers)
 
 
 @register_jitable

@@ -12,7 +12,7 @@ from crenel.anonymity.compiled.arrays import full
 from crenel.anonymity.compiled.jit import Int, entry, leaf
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.privacy_models.counting import numbered
-from crenel.anonymity.privacy_models.value_frequencies import Seen, empty_seen
+from crenel.anonymity.privacy_models.value_frequencies import ValueFrequencies, empty_seen
 
 UNKNOWN = -1
 """The row of a value that is absent from the reference."""
@@ -38,7 +38,7 @@ class Lookup(NamedTuple):
     share: NDArray[np.float64]
     held: NDArray[np.int64]
     row: NDArray[np.int32]
-    seen: Seen
+    seen: ValueFrequencies
 
 
 def lookup_of(references: Sequence[Reference | None]) -> Lookup:

@@ -57,15 +57,15 @@ class Counter(NamedTuple):
     same: NDArray[np.int64]
 
 
-def empty_tally(attributes: int, places: int) -> Tally:
-    """Return a tally of no persons, with room for ``places`` values of each attribute."""
+def empty_tally(attributes: int, capacity: int) -> Tally:
+    """Return a tally of no persons, with room for ``capacity`` values of each attribute."""
     return Tally(
         persons=np.zeros(1, np.int64),
         values=np.zeros(attributes, np.int64),
         held=np.zeros(attributes, np.int64),
-        counts=zeros((attributes, places), np.int64),
+        counts=zeros((attributes, capacity), np.int64),
         used=np.zeros(attributes, np.int64),
-        named=zeros((attributes, places), np.int32),
+        named=zeros((attributes, capacity), np.int32),
     )
 
 

@@ -14,11 +14,11 @@ from crenel.anonymity.privacy_models.counting import Counts, empty_counts, numbe
 MOST_SEEN = 4096
 """Maximum number of values per column with a count of their own; values that appear after them count as others."""
 
-TOGETHER = 64
+ENTRY_VALUES = 64
 """Number of values per stored entry."""
 
 
-class Seen(NamedTuple):
+class ValueFrequencies(NamedTuple):
     """Value frequencies of all admitted tuples of a shard, for columns that are compared with the stream.
 
     Attributes
@@ -42,22 +42,22 @@ class Seen(NamedTuple):
     changed: NDArray[np.bool_]
 
 
-def empty_seen(follows: Sequence[bool]) -> Seen:
+def empty_seen(follows: Sequence[bool]) -> ValueFrequencies:
     """Return frequencies of no tuples."""
     columns, rows = len(follows), MOST_SEEN if any(follows) else 0
-    return Seen(
+    return ValueFrequencies(
         follows=np.array(follows, np.bool_),
         table=empty_counts(columns * rows),
         code=np.zeros((columns, rows), np.uint64),
         amount=np.zeros((columns, rows), np.int64),
         used=np.zeros(columns, np.int64),
         total=np.zeros(columns, np.int64),
-        changed=np.zeros((columns, rows // TOGETHER), np.bool_),
+        changed=np.zeros((columns, rows // ENTRY_VALUES), np.bool_),
     )
 
 
 @leaf
-def add_value(seen: Seen, codes: NDArray[np.uint64], slot: Int, first: Int) -> None:
+def add_value(seen: ValueFrequencies, codes: NDArray[np.uint64], slot: Int, first: Int) -> None:
     """Count an admitted tuple.
 
     Parameters
@@ -77,11 +77,11 @@ def add_value(seen: Seen, codes: NDArray[np.uint64], slot: Int, first: Int) -> N
             seen.changed[a, 0] = True  # where the total is stored
             if row >= 0:
                 seen.amount[a, row] += 1
-                seen.changed[a, row // TOGETHER] = True
+                seen.changed[a, row // ENTRY_VALUES] = True
 
 
 @leaf
-def share_of(seen: Seen, attribute: Int, row: Int) -> float:
+def share_of(seen: ValueFrequencies, attribute: Int, row: Int) -> float:
     """Return the share of a row's value in the stream so far; 0 for other values, which have no row."""
     if row < 0:
         return 0.0
@@ -89,7 +89,7 @@ def share_of(seen: Seen, attribute: Int, row: Int) -> float:
 
 
 @entry
-def remove_value(seen: Seen, codes: NDArray[np.uint64], k: Int) -> None:
+def remove_value(seen: ValueFrequencies, codes: NDArray[np.uint64], k: Int) -> None:
     """Subtract the tuples of a forgotten person, as if they had never been admitted.
 
     Values left with fewer than k tuples count as others from then on. The owners of departed tuples are unknown, so no
@@ -107,18 +107,18 @@ def remove_value(seen: Seen, codes: NDArray[np.uint64], k: Int) -> None:
                 seen.total[a] -= 1
                 if row >= 0:
                     seen.amount[a, row] -= 1
-                    seen.changed[a, row // TOGETHER] = True
+                    seen.changed[a, row // ENTRY_VALUES] = True
             for row in range(seen.used[a]):
                 if seen.code[a, row] != 0 and seen.amount[a, row] < k:
                     unnumber(seen.table, np.int64(a), seen.code[a, row])
                     seen.code[a, row] = np.uint64(0)
                     seen.amount[a, row] = 0
-                    seen.changed[a, row // TOGETHER] = True
+                    seen.changed[a, row // ENTRY_VALUES] = True
             seen.changed[a, 0] = True
 
 
 @entry
-def name_rows(seen: Seen) -> bool:
+def name_rows(seen: ValueFrequencies) -> bool:
     """Index restored rows by their codes; return whether the codes of each column are distinct."""
     alone = True
     for a in range(len(seen.follows)):

@@ -19,7 +19,7 @@ TOLERANCE = 0.25
 At 0.1 there are fewer cuts to choose from: CASTLE then loses a tenth more on Adult in 16 regions.
 """
 
-_PLACES = 24
+_MAX_CUTS = 24
 """Maximum number of cuts to try per attribute, evenly spaced among those that divide evenly enough."""
 
 
@@ -70,7 +70,7 @@ def learn(policy: Policy, sample: Sample, count: int, members: int) -> RegionTre
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Cut:
     """A possible cut of a part.
 
     Attributes
@@ -108,10 +108,10 @@ class _Learner:
         """Return the tree of a part; ``order`` : (tuples, attributes) its rows, ascending by each attribute."""
         if count == 1:
             return Region(len(order) / len(self.values), self._loss(order))
-        places = [place for attribute in range(order.shape[1]) for place in self._places(order, attribute, count)]
-        within = max(TOLERANCE, min(place.uneven for place in places))
+        cut_options = [place for attribute in range(order.shape[1]) for place in self._cuts(order, attribute, count)]
+        within = max(TOLERANCE, min(place.uneven for place in cut_options))
         best, (left, right) = min(
-            ((place, self._sides(order, place)) for place in places if place.uneven <= within),
+            ((place, self._sides(order, place)) for place in cut_options if place.uneven <= within),
             key=lambda cut: sum(len(side) * self._loss(side) for side in cut[1]),
         )
         rows = order[best.tuples - 1 : best.tuples + 1, best.attribute]
@@ -121,14 +121,14 @@ class _Learner:
     def _loss(self, order: NDArray[np.intp]) -> float:
         return sum(self.expected.of(i, self.values[rows, i]) for i, rows in enumerate(order.T))
 
-    def _sides(self, order: NDArray[np.intp], place: _Place) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _sides(self, order: NDArray[np.intp], place: _Cut) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         goes_left = np.zeros(len(self.values), np.bool_)
         goes_left[order[: place.tuples, place.attribute]] = True
         mask = goes_left[order.T]
         shape = (order.shape[1], -1)
         return order.T[mask].reshape(shape).T, order.T[~mask].reshape(shape).T
 
-    def _places(self, order: NDArray[np.intp], attribute: int, count: int) -> Iterator[_Place]:
+    def _cuts(self, order: NDArray[np.intp], attribute: int, count: int) -> Iterator[_Cut]:
         """Yield possible cuts of an attribute with at least as many distinct tuples as regions on each side."""
         rows = order[:, attribute]
         values, tuples = self.values[rows, attribute], len(rows)
@@ -141,9 +141,9 @@ class _Learner:
         loads = np.stack((lefts / regions, (tuples - lefts) / (count - regions))) / self.even
         uneven = np.maximum(loads, 1 / loads).max(axis=0) - 1
         good = np.flatnonzero(possible & (uneven <= max(TOLERANCE, uneven[possible].min(initial=np.inf))))
-        chosen = good[np.unique(np.linspace(0, len(good) - 1, min(_PLACES, len(good))).astype(np.intp))]
+        chosen = good[np.unique(np.linspace(0, len(good) - 1, min(_MAX_CUTS, len(good))).astype(np.intp))]
         for i in chosen.tolist():
-            yield _Place(attribute, int(lefts[i]), int(regions[i]), float(uneven[i]))
+            yield _Cut(attribute, int(lefts[i]), int(regions[i]), float(uneven[i]))
 
     def _cut(self, attribute: int, below: float, above: float) -> float:
         """Return a cut value between two neighboring values."""

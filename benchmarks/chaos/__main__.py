@@ -1,4 +1,4 @@
-"""``python -m benchmarks.chaos``: one hundred random kills, and what left in spite of them.
+"""``python -m benchmarks.chaos``: one hundred random kills, and the outputs in spite of them.
 
 Needs Java, Maven (for Kafka and Flink's connector), on Debian ``faketime`` for a clock that jumps, and root for a disk
 of a size of its own; a kind that cannot be had here is told and left out.
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.chaos import jobs
 from benchmarks.chaos.cluster import NotHereError, Survivor
-from benchmarks.chaos.jobs import SETTINGS, Feed, Left, Setting
+from benchmarks.chaos.jobs import SETTINGS, Feed, OutputFaults, Setting
 from benchmarks.measure import Table
 from tests.support import broker as brokers
 from tests.support.broker import Broker
@@ -35,8 +35,8 @@ _FAR_AHEAD = 86_400  # by more than an hour, a broker refuses what the TaskManag
 
 
 @dataclass
-class Told:
-    """What became of a kind of disturbance: how often, and for each time how many seconds until all went on."""
+class Disturbance:
+    """Results of a kind of disturbance: its number, and the seconds until the job continued, for each."""
 
     times: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -52,16 +52,20 @@ class Chaos:
 
     def __init__(self, cluster: Survivor, broker: Broker, chance: random.Random) -> None:
         self._cluster, self._broker, self._chance = cluster, broker, chance
-        self.kinds: dict[str, Told] = defaultdict(Told)
+        self.kinds: dict[str, Disturbance] = defaultdict(Disturbance)
         self.left_out: dict[str, str] = {}
 
     def table(self) -> Table:
-        """What was done, how often, and how long it took until all went on."""
+        """Return a table of disturbances: their number, and the time until the job continued."""
         made = Table("Kills", ["what", "times", "went on again", "seconds, median", "seconds, most"])
-        for kind, told in self.kinds.items():
-            seconds = told.seconds
+        for kind, kind_counts in self.kinds.items():
+            seconds = kind_counts.seconds
             made.add(
-                kind, told.times, len(seconds), f"{statistics.median(seconds or [0]):.1f}", f"{max(seconds or [0]):.1f}"
+                kind,
+                kind_counts.times,
+                len(seconds),
+                f"{statistics.median(seconds or [0]):.1f}",
+                f"{max(seconds or [0]):.1f}",
             )
         for kind, why in self.left_out.items():
             made.add(kind, 0, 0, why, "")
@@ -92,7 +96,7 @@ class Chaos:
         return None
 
     def _drawn(self, kinds: list[str]) -> str:
-        """One of those that were drawn least often."""
+        """Return one of the kinds that were drawn least often."""
         least = min(self.kinds[kind].times for kind in kinds)
         return self._chance.choice([kind for kind in kinds if self.kinds[kind].times == least])
 
@@ -121,8 +125,8 @@ class Chaos:
 
 def run(
     setting: Setting, folder: Path, kills: int, chaos: Chaos, cluster: Survivor, broker: Broker, mini: Host
-) -> Left:
-    """Run one job, with so many kills; what is wrong with what left."""
+) -> OutputFaults:
+    """Run one job with so many kills, and return the faults in its outputs."""
     used = broker if setting.kafka else None
     rate = _ROWS // (_PROGRESS * kills) if kills else 0
     configuration = jobs.configure(setting, folder, _ROWS, used, brokers.connector() if setting.kafka else None)

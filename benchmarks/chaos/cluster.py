@@ -29,7 +29,7 @@ _TRIES = 5
 
 
 class NotHereError(RuntimeError):
-    """What this machine lacks for one kind of disturbance."""
+    """Lack of a tool on this machine for one kind of disturbance."""
 
 
 class Survivor(Cluster):
@@ -83,7 +83,7 @@ class Survivor(Cluster):
                 "LD_PRELOAD": str(faketime),
                 "FAKETIME_TIMESTAMP_FILE": str(self._clock),
                 "FAKETIME_CACHE_DURATION": "1",
-                # What is monotonic goes on as it is. Without the second, Java's waiting for a time would not wait.
+                # Monotonic clocks stay unchanged. Without the second setting, timed waits of Java would not wait.
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                 "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             }
@@ -116,12 +116,12 @@ class Survivor(Cluster):
             time.sleep(0.1)
 
     def completed_since(self, job: str, since: float) -> bool:
-        """Whether a checkpoint has completed that began after ``since`` (seconds of the epoch)."""
+        """Return whether a checkpoint that began after ``since`` (seconds of the epoch) has completed."""
         latest = self.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]
         return latest is not None and latest["trigger_timestamp"] > since * 1000
 
     def is_running(self, job: str) -> bool:
-        """Whether all of a job's tasks run."""
+        """Return whether all of a job's tasks run."""
         tasks = [vertex["status"] for vertex in self.get(f"/jobs/{job}")["vertices"]]
         return bool(tasks) and all(task in ("RUNNING", "FINISHED") for task in tasks)
 

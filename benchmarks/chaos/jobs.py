@@ -1,4 +1,4 @@
-"""The jobs that are disturbed, their streams, and what is wrong with what left them."""
+"""Disturbed jobs, their streams, and faults in their outputs."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ SETTINGS = tuple(
 
 
 @dataclass
-class Left:
-    """What is wrong with what left a job: counts, and what ``crenel verify`` finds.
+class OutputFaults:
+    """Faults in the outputs of a job: counts, and the findings of ``crenel verify``.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ def rows(count: int) -> Iterator[dict[str, Any]]:
 
 
 def records(count: int) -> list[tuple[int, bytes]]:
-    """The same as records for a topic, each with its partition, and some that nothing can read."""
+    """Return the same as records for a topic, each with its partition, and some unreadable ones."""
     texts = [b"{" if row["id"] % _DAMAGED == 1 else json.dumps(row).encode() for row in rows(count)]
     return [(number % PARTITIONS, text) for number, text in enumerate(texts)]
 
@@ -210,7 +210,7 @@ class Feed(threading.Thread):
 
 
 def published(folder: Path, broker: Broker | None) -> dict[str, list[Any]]:
-    """What was committed, by output: lines of files, or records of topics."""
+    """Return the committed lines of files, or records of topics, by output."""
     if broker is not None:
         return {name: broker.read(f"{folder.name}-{name}") for name in SINKS}
     found = {}
@@ -220,35 +220,35 @@ def published(folder: Path, broker: Broker | None) -> dict[str, list[Any]]:
     return found
 
 
-def wrong(left: Mapping[str, list[Any]], count: int, *, kafka: bool) -> Left:
-    """What is wrong with what ``published`` found, against the ``count`` rows of the input."""
+def wrong(left: Mapping[str, list[Any]], count: int, *, kafka: bool) -> OutputFaults:
+    """Return the faults in the result of ``published``, against the ``count`` rows of the input."""
     released, suppressed = left["released"], left["suppressed"]
     if not kafka:
         released, suppressed = rows_in(released, (*_GENERALIZED, "illness", "id")), rows_in(suppressed, SUPPRESSED)
     ids = Counter(int(row["id"]) for row in released)
-    places = Counter((int(row["shard"]), int(row["position"])) for row in suppressed)
+    positions = Counter((int(row["shard"]), int(row["position"])) for row in suppressed)
     # Only a record of a topic has a place of its own by which it is known among the rejected.
     rejected = Counter(row["reference"] if kafka else number for number, row in enumerate(left["rejected"]))
-    known = len(ids) + len(places) + len(rejected)
-    twice = ids.total() + places.total() + rejected.total() - known + max(known - count, 0)
+    known = len(ids) + len(positions) + len(rejected)
+    twice = ids.total() + positions.total() + rejected.total() - known + max(known - count, 0)
     persons = behind(released, _GENERALIZED, lambda row: _came(count)[int(row["id"])])
     illnesses = behind(released, _GENERALIZED, lambda row: row["illness"])
     thin = sum(len(persons[shown]) < _K or len(illnesses[shown]) < _L for shown in persons)
-    return Left(count, max(count - known, 0), twice, thin)
+    return OutputFaults(count, max(count - known, 0), twice, thin)
 
 
 @cache
 def _came(count: int) -> list[str]:
-    """The person of each row of the input."""
+    """Return the person of each row of the input."""
     return [row["person"] for row in rows(count)]
 
 
 def findings(mini: Host, configuration: Path, extra: Iterable[str] = ()) -> list[str]:
-    """What ``crenel verify`` finds broken in what left."""
+    """Return the violations that ``crenel verify`` finds in the outputs."""
     plain = configuration.with_name("verified.yaml")  # without the function that only the cluster has
     text = configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id")
     plain.write_text(text, encoding="utf-8")
-    told = mini.crenel("verify", plain, "--json", *extra)
-    if not told.stdout.startswith("{"):
-        return [told.stderr.strip().splitlines()[-1]]
-    return [check["name"] for check in json.loads(told.stdout)["checks"] if check["findings"]]
+    verdict = mini.crenel("verify", plain, "--json", *extra)
+    if not verdict.stdout.startswith("{"):
+        return [verdict.stderr.strip().splitlines()[-1]]
+    return [check["name"] for check in json.loads(verdict.stdout)["checks"] if check["findings"]]

@@ -34,7 +34,7 @@ class Values:
 
 
 def values(released: pa.ChunkedArray, known: pa.Array) -> Values:
-    """Number the values of both columns; in a numeric column, equal numbers are equal values however written."""
+    """Assign numbers to the values of both columns; equal numbers are equal values, however written."""
     left, came = released.to_pandas(), pa.chunked_array([known]).to_pandas()
     if pa.types.is_integer(known.type) or pa.types.is_floating(known.type) or pa.types.is_decimal(known.type):
         left, came = pd.to_numeric(left), pd.to_numeric(came)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crenel.evidence.attack.attack_data import Groups, Scene, Truth
 from crenel.evidence.attack.result import Tries
-from crenel.evidence.attack.search import Floats, Integers, companions, crowds, linked, ranked
+from crenel.evidence.attack.search import Floats, Integers, crowds, linked, persons_per_set, ranked
 
 CROWD = 4000
 """Sample size for counting the persons that fit a generalization, where the attacker knows only some attributes."""
@@ -78,7 +78,7 @@ def rank(scene: Scene, truth: Truth, seen: Groups, weight: Floats, targets: Inte
     return Ranking(first, np.where(first >= 0, seen.size[first], 0), own)
 
 
-def told(scene: Scene, truth: Truth, seen: Groups, targets: Integers) -> Ranking:
+def rank_by_release(scene: Scene, truth: Truth, seen: Groups, targets: Integers) -> Ranking:
     """Rank for an attacker who knows the group of each target, and picks any row of that group."""
     row = np.empty(len(scene.points), np.int64)
     row[truth.row] = np.arange(len(truth.row))
@@ -154,7 +154,7 @@ def intersect(scene: Scene, owner: Integers, random: np.random.Generator, most: 
     if not sets:
         return np.zeros(0, np.int64)
     held = np.concatenate(sets)
-    return companions(
+    return persons_per_set(
         np.ascontiguousarray(scene.lower[held]),
         np.ascontiguousarray(scene.upper[held]),
         np.cumsum([0, *map(len, sets)]),

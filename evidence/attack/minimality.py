@@ -28,7 +28,7 @@ def minimality(
     column: int,
     draws: int,
     random: np.random.Generator,
-    told: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> tuple[Tries, Tries]:
     """Guess the value of each member of a release; the baseline guesses the release's most common value.
 
@@ -38,7 +38,7 @@ def minimality(
     ----------
     column : index of the sensitive attribute
     draws : number of permutations
-    told : called after each
+    rank_by_release : called after each
     """
     codes, value = np.unique(sample.tuples.sensitive[:, column], return_inverse=True)
     value = value.reshape(-1)
@@ -60,7 +60,7 @@ def minimality(
         formed += kept
         rows = np.flatnonzero(kept[group])
         votes[rows, mixed[member[rows]]] += 1
-        told()
+        on_progress()
     # Singleton releases have nothing to permute.
     used = ((formed >= _LEAST) & (np.bincount(group, minlength=len(formed)) > 1))[group]
     truth = value[member]

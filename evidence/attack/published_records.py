@@ -13,7 +13,7 @@ from crenel.anonymity.model.policy import Shards
 from crenel.evidence.attack import disclosure, identity
 from crenel.evidence.attack.attack_data import Groups, Scene, groups, placed, runs
 from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.result import ALL, PLACED, AttackError, Effort, Found, Sums, Tries
+from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, Sums, Tries
 from crenel.evidence.attack.search import Integers, crowds
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.sample import Sample
@@ -21,7 +21,7 @@ from crenel.evidence.sample import Sample
 
 def attack_outputs(
     outputs: Outputs, sample: Sample, k: int, effort: Effort, *, exact: bool = True, shards: Shards | None = None
-) -> Found:
+) -> AttackResults:
     """Attack the outputs of a run.
 
     Parameters
@@ -73,7 +73,7 @@ def attack_outputs(
         codes = outputs.released[pseudonym.column].to_pandas().astype(str)
         owner = np.unique(codes, return_inverse=True)[1].astype(np.int64)
         add_intersection(sums, identity.intersect(scene, owner, random, effort.targets), k)
-    return Found(
+    return AttackResults(
         tuple(sums.attacks()), median(errors(scene, seen, random, effort.seeds * effort.queries)), len(seen.of)
     )
 

@@ -32,12 +32,12 @@ from crenel.evidence.attack.downcoding import downcode, downcode_placed
 from crenel.evidence.attack.minimality import minimality
 from crenel.evidence.attack.published_records import add_homogeneity, add_intersection
 from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.result import ALL, PLACED, AttackError, Effort, Found, Sums, Tries
+from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, Sums, Tries
 from crenel.evidence.attack.search import Floats, Integers
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.sample import Sample, Setting
 
-TOLD = f"{ALL}, and the release"
+RELEASE_KNOWN = f"{ALL}, and the release"
 """Knowledge of an attacker who knows the release of a person's row."""
 FOLDS = 5
 """Number of folds of persons: each seed holds out one fold, and attacks another."""
@@ -49,15 +49,15 @@ _LOOKS = 16
 
 
 def attack_replays(
-    sample: Sample, setting: Setting, effort: Effort, told: Callable[[], object] = lambda: None
-) -> Found:
+    sample: Sample, setting: Setting, effort: Effort, on_progress: Callable[[], object] = lambda: None
+) -> AttackResults:
     """Replay a sample under a setting, with seeds from ``setting.seed`` on, and attack its outputs.
 
     Each seed holds out a fifth of the persons as the control group.
 
     Parameters
     ----------
-    told : called after each seed
+    rank_by_release : called after each seed
 
     Raises
     ------
@@ -91,10 +91,10 @@ def attack_replays(
             attacker.downcoding()
             attacker.minimality()
             wrong.append(errors(scene, attacker.blind.seen, random, effort.queries))
-        told()
+        on_progress()
     if not released:
         raise AttackError("privacy: nothing of the sample was released under it; there is nothing to attack")
-    return Found(tuple(sums.attacks()), median(np.concatenate(wrong)), released)
+    return AttackResults(tuple(sums.attacks()), median(np.concatenate(wrong)), released)
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,14 @@ class _Attacker:
         scene, truth, add, promised = self._scene, self._truth, self._sums.add, 1 / self._k
         blind = Tries(len(targets), len(targets) / len(truth.row))
         five = Tries(blind.count, min(5 * blind.succeeded, blind.count))
-        release = identity.told(scene, truth, self._releases, targets)
-        for most, promise, baseline in ((1, promised, blind), (5, min(5 * promised, 1.0), five)):
+        release = identity.rank_by_release(scene, truth, self._releases, targets)
+        for most, limit, baseline in ((1, promised, blind), (5, min(5 * promised, 1.0), five)):
             for who in (self.blind, *self._timed, *self._placed):
                 found = identity.rank(scene, truth, who.seen, who.weight, targets, most).within(most)
-                add(f"re-identification at {most}", who.knows, found, baseline=baseline, promised=promise)
+                add(f"re-identification at {most}", who.knows, found, baseline=baseline, promised=limit)
                 if who is self.blind and most == 1:
                     self._some_known(targets, blind)
-            add(f"re-identification at {most}", TOLD, release.within(most), baseline=baseline, promised=promise)
+            add(f"re-identification at {most}", RELEASE_KNOWN, release.within(most), baseline=baseline, promised=limit)
         blind = Tries(len(rows), len(rows) / len(scene.points))
         for who in (self.blind, *self._timed, *self._placed):
             found = identity.link(scene, truth, who.seen, rows)
@@ -224,11 +224,11 @@ class _Attacker:
             for who in (self.blind, *self._timed, *self._placed):
                 right, usual = disclosure.disclose(who.seen, who.weight, who.seen.points[targets], value, truth)
                 self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
-            told, common = self._releases, disclosure.majorities(self._releases, value.released)
+            released_groups, common = self._releases, disclosure.majorities(self._releases, value.released)
             row = np.empty(len(scene.points), np.int64)
             row[self._truth.row] = np.arange(len(self._truth.row))
-            hits = Tries(len(targets), float((common[told.of[row[targets]]] == truth).sum()))
-            self._sums.add(f"disclosure of {name}", TOLD, hits, baseline=usual)
+            hits = Tries(len(targets), float((common[released_groups.of[row[targets]]] == truth).sum()))
+            self._sums.add(f"disclosure of {name}", RELEASE_KNOWN, hits, baseline=usual)
             right, _ = disclosure.disclose(self.blind.seen, self.blind.weight, scene.points[targets], value, truth)
             others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, held)
             attack = f"disclosure of {name}, beside control"

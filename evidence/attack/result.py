@@ -103,7 +103,7 @@ class Queries:
 
 
 @dataclass(frozen=True)
-class Found:
+class AttackResults:
     """The results of all attacks.
 
     Attributes

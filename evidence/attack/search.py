@@ -149,7 +149,7 @@ def linked(
 
 
 @entry
-def companions(
+def persons_per_set(
     lower: Floats, upper: Floats, offsets: Integers, points: Floats, scale: Floats, person: Integers, persons: int
 ) -> Integers:
     """Return (sets,) the number of persons with a point in each box of a set.

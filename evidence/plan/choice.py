@@ -15,7 +15,7 @@ ALIKE = 0.02
 _FLOOR = 1e-4
 
 
-class Promised(Protocol):
+class Guarantees(Protocol):
     """The privacy parameters of a setting."""
 
     @property
@@ -72,7 +72,7 @@ class Wanted:
     l: int = 1  # noqa: E741 - the field's own name for it
     sooner: bool = False
 
-    def promised(self, setting: Promised) -> bool:
+    def satisfies_privacy(self, setting: Guarantees) -> bool:
         """Return whether a setting has at least the required k and l."""
         return setting.k >= self.k and setting.l >= self.l
 
@@ -94,7 +94,7 @@ class Wanted:
         return figures.delay if self.sooner else figures.cost
 
 
-SettingT = TypeVar("SettingT", bound=Promised)
+SettingT = TypeVar("SettingT", bound=Guarantees)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def choose(settings: Mapping[SettingT, Figures], wanted: Wanted) -> Chosen[Setti
 
     Ties go to the first setting, so the order should begin with the smallest changes.
     """
-    enough = {setting: figures for setting, figures in settings.items() if wanted.promised(setting)}
+    enough = {setting: figures for setting, figures in settings.items() if wanted.satisfies_privacy(setting)}
     if not enough:
         return None
     kept = {setting: figures for setting, figures in enough.items() if not wanted.missed(figures)}

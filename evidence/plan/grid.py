@@ -51,11 +51,11 @@ class Grid:
         """Return settings, those nearest to the first values first, balanced over algorithms; ``most`` at most."""
         names, values = tuple(self.further), tuple(self.further.values())
         dimensions: list[Sequence[Any]] = [self.k, self.l, self.waits, self.shards, *values]
-        places = sorted(product(*(range(len(of)) for of in dimensions)), key=lambda place: (sum(place), place))
+        corners = sorted(product(*(range(len(of)) for of in dimensions)), key=lambda place: (sum(place), place))
         made: list[list[Point]] = []
         for algorithm in self.algorithms:
             found = []
-            for place in places:
+            for place in corners:
                 chosen: list[Any] = [of[i] for of, i in zip(dimensions, place, strict=True)]
                 k, l, wait, shards, *further = chosen  # noqa: E741
                 if l <= k:
@@ -113,11 +113,11 @@ def _waits(setting: Setting, sample: Sample, wanted: Wanted, k: int) -> tuple[Wa
         return tuple(dict.fromkeys((whole(most * share), None) for share in _WITHIN))
     # The lag of the watermark reduces the usable delay.
     reach = max(wanted.delay - sample.lag, wanted.delay / 4)
-    come = reach * len(sample) / sample.milliseconds / setting.shards.count
+    arrivals = reach * len(sample) / sample.milliseconds / setting.shards.count
     return tuple(
         dict.fromkeys(
             (
-                None if tuples is None else whole(come * share),
+                None if tuples is None else whole(arrivals * share),
                 None if milliseconds is None else whole_time(reach * share),
             )
             for share in _WITHIN

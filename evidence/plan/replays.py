@@ -64,7 +64,7 @@ class Replays:
         """Replay new settings, and call ``done`` after each."""
         wanted = [point for point in dict.fromkeys(points) if point not in self.figures | self.impossible.keys()]
         before = list(self.figures)
-        begun: dict[Future[Totals | str], Point] = {}
+        running: dict[Future[Totals | str], Point] = {}
         for point in wanted:
             try:
                 make = self._make(point)
@@ -73,9 +73,9 @@ class Replays:
                 done()
                 continue
             with self._starting():
-                begun[self._pool.submit(_one, make)] = point
-        for future in as_completed(begun):
-            point, found = begun[future], future.result()
+                running[self._pool.submit(_one, make)] = point
+        for future in as_completed(running):
+            point, found = running[future], future.result()
             if isinstance(found, str):
                 self.impossible[point] = found
             else:

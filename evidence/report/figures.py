@@ -69,11 +69,17 @@ def paired_bars(name: str, labels: Sequence[str], came: Sequence[float], left: S
     """Draw two bars for each label: its share of 1 of the input, hatched, and of the output."""
     with _drawing(0.42 * len(labels) + 1.0) as (axes, drawn):
         _rows(axes, labels)
-        places = range(len(labels))
+        bar_positions = range(len(labels))
         axes.barh(
-            [p - 0.2 for p in places], came, height=0.36, color=SECOND, hatch="////", edgecolor=PAPER, label="input"
+            [p - 0.2 for p in bar_positions],
+            came,
+            height=0.36,
+            color=SECOND,
+            hatch="////",
+            edgecolor=PAPER,
+            label="input",
         )
-        axes.barh([p + 0.2 for p in places], left, height=0.36, color=MAIN, label="output")
+        axes.barh([p + 0.2 for p in bar_positions], left, height=0.36, color=MAIN, label="output")
         _percent_axis(axes, max(*came, *left), "of tuples")
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return _page_svg(name, drawn)

@@ -66,7 +66,7 @@ class Report:
         policy, about, left = self._outputs.policy, self._about, self._left
         names = [attribute.name for attribute in policy.quasi_identifiers]
         found: list[Section] = [
-            sections.promised(about),
+            sections.guarantee_section(about),
             sections.rows(flow),
             sections.groups(about, left),
             sections.cost(policy, about, left),

@@ -170,7 +170,7 @@ def _tells_nothing(released: pa.Table, policy: Policy) -> NDArray[np.bool_]:
 def _groups(
     released: pa.Table, audit: pa.Table | None, shared: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the rows of two tables, equal where they agree in all shared columns."""
+    """Assign numbers to the rows of two tables, equal where they agree in all shared columns."""
     rows = released.num_rows
     found = np.zeros(rows + (0 if audit is None else audit.num_rows), np.int64)
     for name in shared:

@@ -18,7 +18,7 @@ from crenel.evidence.report.releases import Releases, diversity
 from crenel.evidence.report.terms import terms
 
 
-def promised(about: About) -> Section:
+def guarantee_section(about: About) -> Section:
     """Return the section on privacy models, mechanisms and their settings."""
     tables = [
         Table(title, ("setting", "value"), tuple((plain(name), plain(text)) for name, text in pairs))

@@ -14,7 +14,7 @@ Term = tuple[str, str, str]
 _NONE = "no term of its own"
 
 _L = ("l-diversity, an enhancement of the k-anonymity model", "l-diversity")
-_PROMISES = {
+_MODEL_TERMS = {
     "entropy_l": ("l-diversity (by entropy)", "l-diversity (by entropy)"),
     "recursive": ("l-diversity (recursive)", "l-diversity (recursive)"),
     "t": ("t-closeness, an enhancement of the k-anonymity model", "t-closeness"),
@@ -37,7 +37,7 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
             "noise infusion; not differential privacy",
         )
     yield f"k {privacy.k}, persons counted", "k-anonymity model (formal privacy measurement model)", "k-anonymity"
-    yield from _promises(policy, about)
+    yield from _model_terms(policy, about)
     yield from _generalization(policy, about)
     for noised in policy.noised:
         yield f"noise within releases on {noised.name}", "noise addition (randomization technique)", "noise infusion"
@@ -50,16 +50,16 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         yield f"published unchanged: {', '.join(kept)}", "no technique applied", "no technique applied"
 
 
-def _promises(policy: Policy, about: About) -> Iterator[Term]:
+def _model_terms(policy: Policy, about: About) -> Iterator[Term]:
     if policy.sensitive and about.privacy.l > 1:
         yield f"l {about.privacy.l} of each sensitive column", *_L
-    for promise, _ in about.privacy.further:
-        yield f"{promise.name} of each sensitive column", *_PROMISES.get(promise.name, (_NONE, _NONE))
+    for model, _ in about.privacy.further:
+        yield f"{model.name} of each sensitive column", *_MODEL_TERMS.get(model.name, (_NONE, _NONE))
     for column in about.privacy.sensitive:
         if column.l is not None:
             yield f"l {column.l} of {column.name}", *_L
-        for promise, _ in column.further:
-            yield f"{promise.name} of {column.name}", *_PROMISES.get(promise.name, (_NONE, _NONE))
+        for model, _ in column.further:
+            yield f"{model.name} of {column.name}", *_MODEL_TERMS.get(model.name, (_NONE, _NONE))
     if about.privacy.lasting is not None:
         yield "k and l over all rows of a person", _NONE, _NONE
 

@@ -17,12 +17,12 @@ from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
 _SHOWN = 5
 
 
-def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Mapping[int, int]) -> Check:
+def release_ids(audit: pa.Table, shards: int, first_releases: Mapping[int, int], ends: Mapping[int, int]) -> Check:
     """Check that the release ids of each shard count up from 0, without gaps or duplicates.
 
     Parameters
     ----------
-    begun : by shard, the first release of its audit log, where that is not 0
+    first_releases : by shard, the first release of its audit log, where that is not 0
     ends : by shard whose chain has a closing record, the number of releases before that record
     """
     findings: list[Finding] = []
@@ -35,12 +35,12 @@ def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Ma
             findings.append(Finding("is there more than once", number, twice))
         if ends.get(number, 0) > ids.max(initial=-1):
             ids = np.append(ids, ends[number])  # a fictive release behind the last one makes a gap at the end visible
-        before = np.concatenate([[begun.get(number, 0) - 1], ids[:-1]])
+        before = np.concatenate([[first_releases.get(number, 0) - 1], ids[:-1]])
         for last, following in zip(before[ids - before > 1].tolist(), ids[ids - before > 1].tolist(), strict=True):
             missing = f"releases {last + 1} to {following - 1} are" if following - last > 2 else "is"
             findings.append(Finding(f"{missing} missing", number, last + 1))
-    later = ", ".join(f"{release} of shard {number}" for number, release in sorted(begun.items()))
-    since = f"; the chain begins with release {later}, and does not cover earlier ones" if begun else ""
+    later = ", ".join(f"{release} of shard {number}" for number, release in sorted(first_releases.items()))
+    since = f"; the chain begins with release {later}, and does not cover earlier ones" if first_releases else ""
     words = f"{audit.num_rows:,} releases, none missing between the first of each shard and its last{since}"
     return judged("release ids", words, findings)
 
@@ -55,52 +55,54 @@ def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
         {int(number): row for row, number in reversed(list(enumerate(classes.audit.tolist())))} if len(wrong) else {}
     )
     for number in wrong.tolist():
-        places = np.flatnonzero(classes.released == number)
+        wrong_rows = np.flatnonzero(classes.released == number)
         if number not in first:
-            findings.append(Finding(f"{rows_told(places)} of released: no release has their generalization"))
+            findings.append(Finding(f"{rows_text(wrong_rows)} of released: no release has their generalization"))
             continue
         found = audit.slice(first[number], 1).to_pylist()[0]
         others = int(classes.releases[number]) - 1
         has = f"and {others} more under its generalization have" if others else "has"
         text = f"{has} {tuples[number]:,} tuples, and there are {rows[number]:,} released rows"
         findings.append(Finding(text, found["shard"], found["release_id"]))
-    told = f"the tuples of {audit.num_rows:,} releases, generalization by generalization"
-    words = f"{len(classes.released):,} released rows are {told}"
+    stated = f"the tuples of {audit.num_rows:,} releases, generalization by generalization"
+    words = f"{len(classes.released):,} released rows are {stated}"
     return judged("cover", words, findings)
 
 
-def rows_told(places: NDArray[np.int64]) -> str:
+def rows_text(wrong_rows: NDArray[np.int64]) -> str:
     """Return row numbers as text, counted from 1 in the order in which the sink is read."""
-    shown = ", ".join(str(place + 1) for place in places[:_SHOWN].tolist())
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    return f"row{'' if len(places) == 1 else 's'} {shown}{more}"
+    shown = ", ".join(str(place + 1) for place in wrong_rows[:_SHOWN].tolist())
+    more = f" and {len(wrong_rows) - _SHOWN} more" if len(wrong_rows) > _SHOWN else ""
+    return f"row{'' if len(wrong_rows) == 1 else 's'} {shown}{more}"
 
 
-def in_force(audit: pa.Table, promised: Mapping[str, float | None]) -> Check:
+def in_force(audit: pa.Table, guarantees: Mapping[str, float | None]) -> Check:
     """Check that the settings in force that each release states are those of the configuration."""
     findings: list[Finding] = []
-    for name, value in promised.items():
+    for name, value in guarantees.items():
         column = audit[name].to_pandas()
         wrong = np.flatnonzero(~(column.isna() if value is None else np.isclose(column, value, rtol=1e-12)))
         if len(wrong):
             found = audit.slice(int(wrong[0]), 1).to_pylist()[0]
             others = f", and so do {len(wrong) - 1:,} more releases" if len(wrong) > 1 else ""
-            text = f"says {name} {_told(found[name])}, and the configuration {_told(value)}{others}"
+            text = f"says {name} {_number_text(found[name])}, and the configuration {_number_text(value)}{others}"
             findings.append(Finding(text, found["shard"], found["release_id"]))
-    told = ", ".join(f"{name} {_told(value)}" for name, value in promised.items() if value is not None)
-    return judged("in force", f"{told}, in every release", findings)
+    stated = ", ".join(f"{name} {_number_text(value)}" for name, value in guarantees.items() if value is not None)
+    return judged("in force", f"{stated}, in every release", findings)
 
 
-def _told(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "none" if value is None else f"{value:.12g}"
 
 
-def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[int, int], *, generalizes: bool) -> Check:
+def alone(
+    outputs: Outputs, audit: pa.Table, classes: Classes, first_releases: Mapping[int, int], *, generalizes: bool
+) -> Check:
     """Check that each singleton release reuses an earlier generalization, or is fully generalized.
 
     Parameters
     ----------
-    begun : as in ``release_ids``; earlier generalizations of these shards are not in the audit log
+    first_releases : as in ``release_ids``; earlier generalizations of these shards are not in the audit log
     generalizes : whether the configuration publishes suppressed tuples fully generalized
     """
     findings: list[Finding] = []
@@ -128,7 +130,7 @@ def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[in
                     Finding("is generalized, and not under the generalization of everybody", shard, release)
                 )
             continue
-        if shard in begun:
+        if shard in first_releases:
             continue
         same = (row["subjects"], diverse[place])
         before = origins.get((shard, int(classes.audit[place])), [])
@@ -186,12 +188,12 @@ def counts(
         words.append("as many of each as the closing records say")
     summary = outputs.further.get("summary")
     if summary is not None:
-        told = _summarized(summary)
-        for shard, sums in sorted(told.items()):
+        stated = _summarized(summary)
+        for shard, sums in sorted(stated.items()):
             if shard not in resumed:
                 findings += _against("the summary", shard, sums, outputs, classes, generalizes)
-        findings += [Finding("has ended, and is missing in the summary", s) for s in ended if s not in told]
-        if told:
+        findings += [Finding("has ended, and is missing in the summary", s) for s in ended if s not in stated]
+        if stated:
             words.append("as many of each as the summary says")
     if not words:
         return unseen("counts", "sinks.suppressed, sinks.rejected and sinks.summary are missing")

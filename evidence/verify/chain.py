@@ -109,12 +109,12 @@ def _rows(audit: pa.Table) -> list[bytes]:
 
 def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chained: Chained) -> Iterator[Check]:
     """Check that the rows of the audit log, and their members, are those that the job wrote, in that order."""
-    digest, begun, findings, judgments = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
+    digest, first_releases, findings, judgments = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
     for shard, entries in log.items():
         last: list[Entry] = []
         for _, found in groupby(entries, key=lambda entry: entry.place):
             same = list(found)
-            begins = not last and same[0].release == begun.get(shard, 0)
+            begins = not last and same[0].release == first_releases.get(shard, 0)
             if begins or (last and same[0].may_follow(last[0])):
                 before = [""] if begins else [entry.link for entry in last]
                 judgments += len(same)
@@ -221,11 +221,13 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
     names = ("shard", "release_id", "chain_start", "chain_version", "chain_policy", "chain_hierarchies")
     findings: list[Finding] = []
     versions: Counter[str] = Counter()
-    for shard, release, start, version, *told in zip(*(audit[name].to_pylist() for name in names), strict=True):
+    for shard, release, start, version, *stated in zip(*(audit[name].to_pylist() for name in names), strict=True):
         if version is None:
             continue
         versions[version] += 1
-        for what, was, now in zip(("policy", "hierarchies"), told, (chained.policy, chained.hierarchies), strict=True):
+        for what, was, now in zip(
+            ("policy", "hierarchies"), stated, (chained.policy, chained.hierarchies), strict=True
+        ):
             if was != now:
                 text = f"start {start} was under another {what} than this configuration's"
                 findings.append(Finding(text, shard, release))
@@ -243,15 +245,15 @@ def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest)
     sums = [0] * classes.count
     for number, row in zip(classes.released.tolist(), rows, strict=True):
         sums[number] += int.from_bytes(digest(b"member" + row)[:16], "big")
-    told = [0] * classes.count
+    stated = [0] * classes.count
     of: dict[int, list[int]] = {}
     members_of = zip(classes.audit.tolist(), audit["chain_members"].to_pylist(), strict=True)
     for place, (number, members) in enumerate(members_of):
-        told[number] += int(members or "0", 16)
+        stated[number] += int(members or "0", 16)
         of.setdefault(number, []).append(place)
     findings = []
     for number, held in of.items():
-        if (sums[number] - told[number]) % 2**128:
+        if (sums[number] - stated[number]) % 2**128:
             found = audit.take(held[:_NAMED]).to_pylist()
             others = [f"{row['release_id']} of shard {row['shard']}" for row in found[1:]]
             more = f" and {len(held) - len(found)} more" if len(held) > len(found) else ""

@@ -38,7 +38,7 @@ class Classes:
 
     @classmethod
     def of(cls, outputs: Outputs) -> Classes:
-        """Number the generalizations of a run's outputs."""
+        """Assign numbers to the generalizations of a run's outputs."""
         names = list(outputs.generalization)
         tables = [outputs.released.select(names)]
         if outputs.audit is not None:
@@ -67,7 +67,7 @@ class Classes:
 
 
 def numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Number the values of a text column; a missing value and an empty text count as one value."""
+    """Assign numbers to the values of a text column; a missing value and an empty text count as one value."""
     return np.asarray(pd.factorize(column.to_pandas().fillna(""))[0], np.int64)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.verify.accounts import rows_told
+from crenel.evidence.verify.accounts import rows_text
 from crenel.evidence.verify.verdict import Check, Finding, judged
 
 Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
@@ -27,7 +27,7 @@ def domain(outputs: Outputs) -> Check:
     """
     findings: list[Finding] = []
     for column, what, wrong in _strange(outputs, outputs.released):
-        findings.append(Finding(f"column {column!r} of released {what} in {rows_told(np.flatnonzero(wrong))}"))
+        findings.append(Finding(f"column {column!r} of released {what} in {rows_text(np.flatnonzero(wrong))}"))
     if outputs.audit is not None:
         for column, what, wrong in _strange(outputs, outputs.audit):
             for row in outputs.audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist():

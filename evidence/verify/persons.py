@@ -44,7 +44,7 @@ _MIXED = ("alpha", "entropy_l", "t", "beta")
 
 
 @dataclass(frozen=True)
-class Seen:
+class RevealedReleases:
     """Releases whose members the rows reveal, and the persons among them.
 
     Attributes
@@ -63,7 +63,7 @@ class Seen:
     person: NDArray[np.int64]
 
     @classmethod
-    def from_outputs(cls, outputs: Outputs, audit: pa.Table, classes: Classes) -> Seen:
+    def from_outputs(cls, outputs: Outputs, audit: pa.Table, classes: Classes) -> RevealedReleases:
         """Return the releases and persons that a run's outputs reveal."""
         place = np.flatnonzero(classes.whole)
         of = np.full(classes.count, -1, np.int64)
@@ -91,42 +91,42 @@ class Seen:
             keys, values = triples[:, 0], triples[:, 2]
             pairs = np.unique(triples[:, :2], axis=0)
             persons = np.bincount(pairs[:, 0], minlength=classes.count)
-        told, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
+        stated, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
         return {
             place: (int(persons[key]), counts)
             for key, counts in counted(keys, values)
-            if (place := int(self.of[key])) >= 0 and (self.by != UNKNOWN or told[place] == tuples[place])
+            if (place := int(self.of[key])) >= 0 and (self.by != UNKNOWN or stated[place] == tuples[place])
         }
 
-    def together(self, classes: Classes, values: NDArray[np.int64]) -> Members:
+    def joint_members(self, classes: Classes, values: NDArray[np.int64]) -> Members:
         """Return the persons, and persons by value, of several releases that share one generalization.
 
         The key is the index of the first of these releases. The result covers releases for which ``audit`` states as
         many subjects as tuples. A model in ``_MIXED`` that holds for each release holds for their union.
         """
-        told, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
-        plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (told == tuples)
+        stated, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
+        plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (stated == tuples)
         fit = np.bincount(classes.audit, plain, minlength=classes.count) == classes.releases
         keys, first = np.unique(classes.audit, return_index=True)
-        places = {key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.of[key] < 0}
+        row_of_key = {key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.of[key] < 0}
         return {
-            places[key]: (int(classes.rows[key]), counts)
+            row_of_key[key]: (int(classes.rows[key]), counts)
             for key, counts in counted(classes.released, values)
-            if key in places and fit[key]
+            if key in row_of_key and fit[key]
         }
 
 
 def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> list[Check]:
     """Check that every release states at least k persons, and that the rows confirm this where they reveal persons."""
-    seen = Seen.from_outputs(outputs, audit, classes)
-    told, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
+    seen = RevealedReleases.from_outputs(outputs, audit, classes)
+    stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
     kinds = classes.kind.astype(str)
     findings: list[Finding] = []
-    for place in np.flatnonzero((told < k) & (kinds != "generalized")).tolist():
-        findings.append(seen.release(place, f"has {told[place]} persons"))
+    for place in np.flatnonzero((stated < k) & (kinds != "generalized")).tolist():
+        findings.append(seen.release(place, f"has {stated[place]} persons"))
     grouped = ~np.isin(kinds, (*ALONE, *FOLLOWING))
-    for place in np.flatnonzero((told > tuples) & grouped).tolist():
-        findings.append(seen.release(place, f"states {told[place]} persons, and has {tuples[place]} rows"))
+    for place in np.flatnonzero((stated > tuples) & grouped).tolist():
+        findings.append(seen.release(place, f"states {stated[place]} persons, and has {tuples[place]} rows"))
     words = f"{k} persons or more, and no more than rows, as each of {audit.num_rows:,} releases says"
     checks = [judged("k", words, findings)]
     if seen.by == UNKNOWN:
@@ -135,9 +135,9 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
         return [*checks, unseen("distinct persons", why)]
     persons = {key: len(counts) for key, counts in counted(classes.released, seen.person)}
     wrong = [
-        seen.release(place, f"states {told[place]} persons, and its rows have {found}")
+        seen.release(place, f"states {stated[place]} persons, and its rows have {found}")
         for place in seen.place.tolist()
-        if (found := persons.get(int(classes.audit[place]), 0)) != told[place]
+        if (found := persons.get(int(classes.audit[place]), 0)) != stated[place]
     ]
     by = "each row is one" if seen.by == ROWS else "by their pseudonyms"
     words = (
@@ -148,7 +148,7 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
 
 def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Privacy) -> Iterator[Check]:
     """Check each privacy model of each sensitive column, recomputed from the rows."""
-    seen = Seen.from_outputs(outputs, audit, classes)
+    seen = RevealedReleases.from_outputs(outputs, audit, classes)
     for column in outputs.policy.sensitive:
         values = numbered(outputs.released[column])
         members = seen.members(classes, values)
@@ -159,54 +159,54 @@ def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Priv
             list(_undiverse(seen, classes, column, least, values, members)),
         )
         texts = dict(zip(values.tolist(), outputs.released[column].to_pylist(), strict=True))
-        for promise, parameter, _ in privacy.further_of(column):
-            name = f"{promise.name} of {column}"
+        for model, parameter, _ in privacy.further_of(column):
+            name = f"{model.name} of {column}"
             reference = privacy.reference_of(column)
-            keeps = _judge(promise.name, parameter, texts, reference)
-            if keeps is None and promise.compares and reference is not None and reference.of_stream:
+            keeps = _judge(model.name, parameter, texts, reference)
+            if keeps is None and model.compares and reference is not None and reference.of_stream:
                 yield unseen(name, "it compares with the stream so far, and the outputs show its released tuples only")
             elif keeps is None:
                 yield unseen(name, "how it is computed is not known here")
             else:
-                together = seen.together(classes, values) if promise.name in _MIXED else {}
-                yield _kept(seen, name, keeps, members, together)
+                joint_members = seen.joint_members(classes, values) if model.name in _MIXED else {}
+                yield _kept(seen, name, keeps, members, joint_members)
 
 
 def _undiverse(
-    seen: Seen,
+    seen: RevealedReleases,
     classes: Classes,
     column: str,
     least: int,
     values: NDArray[np.int64],
     members: Members,
 ) -> Iterator[Finding]:
-    told, kinds = seen.audit[f"diversity_{column}"].to_numpy(), classes.kind.astype(str)
-    for place in np.flatnonzero((told < least) & (kinds != "generalized")).tolist():
-        yield seen.release(place, f"has a diversity of {told[place]}")
+    stated, kinds = seen.audit[f"diversity_{column}"].to_numpy(), classes.kind.astype(str)
+    for place in np.flatnonzero((stated < least) & (kinds != "generalized")).tolist():
+        yield seen.release(place, f"has a diversity of {stated[place]}")
     distinct = {key: len(counts) for key, counts in counted(classes.released, values)}
     grouped = ~np.isin(kinds, ("generalized", *FOLLOWING))
     for place in np.flatnonzero(grouped).tolist():
         if place in members:
             persons, counts = members[place]
             found = formulas.diversity(persons, list(counts.values()))
-            if found != told[place]:
-                yield seen.release(place, f"states a diversity of {told[place]}, and its rows have {found}")
-        elif told[place] > distinct.get(int(classes.audit[place]), 0):
+            if found != stated[place]:
+                yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {found}")
+        elif stated[place] > distinct.get(int(classes.audit[place]), 0):
             found = distinct.get(int(classes.audit[place]), 0)
-            yield seen.release(place, f"states a diversity of {told[place]}, and its rows have {found} values")
+            yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {found} values")
 
 
-def _kept(seen: Seen, name: str, keeps: Keeps, members: Members, together: Members) -> Check:
+def _kept(seen: RevealedReleases, name: str, keeps: Keeps, members: Members, joint_members: Members) -> Check:
     findings, judgments = [], {place: keeps(persons, counts) for place, (persons, counts) in members.items()}
     for place in sorted(place for place, kept in judgments.items() if kept is False):
         findings.append(seen.release(place, f"does not keep {name}"))
-    for place, (persons, counts) in together.items():
+    for place, (persons, counts) in joint_members.items():
         if keeps(persons, counts) is False:
             findings.append(seen.release(place, f"does not keep {name}, with others under its generalization"))
     known = {place: members[place] for place, kept in judgments.items() if kept is not None}
-    if not known and not together:
+    if not known and not joint_members:
         return unseen(name, _how_many("recomputed", known, seen.audit))
-    mixed = f"; {len(together):,} generalizations of several keep it as a whole" if together else ""
+    mixed = f"; {len(joint_members):,} generalizations of several keep it as a whole" if joint_members else ""
     return judged(name, _how_many("kept", known, seen.audit) + mixed, findings)
 
 

@@ -97,8 +97,8 @@ class Head:
 
     def as_json(self) -> dict[str, Any]:
         """Return the attributes as plain values."""
-        told = {"shard": self.shard, "release": self.release, "chain": self.chain}
-        return told | {"closing": self.closing, "event_time": self.minute}
+        stated = {"shard": self.shard, "release": self.release, "chain": self.chain}
+        return stated | {"closing": self.closing, "event_time": self.minute}
 
 
 @dataclass(frozen=True)

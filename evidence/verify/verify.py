@@ -17,7 +17,7 @@ from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged
 
 
 @dataclass(frozen=True)
-class Promised:
+class Guarantees:
     """The parts of a configuration that outputs are checked against.
 
     Attributes
@@ -39,7 +39,7 @@ class Promised:
 
 
 def verify(
-    outputs: Outputs, promised: Promised, earlier: Sequence[Head] | None = None, *, runs_on: bool = False
+    outputs: Outputs, guarantees: Guarantees, earlier: Sequence[Head] | None = None, *, runs_on: bool = False
 ) -> Verdict:
     """Check the outputs of a run against its configuration.
 
@@ -51,17 +51,17 @@ def verify(
     audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, dict[int, dict[str, int]]()
     checks = [domain(outputs)]
     if audit is None:
-        checks += _by_rows(outputs, promised, classes)
+        checks += _by_rows(outputs, guarantees, classes)
     else:
-        if promised.chained is not None and "chain" in audit.column_names:
+        if guarantees.chained is not None and "chain" in audit.column_names:
             log = chain.read(audit, outputs.closing)
             ended = chain.closing_counts(log)
-        checks += _by_releases(outputs, audit, promised, classes, log)
+        checks += _by_releases(outputs, audit, guarantees, classes, log)
         if log is not None:
-            checks.append(chain.end(log, promised.shards, runs_on=runs_on))
+            checks.append(chain.end(log, guarantees.shards, runs_on=runs_on))
     resumed = set() if log is None else chain.ends(log).keys() - ended.keys()
-    checks.append(accounts.counts(outputs, classes, generalizes=promised.generalizes, ended=ended, resumed=resumed))
-    checks += _outside(outputs, promised)
+    checks.append(accounts.counts(outputs, classes, generalizes=guarantees.generalizes, ended=ended, resumed=resumed))
+    checks += _outside(outputs, guarantees)
     if log is None:
         return Verdict(tuple(checks))
     if earlier is not None:
@@ -70,26 +70,26 @@ def verify(
 
 
 def _by_releases(
-    outputs: Outputs, audit: pa.Table, promised: Promised, classes: Classes, log: chain.Log | None
+    outputs: Outputs, audit: pa.Table, guarantees: Guarantees, classes: Classes, log: chain.Log | None
 ) -> Iterator[Check]:
     """Yield the checks that compare the audit log with the rows; ``log``: its chain."""
-    begun = {} if log is None or promised.chained is None else chain.beginnings(log, promised.chained)
-    yield accounts.release_ids(audit, promised.shards, begun, {} if log is None else chain.ends(log))
+    first_releases = {} if log is None or guarantees.chained is None else chain.beginnings(log, guarantees.chained)
+    yield accounts.release_ids(audit, guarantees.shards, first_releases, {} if log is None else chain.ends(log))
     yield accounts.cover(outputs, audit, classes)
-    yield accounts.in_force(audit, promised.in_force)
-    yield from persons.subjects(outputs, audit, classes, promised.privacy.k)
-    yield from persons.sensitive(outputs, audit, classes, promised.privacy)
-    yield accounts.alone(outputs, audit, classes, begun, generalizes=promised.generalizes)
-    if log is None or promised.chained is None:
+    yield accounts.in_force(audit, guarantees.in_force)
+    yield from persons.subjects(outputs, audit, classes, guarantees.privacy.k)
+    yield from persons.sensitive(outputs, audit, classes, guarantees.privacy)
+    yield accounts.alone(outputs, audit, classes, first_releases, generalizes=guarantees.generalizes)
+    if log is None or guarantees.chained is None:
         why = "anyone who can change outputs can keep them consistent, or remove the last releases"
         yield unseen("chain", f"audit has no chain (audit_chain): {why}")
     else:
-        yield from chain.follow(outputs, audit, classes, log, promised.chained)
+        yield from chain.follow(outputs, audit, classes, log, guarantees.chained)
 
 
-def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator[Check]:
+def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: Classes) -> Iterator[Check]:
     """Yield the checks that rows allow without an audit log; checks that need it count as unchecked."""
-    privacy, loose = promised.privacy, promised.generalizes or promised.privacy.lasting is not None
+    privacy, loose = guarantees.privacy, guarantees.generalizes or guarantees.privacy.lasting is not None
     for name, why in (
         ("release ids", "no output shows the existing releases"),
         ("cover", "no output shows the expected rows"),
@@ -118,9 +118,9 @@ def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator
                 if len(held) < least
             ]
             yield judged(f"values of {column}", f"{least} or more under each generalization", findings)
-        for name in (f"l of {column}", *(f"{promise.name} of {column}" for promise, *_ in privacy.further_of(column))):
+        for name in (f"l of {column}", *(f"{model.name} of {column}" for model, *_ in privacy.further_of(column))):
             yield _without_audit(name, "no output shows the rows of a release, nor its persons")
-    if promised.chained is not None:
+    if guarantees.chained is not None:
         yield _without_audit("chain", "it holds the chain")
 
 
@@ -128,16 +128,16 @@ def _without_audit(name: str, why: str) -> Check:
     return unchecked(name, f"sinks.audit is missing: {why}")
 
 
-def _outside(outputs: Outputs, promised: Promised) -> Iterator[Check]:
+def _outside(outputs: Outputs, guarantees: Guarantees) -> Iterator[Check]:
     """Yield the statements that no output can show."""
     yield unseen("truth", "only the input shows whether a row's values lie inside its generalization")
     summary = outputs.further.get("summary")
     if outputs.audit is None or outputs.suppressed is None or summary is None or not summary.num_rows:
         yield unseen("nothing lost", "only the sink summary has the number of input rows, at the end of the input")
     yield unseen("delay", "no output has the time of arrival of a tuple")
-    if promised.privacy.lasting is not None:
+    if guarantees.privacy.lasting is not None:
         yield unseen("lasting", "no output has the members of anonymity sets; audit counts them")
-    if promised.noise:
+    if guarantees.noise:
         yield unseen("sampling and noise", "no output has the original values, nor the sampled-out tuples")
-    if promised.privacy.noise_within is not None:
+    if guarantees.privacy.noise_within is not None:
         yield unseen("noise within releases", "no output has the original numbers")

@@ -107,14 +107,14 @@ def _nodes(category: Categorical, lost: NDArray[np.int64], k: int) -> Iterator[i
     ----------
     lost : (leaves,) suppressed tuples of each value
     """
-    tree, told = category.hierarchy, {(0, category.hierarchy.leaves - 1)}
+    tree, known = category.hierarchy, {(0, category.hierarchy.leaves - 1)}
     up_to = np.concatenate([[0], np.cumsum(lost)])
     inner = np.arange(tree.leaves, tree.root)
     enough = up_to[tree.last[inner] + 1] - up_to[tree.first[inner]] >= k
     for node in inner[enough].tolist():
         values = int(tree.first[node]), int(tree.last[node])
-        if values[0] < values[1] and values not in told:
-            told.add(values)
+        if values[0] < values[1] and values not in known:
+            known.add(values)
             yield node
 
 

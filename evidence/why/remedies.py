@@ -29,7 +29,7 @@ class Remedy:
 
     Attributes
     ----------
-    kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``promise``, ``l`` or ``k``
+    kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``model``, ``l`` or ``k``
     change : the change, in the words of a configuration
     column : the quasi-identifier that it concerns; None: none
     is_weaker : whether it weakens a privacy model

@@ -44,7 +44,7 @@ PAPER = (0.0178, 0.0182)
 """The range of average losses over all sample rates and phi (Section VI-B)."""
 
 _K, _DELTA = 10, 200
-_CLUSTERS, _WINDOW, _PHI = 25, 100, 10_000.0
+_CLUSTERS, _RECENT, _PHI = 25, 100, 10_000.0
 _RANGES = {True: "declared domain", False: "observed range, as in the paper"}
 
 
@@ -104,7 +104,7 @@ def _taxi(declared: bool) -> Stream:
 
 @cache
 def runs(
-    *, declared: bool, clusters: int = _CLUSTERS, window: int = _WINDOW, rate: float = 1.0, phi: float = _PHI
+    *, declared: bool, clusters: int = _CLUSTERS, window: int = _RECENT, rate: float = 1.0, phi: float = _PHI
 ) -> list[Run]:
     """Return one run per seed on the taxi trips, with k = 10, l = 1 and delta = 200."""
     parameters = CastleParameters(_DELTA, max_clusters=clusters, loss_window=window, reuse_limit=REUSE)

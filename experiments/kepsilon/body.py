@@ -64,13 +64,13 @@ WEIGHT = {
 """Median, tenth and ninetieth percentile in kilograms, by sex and age group."""
 
 STEP = 0.001
-"""What both are rounded to, so that hardly two people share a value: the paper's are not rounded."""
+"""Step to which both are rounded, so that hardly two people share a value: the paper's are not rounded."""
 
 _TENTH_TO_NINETIETH = 2 * 1.2815515655446004  # standard deviations of a normal distribution
 
 
 def heights(age: NDArray[np.int64], sex: NDArray[np.object_], random: np.random.Generator) -> NDArray[np.float64]:
-    """Normal by age and sex, in centimeters."""
+    """Return normal heights by age and sex, in centimeters."""
     mean, low, high = _of(HEIGHT, age, sex)
     return _rounded(random.normal(mean, (high - low) / _TENTH_TO_NINETIETH))
 

@@ -97,9 +97,9 @@ def shard(of: ShardContext, algorithm: Algorithm, seed: int = 0) -> ShardOfWindo
 def choice(people: Population, algorithm: Algorithm, k: int) -> Choice:
     """Return the classes, and the persons that the algorithm itself suppresses."""
     of = terms(people, algorithm, Privacy(k, noise_within=NoiseWithin(1.0)))
-    asked = shard(of, algorithm)
-    asked.push(people.block(of.policy))
-    return asked.choose(NO_TIME, ended=True)
+    context = shard(of, algorithm)
+    context.push(people.block(of.policy))
+    return context.choose(NO_TIME, ended=True)
 
 
 def one_class(people: Population) -> Choice:
@@ -151,7 +151,7 @@ def by_population(*, sharey: bool = True) -> tuple[Figure, Any]:
     return panels(2, 3, (9, 6), sharey=sharey)
 
 
-def places(grid: Any) -> list[tuple[tuple[str, Algorithm], Any]]:
+def panels_of(grid: Any) -> list[tuple[tuple[str, Algorithm], Any]]:
     """Return each population and algorithm with its panel of ``by_population``."""
     return [
         ((population, algorithm), grid[row, column])

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.harness import Drawing, Floats, Table, drawing, legend_below, seeds
-from experiments.kepsilon.core import ALGORITHMS, Algorithm, by_population, choice, noise, one_class, places, run, title
+from experiments.kepsilon.core import (
+    ALGORITHMS,
+    Algorithm,
+    by_population,
+    choice,
+    noise,
+    one_class,
+    panels_of,
+    run,
+    title,
+)
 from experiments.kepsilon.populations import POPULATIONS
 
 if TYPE_CHECKING:
@@ -79,7 +89,7 @@ def results() -> Iterator[Table | Drawing]:
 def _figure() -> Figure:
     figure, grid = by_population()
     styles = {"the whole": "--", "classes": "-", "uniform": ":"}
-    for (population, algorithm), panel in places(grid):
+    for (population, algorithm), panel in panels_of(grid):
         for epsilon, color in zip(EPSILONS, ("C0", "C1"), strict=True):
             found = errors(population, algorithm, epsilon)
             limits = np.geomspace(0.001, 1, 120)

@@ -19,7 +19,7 @@ from experiments.kepsilon.core import (
     Metric,
     by_population,
     noise,
-    places,
+    panels_of,
     shard,
     terms,
     title,
@@ -134,7 +134,7 @@ def results() -> Iterator[Table | Drawing]:
 
 def _figure() -> Figure:
     figure, grid = by_population()
-    for (population, algorithm), panel in places(grid):
+    for (population, algorithm), panel in panels_of(grid):
         for extra, label, style in ((False, "k-quasis, without", "--"), (True, "k-quasis, with", "-")):
             means = [loss(population, algorithm, k, extra=extra).original for k in KS]
             panel.semilogx(KS, means, marker="o", markersize=3, linestyle=style, label=label)

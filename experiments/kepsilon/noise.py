@@ -20,7 +20,7 @@ from experiments.kepsilon.core import (
     choice,
     expected_error,
     noise,
-    places,
+    panels_of,
     run,
     title,
 )
@@ -207,7 +207,7 @@ def table_iv(measured: Measured) -> Table:
         ours = [measured.of(population, "OLA", k).suppressed for k in KS]
         table.add(
             POPULATIONS[population]().name,
-            *(f"{percent(own)} ({theirs:.2f} %)" for own, theirs in zip(ours, paper, strict=True)),
+            *(f"{percent(own)} ({paper_value:.2f} %)" for own, paper_value in zip(ours, paper, strict=True)),
         )
     return table
 
@@ -274,7 +274,7 @@ def _widest(cells: list[list[list[float]]]) -> float:
 
 def _error_by_k(measured: Measured) -> Figure:
     figure, grid = by_population()
-    for (population, algorithm), panel in places(grid):
+    for (population, algorithm), panel in panels_of(grid):
         for epsilon in _SHOWN_EPSILONS:
             e = EPSILONS.index(epsilon)
             means = [_mean(measured, population, algorithm, k, lambda made, e=e: made.error[e]) for k in KS]  # type: ignore[misc]
@@ -286,7 +286,7 @@ def _error_by_k(measured: Measured) -> Figure:
 
 def _error_by_epsilon(measured: Measured) -> Figure:
     figure, grid = by_population()
-    for (population, algorithm), panel in places(grid):
+    for (population, algorithm), panel in panels_of(grid):
         for k, color in zip(KS, (f"C{i}" for i in range(len(KS))), strict=True):
             made = measured.of(population, algorithm, k)
             panel.loglog(
@@ -300,7 +300,7 @@ def _error_by_epsilon(measured: Measured) -> Figure:
 
 def _linking(measured: Measured) -> Figure:
     figure, grid = by_population()
-    for (population, algorithm), panel in places(grid):
+    for (population, algorithm), panel in panels_of(grid):
         for k in KS:
             linked = np.mean(measured.of(population, algorithm, k).linked, axis=1)
             panel.loglog(EPSILONS, 100 * linked, marker="o", markersize=3, label=f"k = {k}")
@@ -311,7 +311,7 @@ def _linking(measured: Measured) -> Figure:
 
 def _suppression(measured: Measured) -> Figure:
     figure, grid = by_population()
-    for (population, algorithm), panel in places(grid):
+    for (population, algorithm), panel in panels_of(grid):
         for epsilon in _SHOWN_EPSILONS:
             e = EPSILONS.index(epsilon)
             means = [_mean(measured, population, algorithm, k, lambda made, e=e: made.withheld[e]) for k in KS]  # type: ignore[misc]

@@ -17,7 +17,18 @@ from crenel.anonymity.algorithms.ola.shard import Ola
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from experiments.harness import Drawing, Table, drawing, legend_below
-from experiments.kepsilon.core import ALGORITHMS, KS, Algorithm, by_population, key, noise, places, shard, terms, title
+from experiments.kepsilon.core import (
+    ALGORITHMS,
+    KS,
+    Algorithm,
+    by_population,
+    key,
+    noise,
+    panels_of,
+    shard,
+    terms,
+    title,
+)
 from experiments.kepsilon.populations import POPULATIONS, Population
 
 if TYPE_CHECKING:
@@ -138,7 +149,7 @@ def results() -> Iterator[Table | Drawing]:
 
 def _figure() -> Figure:
     figure, grid = by_population(sharey=False)
-    for (population, algorithm), panel in places(grid):
+    for (population, algorithm), panel in panels_of(grid):
         found = [seconds(population, algorithm, k) for k in KS]
         panel.semilogx(
             KS, [np.median(each.generalized) for each in found], marker="o", markersize=3, label="generalized"

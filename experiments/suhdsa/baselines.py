@@ -37,7 +37,7 @@ class Suhdsa(_OfKAlone):
 
 @entry
 def run_ubdsa(
-    shard: SuhdsaArrays, slots: NDArray[np.int32], at: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
+    shard: SuhdsaArrays, slots: NDArray[np.int32], at: Int, watermarks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> tuple[Int, Int]:
     """Admit tuples until one group is released or none remains, as ``run`` in ``suhdsa.procedures``.
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.adult import COLUMNS, DATA, SUHDSA
+from benchmarks.adult import COLUMNS, DATA, SUHDSA_COLUMNS
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
@@ -80,7 +80,7 @@ class Stream:
 def _adult() -> tuple[Policy, NDArray[np.int32], NDArray[np.int64]]:
     """Return all 32,561 rows; a missing value is a category of its own."""
     rows = pd.read_csv(DATA / "adult.data", header=None, names=COLUMNS, skipinitialspace=True, na_values="?")
-    trees = {name: load(DATA / f"hierarchy_{name}.csv").with_missing() for name in SUHDSA}
+    trees = {name: load(DATA / f"hierarchy_{name}.csv").with_missing() for name in SUHDSA_COLUMNS}
     leaves = [
         pd.Index(tree.labels[: tree.leaves]).get_indexer(rows[name].fillna(MISSING)) for name, tree in trees.items()
     ]

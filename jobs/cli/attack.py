@@ -11,7 +11,7 @@ from rich.console import Console
 
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.replays import attack_replays
-from crenel.evidence.attack.result import ALL, Attack, AttackError, Effort, Found
+from crenel.evidence.attack.result import ALL, Attack, AttackError, AttackResults, Effort
 from crenel.evidence.outputs import Outputs
 from crenel.jobs.cli.cli_common import parse_option_duration, table
 from crenel.jobs.cli.plan_configuration import setting_of
@@ -66,8 +66,8 @@ class Attacked:
     is_whole : whether these are the complete input
     """
 
-    outputs: Found | None
-    replays: Found
+    outputs: AttackResults | None
+    replays: AttackResults
     tuples: int
     is_whole: bool
 
@@ -111,7 +111,9 @@ def _outputs(config: Config) -> Outputs:
         raise OutputsError(f"{error}; with --replay, only replays of the input are attacked") from None
 
 
-def _attack_outputs(config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort) -> Found | None:
+def _attack_outputs(
+    config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort
+) -> AttackResults | None:
     if outputs is None or not beginning.whole:
         return None
     exact = config.sampling_and_noise is None
@@ -143,7 +145,7 @@ def show(found: Attacked, options: Options, console: Console) -> None:
     )
 
 
-def _show(found: Found, console: Console) -> None:
+def _show(found: AttackResults, console: Console) -> None:
     attacks = table("attack", "the attacker knows", "success, %", "interval", "baseline", "by k", words=2)
     for column in attacks.columns[2:]:
         column.no_wrap = True
@@ -180,7 +182,7 @@ def _note(attack: Attack) -> str:
     return f"{attack.name} ({_short(attack.knows)}): {attack.note}" if attack.note else ""
 
 
-def _as_json(found: Found) -> dict[str, Any]:
+def _as_json(found: AttackResults) -> dict[str, Any]:
     return {
         "released": found.released,
         "attacks": [attack.as_json() for attack in found.attacks],

@@ -14,15 +14,15 @@ from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.evidence.budget import account
 from crenel.jobs.cli.budget import budget_in_short
 from crenel.jobs.cli.cli_common import grid, indent
-from crenel.jobs.cli.savepoint import read_shards, require_same, told
-from crenel.jobs.config.kafka import cautions_of_brokers
+from crenel.jobs.cli.savepoint import changed_settings, read_shards, require_same
+from crenel.jobs.config.kafka import broker_warnings
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.config.start_positions import STATE
 from crenel.jobs.failure import without_passwords
 from crenel.jobs.local.logs import flink_logs
 from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import refused
-from crenel.jobs.local.sample import cautions_of_first_rows
+from crenel.jobs.local.sample import first_row_warnings
 
 if TYPE_CHECKING:
     from crenel.jobs.pipeline.layout import Layout
@@ -54,7 +54,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
 
         now = stored_under(config, layout)
         goes_on = require_same(against, stored, now)
-        changed = told(stored, now) if goes_on else []
+        changed = changed_settings(stored, now) if goes_on else []
     console.print(f"{path} is valid.", soft_wrap=True)
     if against is not None:
         there = len({state.shard for state in stored})
@@ -66,7 +66,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
         console.print(f"Warning: {without_passwords(warning)}.", soft_wrap=True)
     console.print()
     _print(console, "policy", roles(config))
-    _print(console, f"privacy and {config.algorithm.name}", promises(config))
+    _print(console, f"privacy and {config.algorithm.name}", guarantee_lines(config))
     if config.sampling_and_noise is not None:
         # The layout has the steps that follow from the columns' types.
         found = account(layout.policy, config.privacy.k, config.sampling_and_noise)
@@ -108,10 +108,10 @@ def _plan(config: Config, against: str | None) -> _Planned:
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
     # A job that resumes from state reads other rows.
-    warnings = (*job.warnings, *cautions_of_brokers(job.setup.tables))
+    warnings = (*job.warnings, *broker_warnings(job.setup.tables))
     if not settings.keys().isdisjoint(STATE):
         return _Planned(layout, warnings)
-    strange = cautions_of_first_rows(config, source_table(tables).options or {})
+    strange = first_row_warnings(config, source_table(tables).options or {})
     return _Planned(layout, (*warnings, *strange))
 
 
@@ -145,21 +145,21 @@ def _described(attribute: QuasiIdentifier) -> str:
     return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels"
 
 
-def promises(config: Config) -> Iterator[tuple[str, str]]:
+def guarantee_lines(config: Config) -> Iterator[tuple[str, str]]:
     """Yield the privacy models and settings, in words."""
     privacy, parameters, shards = config.privacy, config.parameters, config.shards
     yield "k", f"{privacy.k} distinct subjects in every release"
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
-    for promise, parameter in privacy.further:
-        yield promise.name, f"{_numbers(promise, parameter)} of each sensitive column in every release"
+    for model, parameter in privacy.further:
+        yield model.name, f"{_numbers(model, parameter)} of each sensitive column in every release"
     if privacy.lasting is not None:
         until = "for ever" if privacy.lasting.horizon is None else f"until {privacy.lasting.horizon} ms after the last"
         yield "persons", f"k and l over all rows of a person, {until}; {privacy.lasting.moved} after a person has moved"
     for column in privacy.sensitive:
         if column.l is not None:
             yield "l", f"{column.l}-diversity of {column.name} in every release"
-        for promise, parameter in column.further:
-            yield promise.name, f"{_numbers(promise, parameter)} of {column.name} in every release"
+        for model, parameter in column.further:
+            yield model.name, f"{_numbers(model, parameter)} of {column.name} in every release"
         if column.reference is not None:
             values, distance = len(column.reference.values), column.reference.distance
             yield "reference", f"{values} values of {column.name}, {distance} distance"
@@ -182,10 +182,10 @@ def promises(config: Config) -> Iterator[tuple[str, str]]:
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
 
 
-def _numbers(promise: PrivacyModel, parameter: Parameter) -> str:
+def _numbers(model: PrivacyModel, parameter: Parameter) -> str:
     if not isinstance(parameter, tuple):
         return f"{parameter:g}"
-    return ", ".join(f"{name} {number:g}" for name, number in zip(promise.fields, parameter, strict=True))
+    return ", ".join(f"{name} {number:g}" for name, number in zip(model.fields, parameter, strict=True))
 
 
 def _noise_within(config: Config) -> Iterator[tuple[str, str]]:

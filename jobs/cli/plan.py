@@ -331,7 +331,7 @@ def _rows(found: Plan, *, all_of_them: bool) -> list[Point]:
     if all_of_them:
         return sorted(found.figures, key=lambda point: found.figures[point].delay)
     named = [found.configured, *([] if found.chosen is None else [found.chosen.setting])]
-    best = [point for point in found.best if found.wanted.promised(point) and point not in named]
+    best = [point for point in found.best if found.wanted.satisfies_privacy(point) and point not in named]
     best = sorted(best, key=lambda point: found.figures[point].cost)[:_SHOWN]
     rows = [point for point in dict.fromkeys([*named, *best]) if point in found.figures]
     return sorted(rows, key=lambda point: (found.figures[point].delay, found.figures[point].cost))

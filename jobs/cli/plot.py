@@ -104,11 +104,11 @@ def _panel(axes: Any, plan: Plan, across: str, up: str) -> None:
     algorithms = sorted({point.algorithm for point in known})
     for algorithm, (color, marker) in zip(algorithms, _STYLES * len(algorithms), strict=False):
         for enough in (False, True):
-            points = [p for p in known if p.algorithm == algorithm and plan.wanted.promised(p) == enough]
+            points = [p for p in known if p.algorithm == algorithm and plan.wanted.satisfies_privacy(p) == enough]
             x, y = ([_value(plan, known[point], name) for point in points] for name in (across, up))
             label = algorithm if enough else None
             axes.scatter(x, y, s=26, c=color, marker=marker, alpha=0.85 if enough else 0.2, linewidths=0, label=label)
-    best = [point for point in known if point in plan.best and plan.wanted.promised(point)]
+    best = [point for point in known if point in plan.best and plan.wanted.satisfies_privacy(point)]
     _ring(axes, plan, (across, up), best, s=80, edgecolors="black", linewidths=1.1, label="on the front")
     configured = [plan.configured] if plan.configured in known else []
     _ring(axes, plan, (across, up), configured, s=150, marker="s", edgecolors="0.4", label="configured")

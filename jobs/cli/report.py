@@ -19,7 +19,7 @@ from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.context import About, Flow, ReportError
 from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import Report, require_packages
-from crenel.jobs.cli.check import promises, roles
+from crenel.jobs.cli.check import guarantee_lines, roles
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import reading
@@ -186,13 +186,13 @@ def _came(config: Config, page: Report) -> tuple[Came, bool]:
 def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
     # Knowledge of the seed would allow an attacker to reproduce the random choices.
     seed = {"seed": "fixed"} if config.seed is not None else {}
-    told = ((name, seed.get(name, _timed(text))) for name, text in promises(config))
+    settings_text = ((name, seed.get(name, _timed(text))) for name, text in guarantee_lines(config))
     return About(
         name=name,
         made=datetime.now(timezone.utc).strftime("%d %B %Y, %H:%M UTC"),
         privacy=config.privacy,
         algorithm=config.algorithm.name,
-        settings={"Roles of columns": tuple(roles(config)), "Promises and settings": tuple(told)},
+        settings={"Roles of columns": tuple(roles(config)), "Promises and settings": tuple(settings_text)},
         sampling_and_noise=config.sampling_and_noise,
         representative=config.algorithm.representative(config.parameters),
         published=getattr(config.parameters, "suppression", "withhold") == "generalize",

@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.fingerprint import (
     DERIVATION,
+    DIRECT_DERIVATION,
     EPOCH,
-    GO_ON_DIRECTLY,
     REPORTED_FIELDS,
     STORED_NAMES,
     changed_fields,
@@ -111,7 +111,7 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
     for state in shards:
         stored = state.fingerprint
         changed = changed_fields(stored, now)
-        direct = f" ({GO_ON_DIRECTLY})" if is_derived_directly(stored, changed) else ""
+        direct = f" ({DIRECT_DERIVATION})" if is_derived_directly(stored, changed) else ""
         for name in changed:
             field = STORED_NAMES.get(name, name)
             what = "is new" if field not in stored else "is gone" if field not in now else "has changed"
@@ -132,7 +132,7 @@ def _waits(state: StateOfShard) -> bool:
     return state.entries is None or bool(state.entries.get("blocks", [0])[0])
 
 
-def told(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
+def changed_settings(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
     """Return a sentence for each field that changed since the state was stored, possibly by intention."""
     changed = {name for state in shards for name in reported_fields(state.fingerprint, now)}
     return [

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from crenel.evidence.verify.chain import Chained
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
-from crenel.evidence.verify.verify import Promised, verify
+from crenel.evidence.verify.verify import Guarantees, verify
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.outputs import OutputsError, read_outputs
 from crenel.jobs.pipeline.digests import hierarchies_digest, policy_digest
-from crenel.operators.output_columns import promised_numbers
+from crenel.operators.output_columns import numbers_in_force
 
 _MOST = 10
 _SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}
@@ -38,14 +38,14 @@ def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = Fal
         ``since`` is no such file; and as ``read_outputs`` does.
     """
     earlier = None if since is None else _heads(since, config)
-    return verify(read_outputs(config, foreign=True), promised(config), earlier, runs_on=runs_on)
+    return verify(read_outputs(config, foreign=True), guarantees(config), earlier, runs_on=runs_on)
 
 
-def promised(config: Config) -> Promised:
+def guarantees(config: Config) -> Guarantees:
     """Return the guarantees and settings of a configuration that its outputs can be checked against."""
-    return Promised(
+    return Guarantees(
         privacy=config.privacy,
-        in_force=promised_numbers(config.privacy, config.sampling_and_noise),
+        in_force=numbers_in_force(config.privacy, config.sampling_and_noise),
         shards=config.shards.count,
         generalizes=getattr(config.parameters, "suppression", None) == "generalize",
         noise=config.sampling_and_noise is not None,

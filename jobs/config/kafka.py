@@ -42,7 +42,7 @@ def silent_tables(tables: Mapping[str, Mapping[str, str]]) -> list[str]:
     return silent
 
 
-def cautions_of_brokers(tables: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def broker_warnings(tables: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a warning for each table whose brokers do not answer, with its field; ``tables`` as above."""
     for field in silent_tables(tables):
         yield (
@@ -86,7 +86,7 @@ def unfit_timeouts(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
             )
 
 
-def cautions_of_timeouts(sinks: Mapping[str, Mapping[str, str]], interval: int) -> Iterator[str]:
+def timeout_warnings(sinks: Mapping[str, Mapping[str, str]], interval: int) -> Iterator[str]:
     """Yield warnings about the timeouts before a job starts, each with its field.
 
     Parameters

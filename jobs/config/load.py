@@ -35,7 +35,7 @@ from crenel.jobs.config.regions import read_regions
 from crenel.jobs.config.schema import File, SinksSection, file_model
 from crenel.jobs.config.source import ForgetSource, Source
 from crenel.jobs.config.sql import statements
-from crenel.jobs.config.warnings import cautions, cautions_of_chain, cautions_of_epoch
+from crenel.jobs.config.warnings import chain_warnings, epoch_warnings, startup_warnings
 
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
 
@@ -84,7 +84,7 @@ class Config:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about valid settings with weak guarantees, each with its field."""
-        general = cautions(
+        general = startup_warnings(
             self.policy,
             self.sampling_and_noise,
             self.privacy.noise_within,
@@ -94,9 +94,9 @@ class Config:
             duplicates=self.accept_duplicates,
             lasting=self.privacy.lasting,
         )
-        chain = cautions_of_chain(None if self.audit_chain is None else self.audit_chain.read())
-        anew = cautions_of_epoch(self.epoch, self.privacy.lasting)
-        return (*general, *chain, *anew, *self.algorithm.cautions(self.parameters))
+        chain = chain_warnings(None if self.audit_chain is None else self.audit_chain.read())
+        anew = epoch_warnings(self.epoch, self.privacy.lasting)
+        return (*general, *chain, *anew, *self.algorithm.warnings(self.parameters))
 
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:

@@ -63,9 +63,9 @@ def find_shared_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
     ----------
     sinks : options of the connector by output
     """
-    places = _places(sinks)
-    for number, place in enumerate(places):
-        relation = next(_relations(place, places[:number]), None)
+    sink_paths = _paths(sinks)
+    for number, place in enumerate(sink_paths):
+        relation = next(_relations(place, sink_paths[:number]), None)
         if relation is not None:
             yield (
                 f"{relation}, so readers of one output receive the records of the other; give each output a folder, "
@@ -86,7 +86,7 @@ def find_sinks_in_inputs(
     is_filtered : whether ``source.forget.query`` selects the requests, so that both tables may read the same topic
     """
     given, requests = _Place("source.ddl", source), _Place("source.forget.ddl", forget or {})
-    for place in _places(sinks):
+    for place in _paths(sinks):
         for relation in _relations(place, [given]):
             yield (
                 f"{relation}, so raw records and the output would mix; give the output a place outside of the source"
@@ -112,7 +112,7 @@ def find_sinks_in_state(
     forget : options of the table ``forget``; None: unknown
     """
     state = [_Place(f"flink.{name}", {"path": settings[name]}) for name in FOLDERS if settings.get(name)]
-    for place in (*_places(sinks), _Place("source.forget.ddl", forget or {})):
+    for place in (*_paths(sinks), _Place("source.forget.ddl", forget or {})):
         for relation in _relations(place, state):
             yield (
                 f"{relation}, so the output and Flink's state, which holds buffered records, would mix; give each a "
@@ -137,7 +137,7 @@ def locate(path: str) -> tuple[str, ...]:
     return (root, *(part for part in rest.split("/") if part))
 
 
-def _places(sinks: Mapping[str, Options]) -> list[_Place]:
+def _paths(sinks: Mapping[str, Options]) -> list[_Place]:
     return [
         _Place(f"sinks.{name}", options) for name, options in sinks.items() if options["connector"] not in _KEEP_NOTHING
     ]

@@ -35,15 +35,13 @@ def local_folder(options: Mapping[str, str]) -> Path | None:
     return local_path(text) if options.get("connector") == "filesystem" and text else None
 
 
-def places(sinks: Mapping[str, Mapping[str, str]], settings: Mapping[str, str]) -> dict[str, str]:
+def paths_by_field(sinks: Mapping[str, Mapping[str, str]], settings: Mapping[str, str]) -> dict[str, str]:
     """Return the paths that sinks and settings of Flink name, by their fields."""
     of_sinks = {f"sinks.{name}.path": options["path"] for name, options in sinks.items() if options.get("path")}
     return of_sinks | {f"flink.{name}": settings[name] for name in FOLDERS if settings.get(name)}
 
 
-def cautions_of_places(
-    sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]
-) -> Iterator[str]:
+def path_warnings(sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a warning for each missing input and unwritable output on this machine, with its field.
 
     Parameters
@@ -75,7 +73,7 @@ def find_missing_inputs(sources: Mapping[str, Mapping[str, str]]) -> Iterator[st
             yield f"{field}: 'path' = '{folder}' is not there; give the path of a file or a folder on this machine"
 
 
-def cautions_of_leftovers(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def leftover_warnings(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a warning if a job without initial state would publish into folders with files; ``sinks`` as above."""
     folders = {name: local_folder(sinks.get(name, {})) for name in OF_RECORDS}
     filled = [f"sinks.{name}.path" for name, folder in folders.items() if folder is not None and _holds_files(folder)]

@@ -28,11 +28,11 @@ class JsonRecords:
     column : of the table ``source``, which holds a record's text
     fields : SQL type and JSON path, by the name of the resulting column
     place : of its parameters in a configuration
-    told : parsing options that the query of the fields does not contain
+    parsing_options : parsing options that the query of the fields does not contain
     """
 
     place: ClassVar[str] = "source.from_json"
-    told: ClassVar[str] = ""
+    parsing_options: ClassVar[str] = ""
     column: str
     fields: Mapping[str, tuple[str, str]]
 
@@ -56,7 +56,7 @@ class CsvRecords:
     null: str = ""
 
     @property
-    def told(self) -> str:
+    def parsing_options(self) -> str:
         """Parsing options that the query of the fields does not contain."""
         return f" {(self.delimiter, self.quote, self.null)}"
 
@@ -129,7 +129,7 @@ class CsvSection(Section):
     null_literal: str = Field("", description="a text that stands for a missing value")
 
     @check(mode="after")
-    def _told_apart(self) -> CsvSection:
+    def _with_distinct_signs(self) -> CsvSection:
         if self.delimiter == self.quote:
             raise ValueError("has one character as 'delimiter' and as 'quote'; give two, or quote: null")
         return self

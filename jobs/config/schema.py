@@ -35,7 +35,7 @@ from crenel.jobs.config.fields import (
     Whole,
 )
 from crenel.jobs.config.hierarchies import HierarchyField, reading
-from crenel.jobs.config.secrets import KEY_PLACES, secret_field
+from crenel.jobs.config.secrets import KEY_SOURCES, secret_field
 from crenel.jobs.config.sections import AlgorithmSection, further_of, model_field, section_of
 from crenel.jobs.config.source import SourceSection
 
@@ -331,7 +331,7 @@ class _Head(Section):
 
 class AuditChainSection(Section):
     key: Annotated[InstanceOf[Secret] | None, secret_field("audit_chain.key")] = Field(
-        None, description=f"text, best as ${{CRENEL_AUDIT_KEY}}, {KEY_PLACES}, or null for a chain without a key"
+        None, description=f"text, best as ${{CRENEL_AUDIT_KEY}}, {KEY_SOURCES}, or null for a chain without a key"
     )
 
 
@@ -356,7 +356,7 @@ class File(Section):
         None, description="a whole number from 0 to 2^63 - 1, or null"
     )
     subject_key: Annotated[InstanceOf[Secret] | None, secret_field("subject_key")] = Field(
-        None, description=f"text, best as ${{CRENEL_SUBJECT_KEY}}, or {KEY_PLACES}"
+        None, description=f"text, best as ${{CRENEL_SUBJECT_KEY}}, or {KEY_SOURCES}"
     )
     subject_key_derivation: Derivation = Field("scrypt", description="'scrypt' or 'direct'")
     audit_chain: AuditChainSection | None = Field(

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 
 from crenel.anonymity.model.secret import EnvironmentKey, FileKey, KeySource, ProvidedKey, Secret
 
-KEY_PLACES = "{environment: NAME}, {file: PATH}, or {provider: 'module:function'}"
+KEY_SOURCES = "{environment: NAME}, {file: PATH}, or {provider: 'module:function'}"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROVIDER = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
@@ -28,10 +28,10 @@ def secret_field(name: str) -> BeforeValidator:
                 raise ValueError("is empty")
             return Secret(name, value.encode())
         if not isinstance(value, dict) or len(value) != 1:
-            raise ValueError(f"is neither text nor one place; text, or one of {KEY_PLACES}")
+            raise ValueError(f"is neither text nor one place; text, or one of {KEY_SOURCES}")
         ((kind, place),) = value.items()
         if kind not in _SOURCES or not isinstance(place, str) or not place:
-            raise ValueError(f"names no place; one of {KEY_PLACES}")
+            raise ValueError(f"names no place; one of {KEY_SOURCES}")
         return Secret(name, source=_SOURCES[kind](place))
 
     return BeforeValidator(read)

@@ -11,7 +11,7 @@ from pydantic import Field, create_model, model_validator
 from crenel.anonymity.algorithm import Algorithm, Setting
 from crenel.anonymity.algorithm import Section as Part
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.privacy_model import Asked, PrivacyModel, known_privacy_models
+from crenel.anonymity.model.privacy_model import ConfiguredModels, PrivacyModel, known_privacy_models
 from crenel.jobs.config.fields import Column, Duration, Natural, Positive, Real, Section
 
 _KINDS: dict[str, Any] = {
@@ -161,7 +161,7 @@ def model_field(model: PrivacyModel) -> tuple[Any, Any]:
     return section | None, Field(None, description=model.parameter)
 
 
-def further_of(section: Section) -> Asked:
+def further_of(section: Section) -> ConfiguredModels:
     """Return the privacy models beside k and l that a section requests."""
     known = known_privacy_models()
     given = {name: getattr(section, name) for name in known if name in type(section).model_fields}

@@ -27,7 +27,7 @@ _SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
 _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
 
 
-def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
+def start_warnings(options: Mapping[str, str]) -> Iterator[str]:
     """Yield warnings about the first position of a source without state; ``options``: of the table ``source``."""
     if options.get("connector") != "kafka":
         return
@@ -47,7 +47,7 @@ def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def cautions_of_rows(field: str, options: Mapping[str, str]) -> Iterator[str]:
+def row_warnings(field: str, options: Mapping[str, str]) -> Iterator[str]:
     """Yield warnings about the fate of unreadable records.
 
     Parameters
@@ -68,9 +68,7 @@ def cautions_of_rows(field: str, options: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def cautions_of_idleness(
-    options: Mapping[str, str], counted_by: str | None, settings: Mapping[str, str]
-) -> Iterator[str]:
+def idleness_warnings(options: Mapping[str, str], counted_by: str | None, settings: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning if a partition without rows would stop event time.
 
     Parameters

@@ -79,7 +79,7 @@ WITHOUT_LEAST = (
 )
 
 
-def cautions(
+def startup_warnings(
     policy: Policy,
     noise: SamplingAndNoise | None,
     within: NoiseWithin | None = None,
@@ -125,13 +125,13 @@ def cautions(
         yield DUPLICATES
 
 
-def cautions_of_chain(key: bytes | None) -> Iterator[str]:
+def chain_warnings(key: bytes | None) -> Iterator[str]:
     """Yield the warnings about the key of the audit log's hash chain; empty: no key; None: no chain."""
     if key is not None and len(key) < SHORTEST_KEY:
         yield SHORT_CHAIN_KEY if key else UNKEYED_CHAIN
 
 
-def cautions_of_epoch(epoch: int, lasting: Lasting | None) -> Iterator[str]:
+def epoch_warnings(epoch: int, lasting: Lasting | None) -> Iterator[str]:
     """Yield the warnings about shards that began anew."""
     if epoch != 1 and lasting is not None:
         yield FORGETFUL

@@ -13,7 +13,7 @@ from typing import Any
 
 from crenel.jobs.causes import JobSetup
 from crenel.jobs.config.flink_settings import CHECKPOINTS
-from crenel.jobs.config.kafka import cautions_of_brokers
+from crenel.jobs.config.kafka import broker_warnings
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.paths import file_uri, find_missing_inputs
 from crenel.jobs.config.source import parse_options
@@ -142,7 +142,7 @@ def require_brokers(tables: Mapping[str, Mapping[str, str]]) -> None:
 
     ``tables``: options of the tables that are read and written, by field.
     """
-    if silent := [*cautions_of_brokers(tables)]:
+    if silent := [*broker_warnings(tables)]:
         raise ConfigError("it", silent)
 
 

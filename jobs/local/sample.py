@@ -166,7 +166,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
             raise JobError(f"the source cannot be read: {why_failed(error, source.setup)}", logs) from None
 
 
-def cautions_of_first_rows(config: Config, source: Mapping[str, str]) -> Iterator[str]:
+def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[str]:
     """Yield warnings about unknown categories, each with its field; none for remote or unbounded sources.
 
     ``source``: options of the table. No warning holds a value of a row.

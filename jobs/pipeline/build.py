@@ -39,7 +39,7 @@ from crenel.jobs.pipeline.source_table import (
     source_table,
 )
 from crenel.jobs.pipeline.sql_types import literal
-from crenel.jobs.pipeline.warnings import cautions_of_job
+from crenel.jobs.pipeline.warnings import job_warnings
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
 from crenel.operators.rows import batch_type
@@ -83,7 +83,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         has_watermark=table.watermark,
         problems=() if config.accept_duplicates else tuple(repeating_source(table.options)),
         texts={
-            "source.query": " ".join(query.split()) + ("" if records is None else records.told),
+            "source.query": " ".join(query.split()) + ("" if records is None else records.parsing_options),
             "source.ddl": "; ".join(table.computed),
         },
     )
@@ -137,7 +137,7 @@ def build(
     name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
     released = released.uid(f"crenel-{name}").name(config.algorithm.name)
     _create_views(tables, config, found, released)
-    warnings, setup = tuple(cautions_of_job(tables, config)), job_setup(tables, config)
+    warnings, setup = tuple(job_warnings(tables, config)), job_setup(tables, config)
     job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
     for name, (columns, origin) in outputs(found).items():
         if name in config.sinks:  # Flink need not plan unused outputs
@@ -169,7 +169,7 @@ def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
 def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> str:
     """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
     records = config.source.records
-    read = None if records is None else records_plan(records, found.asked)
+    read = None if records is None else records_plan(records, found.argument_forms)
     tables.create_temporary_system_function("crenel_encode", encode_function(found.encode, read))
     if records is None or read is None:
         return f"SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source"
@@ -189,13 +189,13 @@ def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> Da
 def _with_side_streams(tables: StreamTableEnvironment, config: Config, found: Layout, blocks: DataStream) -> DataStream:
     """Return a stream of the blocks of the source and of the rows of the other streams that the job needs."""
     if config.source.forget is not None:
-        asked = _typed(requests(tables, config, config.source.forget, found))
-        blocks = blocks.union(without_watermarks(asked, "forget"))
+        forget_blocks = _typed(requests(tables, config, config.source.forget, found))
+        blocks = blocks.union(without_watermarks(forget_blocks, "forget"))
     if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
         blocks = blocks.union(without_watermarks(_typed(nothing(tables)), "end"))
     if config.audit_chain is not None:
-        begun = _typed(beginnings(tables, found.encode.keys, config.epoch))
-        blocks = blocks.union(without_watermarks(begun, f"begin-{config.epoch}"))
+        start_blocks = _typed(beginnings(tables, found.encode.keys, config.epoch))
+        blocks = blocks.union(without_watermarks(start_blocks, f"begin-{config.epoch}"))
     return blocks
 
 

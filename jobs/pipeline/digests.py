@@ -16,7 +16,7 @@ from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint, hierarc
 from crenel.anonymity.model.secret import NO_KEY
 from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.layout import Layout
-from crenel.operators.output_columns import promised_numbers
+from crenel.operators.output_columns import numbers_in_force
 from crenel.operators.shards.chain import ChainPlan
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def chain_plan(config: Config, found: Layout) -> ChainPlan | None:
     encode = found.encode
     return ChainPlan(
         key=config.audit_chain,
-        in_force=tuple(promised_numbers(config.privacy, config.sampling_and_noise).values()),
+        in_force=tuple(numbers_in_force(config.privacy, config.sampling_and_noise).values()),
         version=code_version(),
         policy=policy_digest(config),
         hierarchies=hierarchies_digest(config),

@@ -11,7 +11,7 @@ from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, quote
 from crenel.operators.encode.columns import Kind, Read
 from crenel.operators.encode.records import Form
 
-Asked: TypeAlias = tuple[str, Form]
+ArgumentForm: TypeAlias = tuple[str, Form]
 """A column, and the form in which an argument passes it."""
 
 _REALS = {"FLOAT": 3.4028234663852886e38, "DOUBLE": 1.7976931348623157e308}  # the largest of each
@@ -28,7 +28,7 @@ _CONVERT = "convert it in source.query"
 class Reader:
     """Collector of the arguments of encode, and of problems with the types of columns.
 
-    ``arguments`` are SQL expressions. ``asked`` names the column and form of each; None where it has no ``Form``.
+    ``arguments`` are SQL expressions. ``argument_forms`` names column and form of each; None where it has no ``Form``.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Reader:
     def __init__(self, types: dict[str, SqlType | None], *, neutralized: bool = False) -> None:
         self._types, self._neutralized = types, neutralized
         self.arguments: list[str] = []
-        self.asked: list[Asked | None] = []
+        self.argument_forms: list[ArgumentForm | None] = []
         self.problems: list[str] = []
 
     def quasi_identifier(self, attribute: QuasiIdentifier) -> Read:
@@ -208,9 +208,9 @@ class Reader:
                 "a column of type TIMESTAMP_LTZ(3) with a WATERMARK in source.ddl, selected as it is in source.query"
             )
             return None
-        return self.marks(name)
+        return self.watermark_argument(name)
 
-    def marks(self, name: str) -> Read:
+    def watermark_argument(self, name: str) -> Read:
         """Add the watermark at the arrival of a row, from a column that has one."""
         return Read(name, "timestamp", self._add(f"CURRENT_WATERMARK({quote(name)})"))
 
@@ -227,9 +227,9 @@ class Reader:
             about = f"column {column!r} has" if column is not None else "has"
             self.problems.append(f"{where}: {about} the type {sql.text}; {valid}")
 
-    def _add(self, expression: str, asked: Asked | None = None) -> int:
+    def _add(self, expression: str, argument_form: ArgumentForm | None = None) -> int:
         self.arguments.append(expression)
-        self.asked.append(asked)
+        self.argument_forms.append(argument_form)
         return len(self.arguments) - 1
 
     def _missing(self, name: str, sql: SqlType) -> int | None:

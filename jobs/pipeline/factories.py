@@ -52,7 +52,7 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
     """
     found: dict[str, set[str]] | None = None
     for field, options in named.items():
-        for option, kind, bundled in _asked(options):
+        for option, kind, bundled in _factories(options):
             if options[option] in bundled:
                 continue
             try:
@@ -64,7 +64,7 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
                 yield f"{place} {_explain(kind, options[option], found[kind])}"
 
 
-def _asked(options: Mapping[str, str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _factories(options: Mapping[str, str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield each option that names a factory, the kind of factory, and the names that come with Flink."""
     if "connector" in options:
         yield "connector", "connector", _CONNECTORS

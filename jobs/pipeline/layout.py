@@ -17,7 +17,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError
-from crenel.jobs.pipeline.encoder_arguments import Asked, Reader, extremes
+from crenel.jobs.pipeline.encoder_arguments import ArgumentForm, Reader, extremes
 from crenel.jobs.pipeline.sink_columns import Column, row_sql, sink_columns, written_null
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, parse
 from crenel.operators.encode.columns import Read, members_schema
@@ -71,7 +71,7 @@ class Layout:
     ----------
     encode : plan of encode for ``arguments``; its policy has the noise steps that follow from the columns' types
     arguments : SQL expressions of the arguments of encode
-    asked : column and form of each argument; None where it has no ``Form``
+    argument_forms : column and form of each argument; None where it has no ``Form``
     source : texts of the source, as of ``SourceColumns``
     published : SQL type of each column that is published unchanged
     subject_type : SQL type of the subject; None where there is none
@@ -84,7 +84,7 @@ class Layout:
 
     encode: EncodePlan
     arguments: tuple[str, ...]
-    asked: tuple[Asked | None, ...]
+    argument_forms: tuple[ArgumentForm | None, ...]
     source: Mapping[str, str]
     published: dict[str, str]
     subject_type: str | None
@@ -154,7 +154,7 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     return Layout(
         encode=encode,
         arguments=tuple(reader.arguments),
-        asked=tuple(reader.asked),
+        argument_forms=tuple(reader.argument_forms),
         source=source.texts,
         published={read.name: types[read.name].text for read in reads},
         subject_type=None if policy.subject is None else types[policy.subject].text,
@@ -195,7 +195,7 @@ def _encode_plan(
         )
         timed = [name for name in (policy.event_time, *found) if name in found and found[name].rowtime]
         if mark is None and timed:
-            mark = reader.marks(timed[0])
+            mark = reader.watermark_argument(timed[0])
     return replace(plan, watermark=mark)
 
 

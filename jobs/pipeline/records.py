@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.records import CsvRecords, JsonRecords, Records
-from crenel.jobs.pipeline.encoder_arguments import Asked
+from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.sql_types import literal, parse, quote
 from crenel.operators.encode import csv_fields, json_fields
 from crenel.operators.encode.csv_values import CsvType
@@ -57,10 +57,10 @@ def records_query(records: Records, columns: Sequence[str], record: str | None =
     return f"SELECT {', '.join([*made, *map(quote, others)])} FROM source"
 
 
-def records_plan(records: Records, asked: Sequence[Asked | None]) -> RecordsPlan | None:
+def records_plan(records: Records, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
     """Return the fields that encode parses, once per record instead of once per field; None without any.
 
-    ``asked``: column and form of each argument of encode. SQL supplies the rest.
+    ``argument_forms``: column and form of each argument of encode. SQL supplies the rest.
 
     Raises
     ------
@@ -68,8 +68,8 @@ def records_plan(records: Records, asked: Sequence[Asked | None]) -> RecordsPlan
         A field that only encode can read is requested in a form that its type does not have.
     """
     if isinstance(records, JsonRecords):
-        return _json_plan(records, asked)
-    return _csv_plan(records, asked)
+        return _json_plan(records, argument_forms)
+    return _csv_plan(records, argument_forms)
 
 
 def _json_expressions(records: JsonRecords) -> list[str]:
@@ -77,7 +77,7 @@ def _json_expressions(records: JsonRecords) -> list[str]:
     return [_field(records.column, name, *field) for name, field in records.fields.items()]
 
 
-def _json_plan(records: JsonRecords, asked: Sequence[Asked | None]) -> RecordsPlan | None:
+def _json_plan(records: JsonRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
     """Return the fields of a record that encode reads; None without any.
 
     SQL supplies the rest: other columns, fields of other types (such as times), and paths with more than members and
@@ -86,7 +86,7 @@ def _json_plan(records: JsonRecords, asked: Sequence[Asked | None]) -> RecordsPl
     fields: list[json_fields.JsonField] = []
     numbers: dict[str, int] = {}
     arguments: list[tuple[int, Form] | None] = []
-    for argument in asked:
+    for argument in argument_forms:
         name, form = argument or ("", "text")
         field = _read_here(*records.fields[name]) if name in records.fields else None
         if field is None or form not in json_fields.FORMS[field.type]:
@@ -130,7 +130,7 @@ def _csv_expressions(records: CsvRecords) -> list[str]:
     return [f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in records.fields.items()]
 
 
-def _csv_plan(records: CsvRecords, asked: Sequence[Asked | None]) -> RecordsPlan | None:
+def _csv_plan(records: CsvRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
     """Return the fields of a line that encode reads; None without any. SQL supplies other columns.
 
     Raises
@@ -138,23 +138,23 @@ def _csv_plan(records: CsvRecords, asked: Sequence[Asked | None]) -> RecordsPlan
     ConfigError
         A field is requested in a form that its type does not have.
     """
-    places = {name: place for place, name in enumerate(records.fields)}
+    positions = {name: place for place, name in enumerate(records.fields)}
     fields: dict[str, tuple[int, CsvType]] = {}
     arguments: list[tuple[int, Form] | None] = []
     problems = []
-    for argument in asked:
+    for argument in argument_forms:
         name, form = argument or ("", "text")
-        if argument is None or name not in places:
+        if argument is None or name not in positions:
             arguments.append(None)
             continue
         sql = parse(records.fields[name].upper())
         if form not in csv_fields.FORMS[sql.name]:
             problems.append(f"{records.place}.fields.{name}: {sql.text} is not read as {form}; declare it as STRING")
-        fields.setdefault(name, (places[name], CsvType(sql.name, sql.precision or 0, sql.scale)))
+        fields.setdefault(name, (positions[name], CsvType(sql.name, sql.precision or 0, sql.scale)))
         arguments.append((list(fields).index(name), form))
     if problems:
         raise ConfigError("source", problems)
     if not fields:
         return None
-    read = csv_fields.CsvFields(len(places), tuple(fields.values()), records.delimiter, records.quote, records.null)
+    read = csv_fields.CsvFields(len(positions), tuple(fields.values()), records.delimiter, records.quote, records.null)
     return RecordsPlan(read, tuple(arguments))

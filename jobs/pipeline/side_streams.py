@@ -81,9 +81,9 @@ def requests(tables: StreamTableEnvironment, config: Config, source: ForgetSourc
         by_subject=config.shards.by == SHARD_BY_SUBJECT,
     )
     tables.create_temporary_system_function("crenel_forget", forget_function(plan))
-    asked = f"SELECT crenel_forget({expression}) AS e FROM {_VIEW}"
+    argument_forms = f"SELECT crenel_forget({expression}) AS e FROM {_VIEW}"
     query = (
-        f"SELECT t.k AS k, ROW(t.k, r.b) AS v FROM (SELECT e.k AS shards, e.b AS b FROM ({asked})) AS r "
+        f"SELECT t.k AS k, ROW(t.k, r.b) AS v FROM (SELECT e.k AS shards, e.b AS b FROM ({argument_forms})) AS r "
         "CROSS JOIN UNNEST(r.shards) AS t (k)"
     )
     return tables.to_data_stream(tables.sql_query(query))

@@ -22,8 +22,8 @@ from crenel.operators.output_columns import (
     Generalization,
     OutputColumn,
     number_kind,
+    numbers_in_force,
     own_columns,
-    promised_numbers,
     rejected_columns,
     release_columns,
 )
@@ -94,7 +94,7 @@ def _in_force(config: Config) -> Iterator[Column]:
 
     A policy may change when a job is restored, so each release states its own.
     """
-    for name, value in promised_numbers(config.privacy, config.sampling_and_noise).items():
+    for name, value in numbers_in_force(config.privacy, config.sampling_and_noise).items():
         kind = SQL[number_kind(value)]
         yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
 
@@ -146,7 +146,7 @@ def unnested(origin: str, kept: Iterable[OutputColumn], arrays: Iterable[OutputC
     half = len(names) // 2
     parts = [_zipped(part) for part in (names[:half], names[half:]) if part]
     joined = parts[0][0] if len(parts) == 1 else _map(parts[0][0], parts[1][0])
-    elements = [f"z{number}{place}" for number, (_, places) in enumerate(parts) for place in places]
+    elements = [f"z{number}{place}" for number, (_, positions) in enumerate(parts) for place in positions]
     selected = [column.row for column in kept]
     selected += [f"{element} AS {name}" for element, name in zip(elements, names, strict=True)]
     columns = ", ".join(f"z{number}" for number in range(len(parts)))
@@ -159,8 +159,8 @@ def _zipped(arrays: Sequence[str]) -> tuple[str, list[str]]:
         return arrays[0], [""]
     half = len(arrays) // 2
     (left, before), (right, behind) = _zipped(arrays[:half]), _zipped(arrays[half:])
-    places = [*(f".`key`{place}" for place in before), *(f".`value`{place}" for place in behind)]
-    return f"MAP_ENTRIES({_map(left, right)})", places
+    positions = [*(f".`key`{place}" for place in before), *(f".`value`{place}" for place in behind)]
+    return f"MAP_ENTRIES({_map(left, right)})", positions
 
 
 def _map(left: str, right: str) -> str:

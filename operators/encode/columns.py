@@ -292,8 +292,8 @@ def _text_codes(texts: pa.StringArray, key: str, *, repeated: bool) -> NDArray[n
 
 def _parsed(texts: NDArray[Any]) -> NDArray[np.float64]:
     """Return numbers in SQL or JSON notation; NaN where a text is not a number, or missing."""
-    together = "".join(filter(None, texts))
-    if _plain(together):
+    joined_texts = "".join(filter(None, texts))
+    if _plain(joined_texts):
         try:
             return texts.astype(np.float64)
         except ValueError:

@@ -63,7 +63,7 @@ class CsvFields:
 
     def columns(self, records: pa.BinaryArray) -> list[_Column]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
-        texts = self._texts(_without_marks(_as_text(records.fill_null(b""))))
+        texts = self._texts(_without_bom(_as_text(records.fill_null(b""))))
         return [_Column(kind, texts[str(place)].combine_chunks()) for place, kind in self.fields]
 
     def _texts(self, lines: pa.BinaryArray) -> pa.Table:
@@ -98,8 +98,8 @@ class CsvFields:
         """Join the lines and one more, before which an unclosed quote in any line becomes visible."""
         last = pa.array([b"0" + self.delimiter.encode() * (self.width - 1)])
         lines = pa.concat_arrays([lines, last])
-        together = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
-        return pc.binary_join(together, b"\n")[0].as_buffer()
+        joined_lines = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+        return pc.binary_join(joined_lines, b"\n")[0].as_buffer()
 
     def _parsed(self, data: pa.Buffer) -> tuple[pa.Table, list[int]]:
         """Return the rows of lines with the right number of fields, and the numbers of the other lines."""
@@ -216,7 +216,7 @@ def _without_breaks(lines: pa.BinaryArray, *taken: str | None) -> tuple[pa.Binar
     return lines, breaks
 
 
-def _without_marks(lines: pa.BinaryArray) -> pa.BinaryArray:
+def _without_bom(lines: pa.BinaryArray) -> pa.BinaryArray:
     """Return the lines without byte-order marks at their beginnings.
 
     Arrow would remove only that of a batch's first line, and a person would count twice.

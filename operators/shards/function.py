@@ -290,8 +290,8 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
     yield from keyed.diagnostics.results()
-    for name, promised in plan.context.privacy.in_force.items():
-        yield f"parameter.{name}", promised
+    for name, in_force in plan.context.privacy.in_force.items():
+        yield f"parameter.{name}", in_force
     if (noise := plan.context.sampling_and_noise) is not None:
         yield "parameter.sample_rate", noise.sample_rate
         yield "parameter.phi", noise.phi

@@ -86,8 +86,8 @@ class StreamDiagnostics:
             return
         times = releases.event_time
         now: Any = self._newest if watermark is None else watermark
-        if len(marks := tuple_watermarks(block, now)):
-            now = marks[np.minimum(np.searchsorted(marks, times + self._delay), len(marks) - 1)]
+        if len(watermarks := tuple_watermarks(block, now)):
+            now = watermarks[np.minimum(np.searchsorted(watermarks, times + self._delay), len(watermarks) - 1)]
         overdue = (times != NO_TIME) & (times < now - 2 * self._delay)
         self._overdue += int(releases.tuples[overdue].sum())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.chaos.jobs import Left, rows, wrong
+from benchmarks.chaos.jobs import OutputFaults, rows, wrong
 
 _ROWS = 400
 _SUPPRESSED, _REJECTED = 10, 4
@@ -46,7 +46,7 @@ def _left(*, kafka: bool) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("kafka", [False, True])
 def test_nothing_is_wrong_with_rows_that_leave_once(*, kafka: bool) -> None:
-    assert wrong(_left(kafka=kafka), _ROWS, kafka=kafka) == Left(_ROWS, 0, 0)
+    assert wrong(_left(kafka=kafka), _ROWS, kafka=kafka) == OutputFaults(_ROWS, 0, 0)
 
 
 @pytest.mark.parametrize("kafka", [False, True])
@@ -54,7 +54,7 @@ def test_nothing_is_wrong_with_rows_that_leave_once(*, kafka: bool) -> None:
 def test_a_row_that_is_nowhere_is_lost(output: str, *, kafka: bool) -> None:
     left = _left(kafka=kafka)
     left[output] = left[output][1:]
-    assert wrong(left, _ROWS, kafka=kafka) == Left(_ROWS, 1, 0)
+    assert wrong(left, _ROWS, kafka=kafka) == OutputFaults(_ROWS, 1, 0)
 
 
 @pytest.mark.parametrize("kafka", [False, True])
@@ -62,7 +62,7 @@ def test_a_row_that_is_nowhere_is_lost(output: str, *, kafka: bool) -> None:
 def test_a_row_that_left_twice_is_counted(output: str, *, kafka: bool) -> None:
     left = _left(kafka=kafka)
     left[output] = [*left[output], left[output][0]]
-    assert wrong(left, _ROWS, kafka=kafka) == Left(_ROWS, 0, 1)
+    assert wrong(left, _ROWS, kafka=kafka) == OutputFaults(_ROWS, 0, 1)
 
 
 @pytest.mark.parametrize("twice", ["released", "suppressed", "rejected"])
@@ -70,7 +70,7 @@ def test_a_row_that_is_lost_shows_though_another_left_twice(twice: str) -> None:
     left = _left(kafka=True)
     left[twice] = [*left[twice], left[twice][0]]
     left["released"] = [row for row in left["released"] if row["id"] != _ROWS - 1]
-    assert wrong(left, _ROWS, kafka=True) == Left(_ROWS, 1, 1)
+    assert wrong(left, _ROWS, kafka=True) == OutputFaults(_ROWS, 1, 1)
 
 
 @pytest.mark.parametrize("twice", ["released", "suppressed"])
@@ -78,7 +78,7 @@ def test_a_line_that_is_lost_shows_though_another_left_twice(twice: str) -> None
     left = _left(kafka=False)
     left[twice] = [*left[twice], left[twice][0]]
     left["released"] = [line for line in left["released"] if not line.endswith(f",{_ROWS - 1}")]
-    assert wrong(left, _ROWS, kafka=False) == Left(_ROWS, 1, 1)
+    assert wrong(left, _ROWS, kafka=False) == OutputFaults(_ROWS, 1, 1)
 
 
 @pytest.mark.parametrize("members", [7, 8])

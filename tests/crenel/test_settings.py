@@ -29,7 +29,7 @@ def sections(annotation: Any) -> Iterator[type[Section]]:
 
 
 def pairs() -> Iterator[tuple[type[Any], type[Section]]]:
-    """Each class with the section that it stands for, nested ones too."""
+    """Yield each class with its section, nested ones too."""
     model = file_model(job=False)
     roots: list[tuple[type[Any], str]] = [
         (crenel.Policy, "policy"),

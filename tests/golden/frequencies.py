@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crenel.anonymity.algorithms.batch.procedures import see_all
-from crenel.anonymity.privacy_models.value_frequencies import Seen
+from crenel.anonymity.privacy_models.value_frequencies import ValueFrequencies
 
 CODES = bytes.fromhex(
     "43524e4c0c01000300674b28d6047538011000000000000000636f646502000000000000000b00000000000000ffffffffff"
@@ -17,7 +17,7 @@ CODES = bytes.fromhex(
 """Four tuples, of which three have one value and one another."""
 
 
-def add_codes(seen: Seen, codes: Sequence[int]) -> None:
+def add_codes(seen: ValueFrequencies, codes: Sequence[int]) -> None:
     """Let tuples come that have the same code in every column."""
     column = np.array(codes, np.uint64)
     see_all(seen, np.stack([column] * len(seen.follows), axis=1))

@@ -50,7 +50,7 @@ class Case:
     arguments : of the command
     """
 
-    told: str
+    phrase: str
     field: str
     line: bytes = b""
     source: str = ""
@@ -109,7 +109,7 @@ CASES = {
 
 
 def test_each_cause_is_provoked() -> None:
-    assert {case.told for case in CASES.values()} | OTHERS == {cause.told for cause in CAUSES}
+    assert {case.phrase for case in CASES.values()} | OTHERS == {cause.phrase for cause in CAUSES}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -120,7 +120,7 @@ def test_a_job_that_fails_tells_field_cause_and_remedy_and_no_value(
     with small_disk(tmp_path / "run" / "full") if name.startswith("full") else nullcontext():
         ended = run(mini, tmp_path / "run", listener, case)
     output = " ".join(ended.split())
-    (cause,) = {(cause.told, cause.remedy) for cause in CAUSES if cause.told == case.told}
+    (cause,) = {(cause.phrase, cause.remedy) for cause in CAUSES if cause.phrase == case.phrase}
     field = case.field.replace("FOLDER", str(tmp_path / "run")).replace("PORT", str(listener))
     assert field in output
     assert re.search(re.escape(cause[0]) + r" \(\w+\)\. " + re.escape(cause[1]), output)

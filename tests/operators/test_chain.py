@@ -26,7 +26,7 @@ from crenel.evidence.verify import chain as reader
 from crenel.evidence.verify.chain import Chained, follow, heads
 from crenel.evidence.verify.classes import Classes
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
-from crenel.evidence.verify.verify import Promised, verify
+from crenel.evidence.verify.verify import Guarantees, verify
 from crenel.operators.output_columns import ARROW, CHAIN
 from crenel.operators.shards import chain as writer
 from crenel.operators.shards.chain import ChainPlan
@@ -249,7 +249,9 @@ def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
     assert other.text == "existed earlier, with another chain"
 
 
-GUARANTEES = Promised(Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalizes=False, noise=False, chained=CHAINED)
+GUARANTEES = Guarantees(
+    Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalizes=False, noise=False, chained=CHAINED
+)
 
 
 def ended(found: Outputs, *, runs_on: bool = False) -> Check:

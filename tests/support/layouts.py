@@ -19,7 +19,7 @@ TIMED = CastleParameters(9, delay_event_time=1000)
 
 
 def configured(policy: Policy, **settings: Any) -> Config:
-    """A job of CASTLE with some of its settings."""
+    """Return a job of CASTLE with some of its settings."""
     of_castle = {"algorithm": CASTLE, "parameters": CastleParameters(9)}
     of_all = {"privacy": Privacy(2), "sampling_and_noise": None, "shards": Shards(), "seed": None}
     of_job = {"source": Source(""), "sinks": {"released": {}}, "flink": {}, "accept_duplicates": False}
@@ -35,12 +35,12 @@ def layout_of(
     problems: tuple[str, ...] = (),
     **settings: Any,
 ) -> Layout:
-    """The layout of a job with some of its settings."""
+    """Return the layout of a job with some of its settings."""
     return layout(configured(policy, **settings), SourceColumns(columns, has_watermark, problems), where)
 
 
 def encode_plan(
     found: Layout, shards: Shards, keys: tuple[int, ...], subject_key: SubjectKey, null_text: str = ""
 ) -> EncodePlan:
-    """The plan of encode with other settings."""
+    """Return the plan of encode with other settings."""
     return replace(found.encode, shards=shards, keys=keys, subject_key=subject_key, null_text=null_text)

@@ -17,7 +17,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.verify.verify import Promised
+from crenel.evidence.verify.verify import Guarantees
 
 K, L, SHARDS = 3, 2, 2
 TREE = from_paths([("oslo", "north", "all"), ("bergen", "north", "all"), ("rome", "south", "all")])
@@ -36,7 +36,7 @@ AUDIT = [
 SUPPRESSED = [("reason", pa.string()), *((name, pa.int64()) for name in ("shard", "position", "event_time"))]
 SUMMARY = [("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())]
 PRIVACY = Privacy(K, L, further=((ALPHA, 0.8),))
-GUARANTEES = Promised(
+GUARANTEES = Guarantees(
     privacy=PRIVACY,
     in_force={"k": K, "l": L, "alpha": 0.8, "sample_rate": None, "phi": None},
     shards=SHARDS,

@@ -21,7 +21,7 @@ from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.privacy_models.checks import first_violation
 from crenel.anonymity.privacy_models.lookup import Lookup, note_number
 from crenel.anonymity.privacy_models.tally import count_set
-from crenel.anonymity.privacy_models.value_frequencies import Seen, add_value
+from crenel.anonymity.privacy_models.value_frequencies import ValueFrequencies, add_value
 from crenel.anonymity.space.boxes import covers, observe
 from crenel.anonymity.space.domain import Boxes, Domain
 from crenel.anonymity.space.ends import published_loss, round_outwards
@@ -47,7 +47,7 @@ def observe_all(domain: Domain, points: Boxes) -> None:
 
 
 @entry
-def see_all(seen: Seen, codes: NDArray[np.uint64]) -> None:
+def see_all(seen: ValueFrequencies, codes: NDArray[np.uint64]) -> None:
     """Count the sensitive values of some tuples, (tuples, attributes)."""
     for i in range(len(codes)):
         add_value(seen, codes, np.int64(i), np.int64(0))

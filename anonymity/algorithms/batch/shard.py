@@ -28,7 +28,7 @@ from crenel.anonymity.compiled.arrays import record
 from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import KINDS
-from crenel.anonymity.noise.release_noise import let_in, with_slots, within
+from crenel.anonymity.noise.release_noise import admit, with_slots, within
 from crenel.anonymity.privacy_models.checks import SUBJECTS, checks_of
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import empty_counter
@@ -103,7 +103,7 @@ class BatchShard(Shard):
         The shard repeats the call until no tuple is chosen.
         """
 
-    def until_asked(self) -> int | None:
+    def tuples_until_choice(self) -> int | None:
         """Return how many tuples, at least 1, may arrive before the next call of ``choose``; None: a whole block.
 
         An algorithm must override this method if its releases shall not depend on the division into blocks.
@@ -134,14 +134,14 @@ class BatchShard(Shard):
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        parts, marks = self._release_due(watermark, ended=False), tuple_watermarks(block, watermark)
+        parts, watermarks = self._release_due(watermark, ended=False), tuple_watermarks(block, watermark)
         coming, done = buffered_of(block, int(self._state.next_position)), 0
         while done < len(coming):
-            if len(marks):
-                parts += self._release_due(int(marks[done]), ended=False)
-            stop = self._until_due(marks, done, len(coming))
+            if len(watermarks):
+                parts += self._release_due(int(watermarks[done]), ended=False)
+            stop = self._until_due(watermarks, done, len(coming))
             self._admit(between(coming, done, stop))
-            parts += self._release_due(int(marks[stop - 1]) if len(marks) else watermark, ended=False)
+            parts += self._release_due(int(watermarks[stop - 1]) if len(watermarks) else watermark, ended=False)
             done = stop
         return self._step(parts)
 
@@ -184,13 +184,13 @@ class BatchShard(Shard):
             "oldest_waiting": came - int(self._buffer.first.position[0]) if len(self._buffer) else 0,
         }
 
-    def _until_due(self, marks: NDArray[np.int64], done: int, stop: int) -> int:
+    def _until_due(self, watermarks: NDArray[np.int64], done: int, stop: int) -> int:
         """Return the end of the tuples, from ``done`` up to ``stop``, to admit before the next call of ``choose``."""
-        asked, due = self.until_asked(), self.next_deadline
-        if asked is not None:
-            stop = min(done + asked, stop)
-        if due is not None and len(marks):
-            stop = min(max(int(np.searchsorted(marks, due)), done + 1), stop)
+        choice_due, due = self.tuples_until_choice(), self.next_deadline
+        if choice_due is not None:
+            stop = min(done + choice_due, stop)
+        if due is not None and len(watermarks):
+            stop = min(max(int(np.searchsorted(watermarks, due)), done + 1), stop)
         return stop
 
     def _admit(self, tuples: BufferedTuples) -> None:
@@ -277,7 +277,7 @@ class BatchShard(Shard):
         policy = self.context.policy
         count, sensitive = len(waiting), len(policy.sensitive)
         noise = with_slots(self._noise, count)
-        let_in(noise, np.arange(count, dtype=np.int32), waiting.members)
+        admit(noise, np.arange(count, dtype=np.int32), waiting.members)
         value = np.zeros((count, sensitive), np.int32)
         lookup = with_numbers(self._checks.lookup, count)
         for a in range(sensitive):

@@ -91,7 +91,7 @@ def algorithm_of_windows(
             entries=(*ENTRIES, SEEN),
             problems=_problems,
             counted={
-                "tuples_in": "tuples let in",
+                "tuples_in": "tuples admitted",
                 "released": "tuples released",
                 "windows": "windows closed",
             },
@@ -141,7 +141,7 @@ class ShardOfWindows(BatchShard):
             return Choice(suppressed=dropped)
         return self.divided()
 
-    def until_asked(self) -> int | None:
+    def tuples_until_choice(self) -> int | None:
         window = self._window
         if window.event_time is not None and not len(self._buffer):
             return 1  # the next tuple may be late and close its window

@@ -58,8 +58,8 @@ class Castle(DelayedShard):
     def _enlarged(self, arrays: CastleArrays, slots: int) -> CastleArrays:
         return with_slots(arrays, slots, self.context.policy, self.context.parameters)
 
-    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        procedures.castle(share(self.arrays), admitted, marks, watermark, ended)
+    def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.castle(share(self.arrays), admitted, watermarks, watermark, ended)
 
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
         procedures.forget(share(self.arrays), slots)

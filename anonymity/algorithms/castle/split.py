@@ -122,9 +122,9 @@ def _nearest_of_each(
     ``persons.latest`` then names the part for these subjects, of which at least ``wanted`` must exist. The other
     parameters are those of ``find_nearest``.
     """
-    items, asked = np.empty(wanted, np.int64), wanted
+    items, drawn = np.empty(wanted, np.int64), wanted
     while True:
-        found, count = find_nearest(domain, around, left, np.int64(0), asked, near, np.inf), 0
+        found, count = find_nearest(domain, around, left, np.int64(0), drawn, near, np.inf), 0
         for i in np.argsort(found.distance, kind="mergesort"):
             whose = persons.bucket[found.item[i]]
             if count < wanted and persons.latest[whose] != persons.part:
@@ -135,7 +135,7 @@ def _nearest_of_each(
             return items
         for i in range(count):  # the tuples found have too few subjects
             persons.latest[persons.bucket[items[i]]] = NONE
-        asked *= 2
+        drawn *= 2
 
 
 @procedure

@@ -75,7 +75,7 @@ def _collect(shard: NearestArrays) -> Int:
 
 
 @procedure
-def grow(shard: NearestArrays, slot: Int, other_loss: float, together: bool) -> Int:
+def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: bool) -> Int:
     """Grow a group around a tuple by the buffered tuple of another subject that enlarges it least.
 
     Once the lacking sensitive values need all remaining places up to k, only tuples that add one of them join.
@@ -83,7 +83,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, together: bool) -> 
     Parameters
     ----------
     other_loss : loss of the tuple under reuse; infinite where nothing can be reused
-    together : whether the union of all buffered tuples satisfies the privacy models; otherwise the function gives up
+    buffer_satisfies : whether the union of all buffered tuples satisfies the privacy models; otherwise it gives up
         a group of k that no tuple improves
 
     Returns
@@ -109,7 +109,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, together: bool) -> 
             check = np.int64(first_violation(checks, trial.tally))
         if members >= wanted and check == NONE:
             break
-        next_one = _next(shard, members, check, together)
+        next_one = _next(shard, members, check, buffer_satisfies)
         if next_one == NONE:
             if members >= shard.config.k and check == NONE:  # k members suffice without the spare ones
                 next_one = slot
@@ -142,11 +142,11 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
 
 
 @leaf
-def _next(shard: NearestArrays, members: Int, check: Int, together: bool) -> Int:
+def _next(shard: NearestArrays, members: Int, check: Int, buffer_satisfies: bool) -> Int:
     """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
     if check != NONE and _values_lacking(shard) >= shard.config.k - members:
         found = _nearest(shard, members, True)
-        if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not together):
+        if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies):
             return found
     return _nearest(shard, members, False)
 
@@ -193,13 +193,13 @@ def _nearer(
         other = np.int64(cells.slot[cell * SIZE + i])
         if cells.growth[i] == least and position[other] > position[found]:
             continue
-        if _may_come(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
+        if _can_join(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
             found, least = other, cells.growth[i]
     return found, least
 
 
 @leaf
-def _may_come(shard: NearestArrays, members: Int, slot: Int) -> bool:
+def _can_join(shard: NearestArrays, members: Int, slot: Int) -> bool:
     """Return whether no tuple of the same subject is in the group."""
     tuples = shard.tuples
     if tuples.cluster[slot] == CHOSEN:

@@ -53,7 +53,7 @@ def rebuild_cells(shard: NearestArrays) -> None:
 
 @leaf
 def place(shard: NearestArrays, slot: Int) -> None:
-    """Number a new tuple and add it to the buffer."""
+    """Assign a number to a new tuple and add it to the buffer."""
     number(shard, slot)
     wait(shard, slot)
 

@@ -54,8 +54,8 @@ class Nearest(DelayedShard):
             procedures.rebuild_cells(share(larger))
         return larger
 
-    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        procedures.nearest(share(self.arrays), admitted, marks, watermark, ended)
+    def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.nearest(share(self.arrays), admitted, watermarks, watermark, ended)
 
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
         procedures.forget(share(self.arrays), slots)

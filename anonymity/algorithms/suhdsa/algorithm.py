@@ -133,7 +133,7 @@ SUHDSA = add_algorithm(
         entries=(*ENTRIES, SEEN),
         problems=_problems,
         counted={
-            "tuples_in": "tuples let in",
+            "tuples_in": "tuples admitted",
             "released": "tuples released",
             "windows": "windows closed",
             "swaps": "groups repaired by a swap",

@@ -251,6 +251,6 @@ def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
 
 
 @inner
-def places(points: Points) -> Boxes:
+def points_as_boxes(points: Points) -> Boxes:
     """Return tuples as boxes: a point is an interval of one value."""
     return Boxes(points.numeric, points.numeric, points.leaf)

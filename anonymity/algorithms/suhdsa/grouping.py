@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, Points, SuhdsaArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, Points, SuhdsaArrays, points_as_boxes
 from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
@@ -39,7 +39,7 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
             mixed = (mixed ^ points.bits[slot, a]) * _MIX
             mixed ^= mixed >> np.uint64(32)
         keys[i] = mixed
-    found = chain_by(keys, number, _same_pattern, (places(points), held))
+    found = chain_by(keys, number, _same_pattern, (points_as_boxes(points), held))
     number_chains(number)
     for pattern in range(found):
         work.size[pattern] = 0
@@ -69,7 +69,7 @@ def group_by_qid(shard: SuhdsaArrays) -> Int:
     that adds least loss, then to the oldest. Each pattern left at the end joins the group where it adds least loss.
     ``number_window`` must run first. With fewer than k subjects there is no group.
     """
-    groups, work, where = shard.groups, shard.work, places(shard.points)
+    groups, work, where = shard.groups, shard.work, points_as_boxes(shard.points)
     patterns = begin_grouping(shard)
     free = patterns
     made = 0
@@ -117,7 +117,7 @@ def grow(shard: SuhdsaArrays, group: Int, seed: Int, free: Int) -> Int:
     Return the number of patterns that stay free; those of the group follow them in ``work.free``.
     """
     domain, scale, groups, work, k = shard.domain, shard.scale, shard.groups, shard.work, shard.config.k
-    where, box = places(shard.points), shard.groups.box
+    where, box = points_as_boxes(shard.points), shard.groups.box
     groups.subjects[group] = 0
     assign(box, group, where, np.int64(work.first[work.free[seed]]))
     free = _take(groups, work, group, seed, free)
@@ -207,7 +207,7 @@ def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, p
 def summarize(shard: SuhdsaArrays, group: Int) -> None:
     """Recompute the statistics of a group from its members, check it, and measure its loss."""
     domain, points, groups, work, trial = shard.domain, shard.points, shard.groups, shard.work, shard.here
-    alone, where = shard.now.alone != 0, places(points)
+    alone, where = shard.now.alone != 0, points_as_boxes(points)
     slot = np.int64(groups.head[group])
     assign(groups.box, group, where, slot)
     oldest, earliest, tuples = points.position[slot], points.event_time[slot], 0

@@ -147,7 +147,7 @@ def repairs_of(closed: Sequence[Closed], first: int) -> Repairs:
     actions = np.frombuffer(b"".join(window.actions for window in closed), _ACTION)
     logs = np.frombuffer(b"".join(window.log for window in closed), empty_log().dtype)
     releases = logs["releases"]
-    told = {name: logs[name] for name in logs.dtype.names if name != "satisfied"}
+    logged = {name: logs[name] for name in logs.dtype.names if name != "satisfied"}
     return Repairs(
         Actions(
             window=np.repeat(number, [len(window.actions) // _ACTION.itemsize for window in closed]),
@@ -157,6 +157,6 @@ def repairs_of(closed: Sequence[Closed], first: int) -> Repairs:
             window=number,
             lsr=np.divide(logs["satisfied"], releases, out=np.ones(len(closed)), where=releases > 0),
             milliseconds=np.array([window.nanoseconds for window in closed], np.float64) / 1e6,
-            **told,
+            **logged,
         ),
     )

@@ -14,7 +14,7 @@ from crenel.anonymity.privacy_models.lookup import note_number
 
 @leaf
 def number_window(shard: SuhdsaArrays) -> None:
-    """Number subjects and values of the tuples in ``held`` into ``Work.code``, in order of first occurrence.
+    """Write numbers of subjects and values of the tuples in ``held`` to ``Work.code``, by first occurrence.
 
     If a subject has several tuples (``now.alone`` is 0), the pairs of subject and value get numbers as well. Otherwise
     the tally of ``here`` becomes that of the window, except for the number of persons with each value.
@@ -44,7 +44,7 @@ def number_window(shard: SuhdsaArrays) -> None:
 
 @procedure
 def number_values(points: Points, work: Work, held: NDArray[np.int32], count: Int, column: Int) -> Int:
-    """Number the distinct values in a column of ``Points.value``, and return their count.
+    """Assign numbers to the distinct values in a column of ``Points.value``, and return their count.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def _number_into(work: Work, held: NDArray[np.int32], keys: NDArray[np.uint64], 
 
 @leaf
 def number_tuples(work: Work, held: NDArray[np.int32], count: Int) -> Int:
-    """Number the tuples in place of subjects, where each tuple is its own person.
+    """Assign numbers to tuples in place of subjects, where each tuple is its own person.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, Points, SuhdsaArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, Points, SuhdsaArrays, points_as_boxes
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import group_by_qid, summarize
 from crenel.anonymity.algorithms.suhdsa.log import MERGE
@@ -66,7 +66,7 @@ def place(shard: SuhdsaArrays, slot: Int) -> None:
     now.next_position += 1
     if shard.config.delay_event_time >= 0:
         now.earliest = min(now.earliest, points.event_time[slot])
-    observe(shard.domain, places(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
+    observe(shard.domain, points_as_boxes(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
     add_value(shard.checks.lookup.seen, points.value, slot, np.int64(1))
     shard.held[now.held] = slot
     now.held += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays, places
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays, points_as_boxes
 from crenel.anonymity.algorithms.suhdsa.controllers import entropy
 from crenel.anonymity.algorithms.suhdsa.representative import represent
 from crenel.anonymity.buffer.departure import Columns, complete, enclose_all, require_inside, validate_and_shuffle
@@ -68,7 +68,7 @@ def release(shard: SuhdsaArrays, group: Int) -> None:
 def _columns(shard: SuhdsaArrays) -> Columns:
     points, sensitive = shard.points, shard.points.value.shape[1] - 1
     value = shard.work.code[:, 1 : 1 + sensitive]
-    return Columns(places(points), points.value[:, 0], value, points.event_time, points.position)
+    return Columns(points_as_boxes(points), points.value[:, 0], value, points.event_time, points.position)
 
 
 @leaf

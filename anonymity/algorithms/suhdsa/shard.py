@@ -24,7 +24,7 @@ from crenel.anonymity.buffer.stored_frequencies import StoredSeen
 from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.noise.release_noise import let_in
+from crenel.anonymity.noise.release_noise import admit
 from crenel.anonymity.privacy_models.value_frequencies import remove_value
 from crenel.anonymity.space.domain import NONE, node_offsets, scales
 from crenel.state.block import NO_TIME, Block, BufferedTuples, TupleColumns
@@ -191,14 +191,14 @@ class SuhdsaShard(Shard):
         return SuhdsaStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
 
     def _close_windows(
-        self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, ended: bool
+        self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, ended: bool
     ) -> list[Closed]:
         run, clock, shared = self._run, self._clock, self._shared
         log, actions = self.arrays.log.tobytes, self.arrays.actions
         closed: list[Closed] = []
         done, since = 0, clock()
         while True:
-            done, repairs = run(shared, admitted, done, marks, watermark, ended)
+            done, repairs = run(shared, admitted, done, watermarks, watermark, ended)
             if repairs == NONE:
                 return closed
             now = clock()
@@ -210,7 +210,7 @@ class SuhdsaShard(Shard):
         if (slots := self._slots.reserve(len(tuples))) is not None:
             self._move(slots, np.arange(len(self.arrays.held), dtype=np.int32))
         admitted = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
-        let_in(self.arrays.noise, admitted, tuples.members)
+        admit(self.arrays.noise, admitted, tuples.members)
         into = self.arrays.points
         into.numeric[admitted] = tuples.numeric + 0.0  # -0.0 is 0.0
         into.leaf[admitted] = tuples.categorical + self.offsets

@@ -19,7 +19,7 @@ TOO_FEW_SUBJECTS = 1  # position in crenel.anonymity.model.outcomes.SUPPRESSIONS
 
 @leaf
 def begin_window(shard: SuhdsaArrays) -> Int:
-    """Number the tuples of the window, move the target, and return a reason against any release, or ``NONE``."""
+    """Assign numbers to the window's tuples, move the target, and return a reason against any release, or ``NONE``."""
     now, config, here = shard.now, shard.config, shard.here
     number_window(shard)
     if now.alone == 0 or not only_diversity(shard.checks):

@@ -36,8 +36,8 @@ class Dates(Builder):
             raise BuilderError("domain", "must be two days, the earlier one first")
         if (days := (last - first).days + 1) > MOST_LEAVES:
             raise BuilderError("domain", f"holds {days} days, and 2^20 are known at most; narrow it")
-        places = [PERIODS.index(level) for level in self.levels]
-        if not places or any(wider <= narrower for narrower, wider in pairwise(places)):
+        ranks = [PERIODS.index(level) for level in self.levels]
+        if not ranks or any(wider <= narrower for narrower, wider in pairwise(ranks)):
             raise BuilderError("levels", f"must nest: some of {', '.join(PERIODS)}, in this order")
 
     def paths(self) -> list[tuple[str, ...]]:

@@ -8,19 +8,25 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.buffer.stored_frequencies import SEEN, StoredSeen
-from crenel.anonymity.privacy_models.value_frequencies import MOST_SEEN, TOGETHER, Seen, empty_seen, remove_value
+from crenel.anonymity.privacy_models.value_frequencies import (
+    ENTRY_VALUES,
+    MOST_SEEN,
+    ValueFrequencies,
+    empty_seen,
+    remove_value,
+)
 from crenel.state.codec import StateError
 from crenel.state.shard import SeenValues
 from tests.golden.frequencies import CODES, add_codes
 
 
-def stored(seen: Seen) -> dict[int, bytes]:
+def stored(seen: ValueFrequencies) -> dict[int, bytes]:
     """Return the entries that a step writes."""
     written = StoredSeen(empty_seen(seen.follows.tolist()), {}, "").changes(seen)[SEEN]
     return {key: blob for key, blob in written.items() if blob is not None}
 
 
-def counts(seen: Seen) -> list[tuple[int, dict[int, int]]]:
+def counts(seen: ValueFrequencies) -> list[tuple[int, dict[int, int]]]:
     """Return the tuples of each column, and those of each value."""
     return [
         (int(seen.total[a]), {int(c): int(n) for c, n in zip(seen.code[a], seen.amount[a], strict=True) if c})
@@ -35,7 +41,7 @@ def test_what_is_stored_is_restored_and_only_what_has_changed_is_written_again()
     assert sorted(entries) == [0, 1, 2, 3]
     add_codes(seen, [150])
     again = stored(seen)
-    assert sorted(again) == [0, 150 // TOGETHER]
+    assert sorted(again) == [0, 150 // ENTRY_VALUES]
     restored = empty_seen([True, False])
     StoredSeen(restored, entries | again, "shard 3")
     assert counts(restored) == counts(seen)
@@ -66,7 +72,7 @@ def test_what_is_not_compared_any_more_is_removed() -> None:
     add_codes(seen, [1, 2])
     nothing = empty_seen([True, False])
     record = StoredSeen(nothing, stored(seen), "")
-    assert record.changes(nothing) == {SEEN: {MOST_SEEN // TOGETHER: None}}
+    assert record.changes(nothing) == {SEEN: {MOST_SEEN // ENTRY_VALUES: None}}
     assert record.changes(nothing) == {}
 
 

@@ -87,7 +87,7 @@ def block(numeric: NDArray[np.float64], categorical: NDArray[np.int32] | None = 
 def perturbed(attribute: Numeric, value: float, phi: float, *, observed: bool = False) -> NDArray[np.float64]:
     """Many draws of one value."""
     noise = Noise(Policy((attribute,)), SamplingAndNoise(1.0, phi, observed), KEY)
-    return noise.let_in(block(np.full((DRAWS, 1), value))).numeric[:, 0]
+    return noise.admit(block(np.full((DRAWS, 1), value))).numeric[:, 0]
 
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(1, 4), (1, 1), (5, 2), (20, 1), (3_000_001, 1_000_000)])
@@ -128,17 +128,17 @@ def test_the_low_bits_of_a_value_do_not_show() -> None:
 def test_noise_on_categories_moves_leaves() -> None:
     noise = Noise(Policy((Categorical("place", TREE),)), SamplingAndNoise(1.0, 5.0), KEY)
     leaves = np.full((DRAWS, 1), 4)
-    found = noise.let_in(block(np.zeros((DRAWS, 0)), leaves)).categorical[:, 0]
+    found = noise.admit(block(np.zeros((DRAWS, 0)), leaves)).categorical[:, 0]
     check_distribution(found.astype(np.int64), clamped(11 / 5, 4, 11))
 
 
 def test_noise_relative_to_the_observed_range_grows_with_it() -> None:
     attribute = Numeric("x", None, 1)
     noise = Noise(Policy((attribute,)), SamplingAndNoise(1.0, 10.0, observed_range=True), KEY)
-    first = noise.let_in(block(np.full((5, 1), 3.0)))
+    first = noise.admit(block(np.full((5, 1), 3.0)))
     assert first.numeric.tolist() == [[3.0]] * 5  # the range of equal values is zero (Algorithm 2, lines 2 to 4)
-    noise.let_in(block(np.array([[0.0], [200.0]])))
-    found = noise.let_in(block(np.full((DRAWS, 1), 100.0))).numeric[:, 0].astype(np.int64)
+    noise.admit(block(np.array([[0.0], [200.0]])))
+    found = noise.admit(block(np.full((DRAWS, 1), 100.0))).numeric[:, 0].astype(np.int64)
     reach = int(np.abs(found - 100).max())
     check_distribution(found - 100 + reach, law(20, reach))
     assert noise.observed.tolist() == [[0.0], [200.0]]
@@ -172,7 +172,7 @@ def test_no_output_tells_neighboring_values_apart_by_more_than_phi_allows(phi: f
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999])
 def test_a_tuple_is_let_in_with_the_sample_rate(rate: float) -> None:
     noise = Noise(Policy((Numeric("x", (0, 1), 1),)), SamplingAndNoise(rate, 1.0), KEY)
-    kept = noise.let_in(block(np.zeros((DRAWS, 1))))
+    kept = noise.admit(block(np.zeros((DRAWS, 1))))
     assert len(kept) + noise.sampled_out == DRAWS
     assert stats.binomtest(len(kept), DRAWS, rate).pvalue > UNLIKELY
     # Neither position nor what came before tells who is let in.
@@ -182,7 +182,7 @@ def test_a_tuple_is_let_in_with_the_sample_rate(rate: float) -> None:
 
 def test_a_rate_of_one_lets_everything_in() -> None:
     noise = Noise(Policy((Numeric("x", (0, 1), 1),)), SamplingAndNoise(1.0, 1.0), KEY)
-    assert len(noise.let_in(block(np.zeros((1000, 1))))) == 1000
+    assert len(noise.admit(block(np.zeros((1000, 1))))) == 1000
     assert noise.sampled_out == 0
 
 
@@ -241,7 +241,7 @@ def test_castle_sees_nothing_but_what_was_let_in(case: Case) -> None:
     for step in case.steps():
         out = apply(case.setting, guarded, step)
         if isinstance(step, Push):
-            perturbed = noise.let_in(case.setting.block(step.rows))
+            perturbed = noise.admit(case.setting.block(step.rows))
             admitted += len(perturbed)
             expected = plain.push(perturbed, step.watermark).releases
         else:
@@ -362,7 +362,7 @@ def test_noised_values_are_decimals_of_the_grid_and_never_leave_the_domain(
     policy = Policy((Numeric("x", domain, step),), passthrough=(IDENTITY,))
     noise = Noise(policy, SamplingAndNoise(1.0, 0.5), KEY)
     setting = Setting(policy, Privacy(1), CastleParameters(1), (pa.int64(),))
-    found = noise.let_in(setting.block([Row((domain[0],), (i,)) for i in range(500)])).numeric[:, 0]
+    found = noise.admit(setting.block([Row((domain[0],), (i,)) for i in range(500)])).numeric[:, 0]
     assert domain[0] <= found.min() < found.max() <= domain[1]
     grid = {float(n * Decimal(str(step))) for n in range(-100, 200)}
     assert set(found.tolist()) <= grid | set(map(float, domain))

@@ -37,7 +37,7 @@ from crenel.evidence.attack.minimality import minimality
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.replays import attack_replays
-from crenel.evidence.attack.result import ALL, PLACED, Attack, AttackError, Effort, Found, Tries, excess, wilson
+from crenel.evidence.attack.result import ALL, PLACED, Attack, AttackError, AttackResults, Effort, Tries, excess, wilson
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.sample import Sample, Setting
@@ -362,12 +362,12 @@ EFFORT = Effort(seeds=5, targets=300, known=(1, 2), draws=6, tuples=600, queries
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def found() -> AttackResults:
     parameters = CastleParameters(delay_tuples=300, reuse_limit=500)
     return attack_replays(stream(), Setting(CASTLE, Privacy(8, 2), parameters), EFFORT)
 
 
-def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: Found) -> None:
+def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: AttackResults) -> None:
     of = {(a.name, a.knows): a for a in found.attacks}
     for name in ("re-identification at 1", "linking"):
         chain = ["1 of 3 of them", "2 of 3 of them"] if name.startswith("re") else []
@@ -387,7 +387,7 @@ def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: Found) -
     assert alone.success > 0.3
 
 
-def test_values_that_depend_on_nothing_are_not_disclosed_beyond_the_control_group(found: Found) -> None:
+def test_values_that_depend_on_nothing_are_not_disclosed_beyond_the_control_group(found: AttackResults) -> None:
     of = {a.name: a for a in found.attacks if a.knows == "quasi-identifiers"}
     beside = of["disclosure of illness, beside control"]
     assert beside.baseline is not None
@@ -396,7 +396,7 @@ def test_values_that_depend_on_nothing_are_not_disclosed_beyond_the_control_grou
     assert "excess over the control group" in beside.note
 
 
-def test_a_seed_repeats_all(found: Found) -> None:
+def test_a_seed_repeats_all(found: AttackResults) -> None:
     parameters = CastleParameters(delay_tuples=300, reuse_limit=500)
     again = attack_replays(stream(), Setting(CASTLE, Privacy(8, 2), parameters), EFFORT)
     assert again == found

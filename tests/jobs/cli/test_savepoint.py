@@ -19,7 +19,7 @@ from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.jobs.cli.savepoint import SavepointError, read_shards, require_same, told
+from crenel.jobs.cli.savepoint import SavepointError, changed_settings, read_shards, require_same
 from crenel.state.castle import VERSION, CastleState
 from crenel.state.codec import blob_at, pack
 from crenel.state.suhdsa import SuhdsaState
@@ -262,11 +262,11 @@ def test_a_query_that_has_changed_is_told_once_and_not_refused() -> None:
     )
     shards = [replace(STATE, shard=number, fingerprint=dict(was)) for number in range(2)]
     require_same("there", shards, now)
-    (warning,) = told(shards, now)
+    (warning,) = changed_settings(shards, now)
     assert warning.startswith("source.query: the query has changed since the state was stored. Where it")
     assert "one person counts as two" in warning
     assert "person FROM" not in warning
-    assert told(shards, was) == told([replace(STATE, fingerprint={})], now) == []
+    assert changed_settings(shards, was) == changed_settings([replace(STATE, fingerprint={})], now) == []
 
 
 def test_shards_that_were_stored_apart_must_all_be_the_same() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from crenel.jobs.config.kafka import (
     SERVERS,
-    cautions_of_brokers,
-    cautions_of_timeouts,
+    broker_warnings,
     silent_tables,
+    timeout_warnings,
     unfit_timeouts,
     with_timeout,
 )
@@ -46,7 +46,7 @@ def test_tables_of_other_connectors_are_not_looked_at() -> None:
 
 def test_the_warning_has_field_address_and_remedy() -> None:
     port = free_port()
-    assert list(cautions_of_brokers(table(f"localhost:{port}"))) == [
+    assert list(broker_warnings(table(f"localhost:{port}"))) == [
         f"source.ddl: no Kafka broker at '{SERVERS}' = 'localhost:{port}' accepts a connection from this machine; "
         "start the broker, or correct the address"
     ]
@@ -88,7 +88,7 @@ def test_it_is_more_than_an_interval_and_no_more_than_brokers_allow(
 ) -> None:
     options = ONCE | {TIMEOUT: str(timeout)}
     assert list(unfit_timeouts({"released": options})) == []
-    warnings = list(cautions_of_timeouts({"released": options, "audit": {"connector": "blackhole"}}, interval))
+    warnings = list(timeout_warnings({"released": options, "audit": {"connector": "blackhole"}}, interval))
     assert len(warnings) == len(expected)
     for warning, part in zip(warnings, expected, strict=True):
         assert warning.startswith(f"sinks.released.{TIMEOUT}: ")

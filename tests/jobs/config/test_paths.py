@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from crenel.jobs.config.flink_settings import without_scheme
 from crenel.jobs.config.paths import (
-    cautions_of_leftovers,
-    cautions_of_places,
     file_uri,
     find_missing_inputs,
+    leftover_warnings,
     local_path,
+    path_warnings,
 )
 from crenel.jobs.config.source import parse_options
 
@@ -51,9 +51,9 @@ def test_a_uri_names_the_path_that_it_was_made_of(name: str) -> None:
 
 def test_a_source_that_is_not_there_is_told_of(tmp_path: Path) -> None:
     there = {"source.ddl": files(tmp_path), "source.forget.ddl": files(tmp_path / "none.csv")}
-    (warning,) = cautions_of_places(there, {})
+    (warning,) = path_warnings(there, {})
     assert warning.startswith(f"source.forget.ddl: 'path' = '{tmp_path}/none.csv' is not there")
-    assert list(cautions_of_places({"source.ddl": {"connector": "datagen"}}, {})) == []
+    assert list(path_warnings({"source.ddl": {"connector": "datagen"}}, {})) == []
 
 
 def test_a_local_job_cannot_read_what_is_not_there(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_local_job_cannot_read_what_is_not_there(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("", encoding="utf-8")
     sinks = {"released": files(tmp_path / "new" / "released"), "audit": files(tmp_path / "taken" / "audit")}
-    (warning,) = cautions_of_places({}, sinks)
+    (warning,) = path_warnings({}, sinks)
     assert warning == (f"sinks.audit.path: {tmp_path}/taken/audit cannot be written: {tmp_path}/taken is no folder")
 
 
@@ -94,7 +94,7 @@ def test_files_of_an_earlier_run_are_told_of(tmp_path: Path, left: str, is_warne
     file.parent.mkdir(parents=True)
     file.write_text("", encoding="utf-8")
     sinks = {name: files(tmp_path / name) for name in ("summary", "audit", "released")}
-    warnings = list(cautions_of_leftovers(sinks))
+    warnings = list(leftover_warnings(sinks))
     assert [warning.split(". ")[0] for warning in warnings] == [
         "sinks.released.path: there are files already"
     ] * is_warned

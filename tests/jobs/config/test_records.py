@@ -34,7 +34,7 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
     plain = read(tmp_path, CSV % "")
     assert isinstance(plain, CsvRecords)
     assert (plain.delimiter, plain.quote, plain.null) == (",", '"', "")
-    assert plain.told != found.told
+    assert plain.parsing_options != found.parsing_options
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crenel.jobs.config.start_positions import cautions_of_idleness, cautions_of_rows, cautions_of_start
+from crenel.jobs.config.start_positions import idleness_warnings, row_warnings, start_warnings
 
 KAFKA = {"connector": "kafka", "format": "raw"}
 
@@ -21,7 +21,7 @@ KAFKA = {"connector": "kafka", "format": "raw"}
     ],
 )
 def test_where_a_source_of_kafka_begins_without_state(mode: str | None, expected: str | None) -> None:
-    warnings = list(cautions_of_start(KAFKA if mode is None else KAFKA | {"scan.startup.mode": mode}))
+    warnings = list(start_warnings(KAFKA if mode is None else KAFKA | {"scan.startup.mode": mode}))
     assert len(warnings) == (expected is not None)
     for warning in warnings:
         assert warning.startswith("source.ddl: 'scan.startup.mode'")
@@ -31,7 +31,7 @@ def test_where_a_source_of_kafka_begins_without_state(mode: str | None, expected
 
 
 def test_a_source_of_files_begins_where_it_begins() -> None:
-    assert list(cautions_of_start({"connector": "filesystem"})) == []
+    assert list(start_warnings({"connector": "filesystem"})) == []
 
 
 @pytest.mark.parametrize(
@@ -45,20 +45,20 @@ def test_a_source_of_files_begins_where_it_begins() -> None:
     ],
 )
 def test_rows_that_are_dropped_in_silence_are_told_of(option: str) -> None:
-    (warning,) = cautions_of_rows("source.forget.ddl", KAFKA | {"format": "json", option: "TRUE"})
+    (warning,) = row_warnings("source.forget.ddl", KAFKA | {"format": "json", option: "TRUE"})
     assert warning.startswith(f"source.forget.ddl: '{option}' = 'true' drops records that cannot be read")
     assert warning.endswith(
         f"docs/configuration.md#{'lines-of-csv' if 'csv' in option else 'records-that-cannot-be-read'}"
     )
-    assert list(cautions_of_rows("source.ddl", KAFKA | {option: "false"})) == []
+    assert list(row_warnings("source.ddl", KAFKA | {option: "false"})) == []
 
 
 @pytest.mark.parametrize("option", ["format", "value.format"])
 def test_json_that_would_end_the_job_is_told_of(option: str) -> None:
-    (warning,) = cautions_of_rows("source.ddl", {"connector": "kafka", option: "json"})
+    (warning,) = row_warnings("source.ddl", {"connector": "kafka", option: "json"})
     assert warning.startswith("source.ddl: 'format' = 'json' ends the job at the first record")
     assert "source.from_json" in warning
-    assert list(cautions_of_rows("source.ddl", {"connector": "kafka", option: "raw"})) == []
+    assert list(row_warnings("source.ddl", {"connector": "kafka", option: "raw"})) == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_partitions_that_stand_still_hold_up_event_time(
     options: dict[str, str], counted_by: str | None, of_all: str, expected: bool
 ) -> None:
     settings = {"table.exec.source.idle-timeout": of_all}
-    warnings = list(cautions_of_idleness(KAFKA | options, counted_by, settings))
+    warnings = list(idleness_warnings(KAFKA | options, counted_by, settings))
     assert [warning.split(",")[0] for warning in warnings] == [
         "source.ddl: 'scan.watermark.idle-timeout' is not given"
     ] * expected

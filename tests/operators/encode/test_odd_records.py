@@ -141,7 +141,7 @@ def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
     else:
         way = {"null_literal" if name == "null" else name: value for name, value in way.items()}
         records = CsvSection.model_validate({"column": "record", "fields": COLUMNS, **way})
-    plan = records_plan(records.core(), found.asked)
+    plan = records_plan(records.core(), found.argument_forms)
     assert plan is not None
     return encode_plan(found, Shards(3), (0, 1, 2), SubjectKey.of(b"a key", "direct")), plan
 
@@ -225,7 +225,7 @@ def faulty() -> tuple[EncodePlan, RecordsPlan]:
     columns = {"age": "INT", "area": "STRING", "note": "STRING", "ms": "BIGINT NOT NULL", "line": "STRING"}
     found = layout_of(policy, columns)
     forms: dict[str, Any] = {"age": (0, "number"), "note": (1, "text"), "area": (1, "text")}
-    forms_of = tuple(forms.get(argument[0]) if argument else None for argument in found.asked)
+    forms_of = tuple(forms.get(argument[0]) if argument else None for argument in found.argument_forms)
     return encode_plan(found, Shards(), (5,), SubjectKey.of(b"a key", "direct")), RecordsPlan(Faulty(), forms_of)
 
 

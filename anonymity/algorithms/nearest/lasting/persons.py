@@ -58,7 +58,7 @@ def hold(shard: LastingArrays, person: Int, slot: Int) -> None:
 
 
 @leaf
-def let_go(shard: LastingArrays, slot: Int) -> None:
+def detach_tuple(shard: LastingArrays, slot: Int) -> None:
     """Unlink a tuple that leaves the buffer; forget a person without group and without other buffered tuples."""
     persons, rows = shard.persons, shard.rows
     person = np.int64(rows.person[slot])

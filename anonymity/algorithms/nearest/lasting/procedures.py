@@ -27,9 +27,9 @@ from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
 )
 from crenel.anonymity.algorithms.nearest.lasting.arrays import LastingArrays
 from crenel.anonymity.algorithms.nearest.lasting.persons import (
+    detach_tuple,
     forget_person,
     hold,
-    let_go,
     note_latest,
     person_of,
     touch_person,
@@ -149,7 +149,7 @@ def rebuild_cells(shard: LastingArrays) -> None:
 
 @leaf
 def place(shard: LastingArrays, slot: Int) -> None:
-    """Number a new tuple, update its person's latest values, and add it to the buffer."""
+    """Assign a number to a new tuple, update its person's latest values, and add it to the buffer."""
     number(shard, slot)
     person = person_of(shard, slot)
     note_latest(shard, person, slot)
@@ -176,7 +176,7 @@ def wait(shard: LastingArrays, slot: Int, person: Int) -> None:
 @leaf
 def leave(shard: LastingArrays, slot: Int) -> None:
     """Remove a tuple of a person with a group from the buffer."""
-    let_go(shard, slot)
+    detach_tuple(shard, slot)
     step_out(shard, slot)
 
 
@@ -229,7 +229,7 @@ def _leave_unknown(shard: LastingArrays, slot: Int) -> None:
     """Remove a tuple of a person without group from the buffer."""
     drop(shard, slot)
     depart(shard, slot)
-    let_go(shard, slot)
+    detach_tuple(shard, slot)
 
 
 @leaf
@@ -306,7 +306,9 @@ def _release_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> 
         round_outwards(domain, box, release)
     subjects = count_within(shard, box, release, group)
     if subjects < shard.config.k and shard.bound.moved != _COUNT:
-        raise InvariantError("too few companions lie in a generalization; nothing of this release was emitted")
+        raise InvariantError(
+            "too few members of an anonymity set lie in a generalization; nothing of this release was emitted"
+        )
     if kind == WIDENED:
         assign(groups.box, group, box, release)
         touch_group(shard, group)

@@ -74,8 +74,8 @@ class LastingNearest(Nearest):
         super()._reserve(count)
         self.arrays = with_persons(self.arrays, count, self.context.policy)
 
-    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        procedures.lasting(share(self.arrays), admitted, marks, watermark, ended)
+    def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.lasting(share(self.arrays), admitted, watermarks, watermark, ended)
 
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
         procedures.remove_slots(share(self.arrays), slots)
