@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.launch import ROOT, environment
 
-LIBRARY = ("crenel", "crenel.anonymity.algorithms.builtin", "crenel.evidence.replay", "crenel.jobs.config.load")
+LIBRARY = ("crenel", "crenel.anonymity.builtin", "crenel.evidence.replay", "crenel.jobs.config.load")
 
 SCRIPT = """
 import builtins, inspect, sys

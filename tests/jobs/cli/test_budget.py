@@ -144,14 +144,14 @@ def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
     config = load(DEMO, [SALARY, HALF])
     columns = dict.fromkeys(config.policy.roles, "STRING") | {"age": "INT", "salary": "DOUBLE", "visited": "BIGINT"}
     found = layout(config, SourceColumns(columns, has_watermark=True))
-    terms = operator_plan(config, found).terms
+    terms = operator_plan(config, found).context
     assert terms.sampling_and_noise == config.sampling_and_noise is not None
     assert [attribute.step for attribute in terms.policy.numeric] == [1, 100]
     assert terms.fingerprint == stored_under(config, found)
     assert STORED_NAMES["sampling_and_noise"] in terms.fingerprint
     plain = load(DEMO, [SALARY])
     found = layout(plain, SourceColumns(columns, has_watermark=True))
-    assert operator_plan(plain, found).terms.sampling_and_noise is None
+    assert operator_plan(plain, found).context.sampling_and_noise is None
 
 
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:

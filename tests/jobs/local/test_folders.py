@@ -149,7 +149,7 @@ def test_logs_of_a_failed_run_stay_for_a_week_or_until_they_are_cleaned(temporar
     assert cleaned.exit_code == 0
     size = 1000 + len("Logs of a failed run, which may hold values of records. `crenel clean` removes them at once.\n")
     assert cleaned.stdout == (
-        f"Removed folders of ended commands: 1, with {size:,} bytes.\nFolders of running commands, which stay: 3.\n"
+        f"Removed folders of ended commands: 1, with {size:,} bytes.\nFolders of running commands, which are kept: 3.\n"
     )
     assert not young.exists()
 
