@@ -134,7 +134,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
             reader.quasi_identifier(Numeric(name, (0.0, 1.0)))
         reader.member("passthrough", name)
     assert not reader.problems
-    plan = records_plan(records, reader.all_expressions)
+    plan = records_plan(records, reader.argument_forms)
     assert plan is not None
     assert None not in plan.arguments
     assert isinstance(plan.fields, JsonFields)
