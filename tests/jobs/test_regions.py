@@ -95,7 +95,7 @@ def test_of_a_stream_the_first_tuples_are_read(mini: Host, tmp_path: Path) -> No
     path.write_text(endless, encoding="utf-8")
     learned = mini.crenel("regions", path, "--count", "3", "--sample", "150", "--write", tmp_path / "regions.yaml")
     assert learned.returncode == 0, learned.stderr
-    assert "the first ones of a source without an end; 150 of them are the sample" in learned.stdout
+    assert "the first of an unbounded source; 150 of them are the sample" in learned.stdout
     assert "from 150 tuples" in (tmp_path / "regions.yaml").read_text(encoding="utf-8")
 
 
