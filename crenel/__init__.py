@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crenel.anonymity.model.errors import PolicyError as PolicyError
+    from crenel.assessment import attack as attack
+    from crenel.assessment import budget as budget
+    from crenel.assessment import verify as verify
+    from crenel.evidence.attack.result import AttackError as AttackError
+    from crenel.evidence.attack.result import AttackResults as AttackResults
+    from crenel.evidence.budget import Budget as Budget
+    from crenel.evidence.verify.verdict import Verdict as Verdict
     from crenel.jobs.config.file import ConfigError as ConfigError
     from crenel.results import Result as Result
     from crenel.results import Summary as Summary
@@ -34,6 +41,10 @@ _NAMES = {
         ),
         "crenel.settings",
     ),
+    **dict.fromkeys(("verify", "attack", "budget"), "crenel.assessment"),
+    "Verdict": "crenel.evidence.verify.verdict",
+    **dict.fromkeys(("AttackResults", "AttackError"), "crenel.evidence.attack.result"),
+    "Budget": "crenel.evidence.budget",
     "ConfigError": "crenel.jobs.config.file",
     "PolicyError": "crenel.anonymity.model.errors",
     "StateError": "crenel.state.codec",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.anonymity.model.privacy import Privacy
 from crenel.columns import (
     argument,
     decoded,
@@ -30,6 +31,7 @@ from crenel.columns import (
     times_argument,
 )
 from crenel.evidence.replay import ROW
+from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.tables import ShardOutput, TableWriter, joined
 from crenel.frames import Frame
 from crenel.jobs.config.file import ConfigError
@@ -38,10 +40,10 @@ from crenel.jobs.pipeline.digests import stored_under
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.references import with_codes
 from crenel.operators.encode.columns import without_formulas
-from crenel.operators.encode.encoder import Encoder
+from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
 from crenel.results import Result, Summary, summarize
-from crenel.settings import Duration, Settings
+from crenel.settings import Duration, Settings, Shards
 from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import array, pack, raw, unpack
 from crenel.state.shard import Changes, StoredShard
@@ -142,6 +144,21 @@ def open_stream(
     return Stream(settings, lateness=lateness, row_numbers=row_numbers, snapshot=snapshot)
 
 
+def read_sample(data: Any, settings: Settings, *, lateness: Duration = 0) -> tuple[Sample, Setting]:
+    """Encode data as ``anonymize`` does, for replays; return the sample, and the setting to replay it under.
+
+    Raises
+    ------
+    ConfigError, TypeError, ValueError
+        As ``anonymize``; or fewer than two records are valid.
+    """
+    from crenel.jobs.cli.plan_configuration import setting_of  # a command of jobs, which ``anonymize`` does not need
+
+    stream = Stream(replace(settings, shards=Shards()), lateness=lateness, restorable=False)
+    sample, privacy = stream._sample(Frame.of(data))
+    return sample, setting_of(settings.validated, privacy)
+
+
 class Stream:
     """A stream that is anonymized within this process; ``open_stream`` makes one.
 
@@ -159,7 +176,7 @@ class Stream:
         restorable: bool = True,
     ) -> None:
         self._settings, self._config = settings, settings.validated
-        self._lateness, self._row_numbers, self._restorable = _duration(lateness), row_numbers, restorable
+        self._lateness, self._row_numbers, self._restorable = milliseconds_of(lateness), row_numbers, restorable
         self._plan: _Plan | None = None
         self._shards: dict[int, _ShardState] = {}
         self._watermark = int(NO_TIME)
@@ -326,10 +343,9 @@ class Stream:
         first, self._next_row = self._next_row, self._next_row + batch.num_rows
         if not batch.num_rows:
             return
-        columns = {read.name: decoded(batch.column(read.name)) for read in plan.layout.encode.reads}
-        watermarks, newest = self._watermarks(columns)
         self._rows.add(batch, first)
-        for encoded in plan.encoder.blocks(*plan.arguments(columns, watermarks)):
+        blocks, newest = self._encoded(batch)
+        for encoded in blocks:
             block = encoded.block
             if len(encoded.rejected):
                 self._rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
@@ -341,6 +357,37 @@ class Stream:
             step = shard.live.push(replace(block, members=plan.members(block, rows)), self._watermark)
             parts.append(self._part(shard, step))
         self._advance(newest, parts)
+
+    def _encoded(self, batch: pa.RecordBatch) -> tuple[Iterator[Encoded], int]:
+        """Return the blocks of a batch, and the watermark after it."""
+        plan = self._opened
+        columns = {read.name: decoded(batch.column(read.name)) for read in plan.layout.encode.reads}
+        watermarks, newest = self._watermarks(columns)
+        return plan.encoder.blocks(*plan.arguments(columns, watermarks)), newest
+
+    def _sample(self, frame: Frame) -> tuple[Sample, Privacy]:
+        """Return the admitted records as a sample, without columns that are passed through, and the privacy models."""
+        self.open(frame.schema)
+        plan, blocks = self._opened, list[Block]()
+        for batch in frame.batches():
+            if batch.num_rows:
+                encoded, newest = self._encoded(batch)
+                blocks += [each.block for each in encoded]
+                self._watermark = max(self._watermark, newest)
+        tuples = sum(map(len, blocks))
+        if tuples < 2:
+            raise ValueError(f"data: has {tuples} valid record{'s' * (tuples != 1)}; a replay needs a few thousand")
+        generalization = plan.writer.generalization
+        sample = Sample.of_blocks(
+            replace(plan.layout.policy, passthrough=()),
+            blocks,
+            lag=self._lateness,
+            integers=generalization.integers,
+            extremes=generalization.extremes,
+            checked=plan.layout.encode.checked,
+            subject_key=self._config.subject_key,
+        )
+        return sample, plan.context.privacy
 
     def _watermarks(self, columns: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64] | None, int]:
         """Return the watermark at the arrival of each record, and the one after all of them."""
@@ -605,7 +652,8 @@ def _ipc(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _duration(value: Duration) -> int:
+def milliseconds_of(value: Duration) -> int:
+    """Return a duration in milliseconds."""
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, str):

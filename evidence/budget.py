@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
+from typing import Any
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import NoiseWithin, SamplingAndNoise
-from crenel.anonymity.noise.budget import Noise, largest_sample_rate, log_delta, share_within, smallest_epsilon
+from crenel.anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 """Epsilons of a budget by default, as far as a sample rate can reach them."""
@@ -66,6 +67,35 @@ class Budget:
     reaches: tuple[Reach, ...]
     assumed_step: bool
     wanted: tuple[float, float, float | None] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values; infinity becomes None, and a delta is never 0."""
+        return {
+            "k": self.k,
+            "sample_rate": self.sample_rate,
+            "phi": self.phi,
+            "range": "observed" if self.observed_range else "declared",
+            "smallest_epsilon": self.smallest if isfinite(self.smallest) else None,
+            "deltas": [
+                {"epsilon": epsilon, "delta": None if found is None else delta(self.k, self.sample_rate, epsilon)}
+                for epsilon, found in self.deltas
+            ],
+            "noise": [
+                {
+                    "attribute": reach.name,
+                    "type": reach.kind,
+                    "unit": reach.unit,
+                    "range": reach.range,
+                    "step": reach.step,
+                    "scale": reach.scale,
+                    "within": {f"{share:g}": amount for share, amount in zip(SHARES, reach.within, strict=True)},
+                }
+                for reach in self.reaches
+            ],
+            "wanted": None
+            if self.wanted is None
+            else dict(zip(("epsilon", "delta", "sample_rate"), self.wanted, strict=True)),
+        }
 
 
 def account(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from math import sqrt
 from typing import Any
+
+import pyarrow as pa
 
 from crenel.anonymity.model.errors import InputError
 
@@ -80,8 +82,8 @@ class Attack:
         """Whether the attack succeeds significantly more often than k allows."""
         return self.promised is not None and self.low > self.promised
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the attributes for ``--json``."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes and ``above`` as plain values."""
         return asdict(self) | {"above": self.above}
 
 
@@ -116,6 +118,19 @@ class AttackResults:
     attacks: tuple[Attack, ...]
     queries: Queries
     released: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the results as plain values."""
+        attacks = [attack.to_dict() for attack in self.attacks]
+        return {"released": self.released, "attacks": attacks, "queries": asdict(self.queries)}
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per attack, with the attributes of ``Attack`` and ``above``."""
+        kinds = {"success": pa.float64(), "low": pa.float64(), "high": pa.float64(), "above": pa.bool_()}
+        kinds |= {"baseline": pa.float64(), "promised": pa.float64()}
+        names = [*(f.name for f in fields(Attack)), "above"]
+        schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
+        return pa.Table.from_pylist([attack.to_dict() for attack in self.attacks], schema)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 Outcome = Literal["holds", "broken", "unchecked", "unseen"]
 
@@ -95,7 +96,7 @@ class Head:
             return None
         return str(np.datetime64(self.event_time, "ms").astype("datetime64[m]")).replace("T", " ")
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain values."""
         stated = {"shard": self.shard, "release": self.release, "chain": self.chain}
         return stated | {"closing": self.closing, "event_time": self.minute}
@@ -120,7 +121,7 @@ class Verdict:
         outcomes = {check.outcome for check in self.checks}
         return next((outcome for outcome in (BROKEN, UNCHECKED) if outcome in outcomes), HOLDS)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the outcome, the checks and the heads as plain values."""
         return {
             "holds": self.outcome == HOLDS,
@@ -134,5 +135,16 @@ class Verdict:
                 }
                 for check in self.checks
             ],
-            "heads": [head.as_json() for head in self.heads],
+            "heads": [head.to_dict() for head in self.heads],
         }
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per statement: its name, outcome, scope, and number of findings."""
+        return pa.table(
+            {
+                "statement": [check.name for check in self.checks],
+                "outcome": [check.outcome for check in self.checks],
+                "scope": [check.words for check in self.checks],
+                "findings": pa.array([len(check.findings) for check in self.checks], pa.int64()),
+            }
+        )

@@ -16,7 +16,7 @@ from crenel.anonymity.model.hierarchy import MISSING, csv_text
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.regions.learn import RegionsError
 from crenel.evidence.budget import account
-from crenel.jobs.cli.budget import NothingToAccountError, budget_as_json, show_budget, show_within, within_as_json
+from crenel.jobs.cli.budget import NothingToAccountError, show_budget, show_within, within_as_json
 from crenel.jobs.cli.check import show_configuration
 from crenel.jobs.cli.cli_common import Configuration, Overrides, app, console, end, grid, reported, warn
 from crenel.jobs.cli.demo import REPORT, show_files
@@ -119,7 +119,7 @@ def budget(
             draw_budget(plot, k, found.sample_rate)
         warn(config.warnings)
         if json:
-            figures = {} if found is None else budget_as_json(found, config.warnings)
+            figures = {} if found is None else found.to_dict() | {"warnings": list(config.warnings)}
             print(jsonlib.dumps(figures | {"noise_within_release": within_as_json(config)}))
             return
         shown = console()

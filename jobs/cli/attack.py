@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class Attacked:
     def as_json(self) -> dict[str, Any]:
         """Return the results for ``--json``."""
         found = {"outputs": self.outputs, "replays": self.replays}
-        results = {name: None if of is None else _as_json(of) for name, of in found.items()}
+        results = {name: None if of is None else of.to_dict() for name, of in found.items()}
         return {"tuples": self.tuples, "whole": self.is_whole, **results}
 
 
@@ -180,14 +180,6 @@ def _short(knows: str) -> str:
 
 def _note(attack: Attack) -> str:
     return f"{attack.name} ({_short(attack.knows)}): {attack.note}" if attack.note else ""
-
-
-def _as_json(found: AttackResults) -> dict[str, Any]:
-    return {
-        "released": found.released,
-        "attacks": [attack.as_json() for attack in found.attacks],
-        "queries": asdict(found.queries),
-    }
 
 
 def _time_of(text: str) -> int:

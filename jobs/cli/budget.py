@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from math import ceil, floor, inf, isfinite, log, log10
+from collections.abc import Callable, Iterator
+from math import ceil, floor, inf, log, log10
 from typing import Any
 
 from rich.console import Console
 
 from crenel.anonymity.model.errors import InputError
-from crenel.anonymity.noise.budget import delta, log_delta
+from crenel.anonymity.noise.budget import log_delta
 from crenel.evidence.budget import SHARES, Budget, Reach, reaches_within
 from crenel.jobs.cli.cli_common import indent, table
 from crenel.jobs.config.load import Config
@@ -28,37 +28,6 @@ class NothingToAccountError(InputError):
 
     def __init__(self) -> None:
         super().__init__("has neither sampling_and_noise nor noise_within_release, so there is nothing to account for")
-
-
-def budget_as_json(budget: Budget, warnings: Sequence[str]) -> dict[str, Any]:
-    """Return the figures for ``--json``; infinity becomes null, and a delta is never 0."""
-    return {
-        "k": budget.k,
-        "sample_rate": budget.sample_rate,
-        "phi": budget.phi,
-        "range": "observed" if budget.observed_range else "declared",
-        "smallest_epsilon": budget.smallest if isfinite(budget.smallest) else None,
-        "deltas": [
-            {"epsilon": epsilon, "delta": None if found is None else delta(budget.k, budget.sample_rate, epsilon)}
-            for epsilon, found in budget.deltas
-        ],
-        "noise": [
-            {
-                "attribute": reach.name,
-                "type": reach.kind,
-                "unit": reach.unit,
-                "range": reach.range,
-                "step": reach.step,
-                "scale": reach.scale,
-                "within": {f"{share:g}": amount for share, amount in zip(SHARES, reach.within, strict=True)},
-            }
-            for reach in budget.reaches
-        ],
-        "wanted": None
-        if budget.wanted is None
-        else dict(zip(("epsilon", "delta", "sample_rate"), budget.wanted, strict=True)),
-        "warnings": list(warnings),
-    }
 
 
 def budget_in_short(budget: Budget) -> Iterator[tuple[str, str]]:

@@ -139,7 +139,7 @@ def verify(
 
         verdict = verdict_of(load(configuration, overrides or []), since, runs_on=running)
         if json:
-            print(jsonlib.dumps(verdict.as_json()))
+            print(jsonlib.dumps(verdict.to_dict()))
         else:
             show(verdict, console())
         if EXIT_CODES[verdict.outcome]:

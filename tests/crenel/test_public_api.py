@@ -12,26 +12,32 @@ import pytest
 
 import crenel
 
-MODULES = ("crenel.settings", "crenel.stream", "crenel.results")
+MODULES = ("crenel.settings", "crenel.stream", "crenel.results", "crenel.assessment")
 
 FUNCTIONS = """
 anonymize(data: 'Any', settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False) -> 'Result'
+attack(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, lateness: 'Duration' = 0, seeds: 'int' = 5, targets: 'int' = 1000, within_rows: 'Sequence[int]' = (0, 50), within_time: 'Sequence[Duration]' = ('1 min',)) -> 'AttackResults'
+budget(settings: 'Settings', *, epsilons: 'Sequence[float] | None' = None, wanted: 'tuple[float, float] | None' = None) -> 'Budget'
 load(path: 'str | Path', overrides: 'Sequence[str]' = ()) -> 'Settings'
 open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None) -> 'Stream'
+verify(result: 'Result', settings: 'Settings') -> 'Verdict'
 """  # noqa: E501
 
 CLASSES = """
-Adaptive Castle Categorical Confidence CustomAlgorithm Dates Delay Ip Mask Mondrian Nearest NoiseWithinRelease Noised
-Numbers Numeric Ola Persons Policy Privacy Pseudonym Recursive Result SamplingAndNoise Sensitive Settings Shards Stream
-Suhdsa Summary Target Tolerance Window
+Adaptive AttackResults Budget Castle Categorical Confidence CustomAlgorithm Dates Delay Ip Mask Mondrian Nearest
+NoiseWithinRelease Noised Numbers Numeric Ola Persons Policy Privacy Pseudonym Recursive Result SamplingAndNoise
+Sensitive Settings Shards Stream Suhdsa Summary Target Tolerance Verdict Window
 """
 
-ERRORS = "ConfigError PolicyError StateError"
+ERRORS = "AttackError ConfigError PolicyError StateError"
 
 METHODS = {
     "Stream": "advance finish forget open push snapshot summary",
     "Result": "joined mapped",
     "Summary": "to_dict",
+    "Verdict": "outcome to_arrow to_dict",
+    "AttackResults": "to_arrow to_dict",
+    "Budget": "to_dict",
     "Settings": "to_yaml validated",
 }
 
@@ -48,7 +54,8 @@ def test_the_public_names_are_these() -> None:
 
 
 def test_their_signatures_are_these() -> None:
-    found = [f"{name}{inspect.signature(getattr(crenel, name))}" for name in ("anonymize", "load", "open_stream")]
+    functions = [line.partition("(")[0] for line in FUNCTIONS.split("\n") if line]
+    found = [f"{name}{inspect.signature(getattr(crenel, name))}" for name in functions]
     assert found == [line for line in FUNCTIONS.split("\n") if line]
     for name, methods in METHODS.items():
         own = [method for method in vars(getattr(crenel, name)) if not method.startswith("_")]

@@ -38,7 +38,7 @@ def test_what_holds_is_found_to_hold(run: Run) -> None:
     by_name = outcomes(found)
     assert by_name["distinct persons"] == (UNSEEN if run.subject and not run.pseudonym else HOLDS)
     assert by_name["truth"] == UNSEEN
-    assert found.as_json()["holds"] is True
+    assert found.to_dict()["holds"] is True
 
 
 def drop_release(run: Run, place: int) -> Broken:
@@ -181,7 +181,7 @@ def test_without_audit_rows_alone_are_counted_and_nothing_else_counts_as_checked
         *("release ids", "cover", "in force", "k", "distinct persons", "alone", "l of illness", "alpha of illness")
     }
     assert found.outcome == UNCHECKED
-    assert found.as_json()["holds"] is False
+    assert found.to_dict()["holds"] is False
     run.released.pop()
     assert ("k by rows", None, None) in broken(verify(replace(run.outputs(), audit=None), GUARANTEES))
 

@@ -1,0 +1,206 @@
+"""Verification, attacks and privacy figures within a Python process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crenel.anonymity.model.errors import PolicyError
+from crenel.columns import decoded, milliseconds, texts
+from crenel.evidence.attack.published_records import attack_outputs
+from crenel.evidence.attack.replays import attack_replays
+from crenel.evidence.attack.result import AttackError, AttackResults, Effort
+from crenel.evidence.budget import Budget, account
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify.verdict import Verdict
+from crenel.frames import Frame
+from crenel.jobs.pipeline.sink_columns import written
+from crenel.results import Result
+from crenel.settings import Duration, Settings
+from crenel.stream import milliseconds_of, read_sample
+
+
+def verify(result: Result, settings: Settings) -> Verdict:
+    """Check the outputs of a finished anonymization against its settings.
+
+    The checks count persons, values and rows in the tables alone, as ``crenel verify`` does for a job.
+
+    Parameters
+    ----------
+    result : all outputs of ``anonymize``, or of a stream that has finished
+    settings : the settings under which they were made
+
+    Returns
+    -------
+    The outcome of each check. ``outcome`` is ``"holds"``, ``"broken"`` or ``"unchecked"``.
+
+    Raises
+    ------
+    ValueError
+        A table lacks a column, or holds values of another type: it is of other settings.
+
+    Examples
+    --------
+    >>> import crenel, pyarrow as pa
+    >>> visits = pa.table({"age": [31, 34, 58, 52], "diagnosis": ["flu", "asthma", "flu", "back pain"]})
+    >>> settings = crenel.Settings(
+    ...     policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}, sensitive=["diagnosis"]),
+    ...     privacy=crenel.Privacy(k=2, l=2),
+    ...     algorithm=crenel.Nearest(crenel.Delay(tuples=100)),
+    ...     seed=1,
+    ... )
+    >>> verdict = crenel.verify(crenel.anonymize(visits, settings), settings)
+    >>> verdict.outcome
+    'holds'
+    >>> [check.name for check in verdict.checks if check.outcome == "broken"]
+    []
+    """
+    from crenel.evidence.verify.verify import verify as verify_outputs
+    from crenel.jobs.cli.verify import guarantees  # a command of jobs, which the other functions do not need
+
+    return verify_outputs(_outputs(result, settings), guarantees(settings.validated))
+
+
+def attack(
+    data: Any,
+    settings: Settings,
+    *,
+    result: Result | None = None,
+    lateness: Duration = 0,
+    seeds: int = 5,
+    targets: int = 1000,
+    within_rows: Sequence[int] = (0, 50),
+    within_time: Sequence[Duration] = ("1 min",),
+) -> AttackResults:
+    """Estimate the re-identification risk of outputs, for attackers with different knowledge.
+
+    Without ``result``, the data is replayed under the settings. The person behind each published row is then known, so
+    the success of each attack is measured.
+
+    Parameters
+    ----------
+    data : the original records, as for ``anonymize``; a few thousand at least for a useful estimate
+    settings : policy, privacy models and algorithm
+    result : outputs of ``anonymize`` for all of this data and these settings, to attack in place of replays
+    lateness : as for ``anonymize``
+    seeds : number of replays, each with its own random choices
+    targets : maximum number of target persons in each replay
+    within_rows : errors of the attacker's knowledge of arrival order, in records
+    within_time : errors of the attacker's knowledge of arrival times
+
+    Returns
+    -------
+    The success of each attack with its 95 % confidence interval; ``to_arrow()`` returns them as a table.
+
+    Raises
+    ------
+    AttackError
+        Nothing was released, there are too few persons, or the result is of other data.
+    ConfigError, TypeError, ValueError
+        As ``anonymize``; or fewer than two records are valid.
+
+    Examples
+    --------
+    >>> import crenel, pyarrow as pa
+    >>> visits = pa.table({"age": [20 + i * 7 % 60 for i in range(200)]})
+    >>> settings = crenel.Settings(
+    ...     policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
+    ...     privacy=crenel.Privacy(k=5),
+    ...     algorithm=crenel.Nearest(crenel.Delay(tuples=100)),
+    ...     seed=1,
+    ... )
+    >>> found = crenel.attack(visits, settings, seeds=1)
+    >>> found.attacks[0].name, found.attacks[0].promised
+    ('re-identification at 1', 0.2)
+    """
+    effort = Effort(
+        seeds=seeds,
+        targets=targets,
+        within_rows=tuple(within_rows),
+        within_time=tuple(map(milliseconds_of, within_time)),
+    )
+    sample, setting = read_sample(data, settings, lateness=lateness)
+    if result is None:
+        return attack_replays(sample, setting, effort)
+    exact = setting.sampling_and_noise is None
+    try:
+        return attack_outputs(
+            _outputs(result, settings), sample, setting.privacy.k, effort, exact=exact, shards=setting.shards
+        )
+    except AttackError as error:
+        text = str(error).replace("sinks.released", "result.released").replace(" with --sample", "")
+        raise AttackError(text) from None
+
+
+def budget(
+    settings: Settings, *, epsilons: Sequence[float] | None = None, wanted: tuple[float, float] | None = None
+) -> Budget:
+    """Return the privacy figures of sampling and noise.
+
+    Parameters
+    ----------
+    settings : with ``sampling_and_noise``
+    epsilons : epsilons to compute delta for; None: a selection
+    wanted : (epsilon, delta) to compute the largest sample rate for
+
+    Raises
+    ------
+    PolicyError
+        The settings have no ``sampling_and_noise``.
+
+    Examples
+    --------
+    >>> import crenel
+    >>> settings = crenel.Settings(
+    ...     policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
+    ...     privacy=crenel.Privacy(k=10),
+    ...     algorithm=crenel.Castle(crenel.Delay(tuples=100)),
+    ...     sampling_and_noise=crenel.SamplingAndNoise(sample_rate=0.5, phi=10),
+    ... )
+    >>> figures = crenel.budget(settings, epsilons=[1.0])
+    >>> round(figures.smallest, 3)
+    0.693
+    >>> figures.to_dict()["noise"][0]["scale"]
+    11.0
+    """
+    config = settings.validated
+    if config.sampling_and_noise is None:
+        raise PolicyError("sampling_and_noise: is missing, so there is no budget to account for")
+    return account(config.policy, config.privacy.k, config.sampling_and_noise, epsilons, wanted)
+
+
+def _outputs(result: Result, settings: Settings) -> Outputs:
+    """Return outputs in the types in which those of a job are read back."""
+    config = settings.validated
+    schemas = written(config)
+    tables = {name: getattr(result, name) for name in ("released", "audit", "suppressed", "rejected")}
+    found = {name: _typed(name, table, schemas[name]) for name, table in tables.items()}
+    further = {name: _typed(f"further[{name!r}]", table, schemas[name]) for name, table in result.further.items()}
+    return Outputs(config.policy, **found, further=further)
+
+
+def _typed(name: str, table: Any, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a schema of a table of any kind."""
+    held = pa.Table.from_batches(list((frame := Frame.of(table)).batches()), frame.schema)
+    columns = []
+    for field in schema:
+        if field.name not in held.column_names:
+            raise ValueError(f"result.{name}: lacks the column {field.name!r}; is it of other settings?")
+        try:
+            columns.append(_cast(decoded(held[field.name].combine_chunks()), field))
+        except pa.ArrowInvalid:
+            raise ValueError(
+                f"result.{name}: the column {field.name!r} is not of type {field.type}; is it of other settings?"
+            ) from None
+    return pa.table(columns, schema=schema)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if field.type == pa.string():
+        return texts(column)
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        return pa.array(milliseconds(column), pa.int64(), mask=missing)
+    return column.cast(field.type, safe=field.type != pa.float64())

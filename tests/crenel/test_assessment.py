@@ -1,0 +1,93 @@
+"""Verification and attacks of results within a process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import crenel
+from crenel.results import Result
+from tests.crenel.stream import ALGORITHMS, records, settings
+
+
+def broken(result: Result, of: crenel.Settings) -> list[str]:
+    """Return the names of the violated statements."""
+    return [check.name for check in crenel.verify(result, of).checks if check.outcome == "broken"]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("kind", ["pyarrow", "pandas"])
+def test_a_result_holds_under_its_settings(algorithm: str, kind: str) -> None:
+    of = settings(algorithm, shards=2)
+    table: Any = records()
+    if kind == "pandas":
+        table = table.drop(["tests"]).to_pandas()
+        of = replace(of, policy=replace(of.policy, passthrough=["born", "clinic"]))
+    verdict = crenel.verify(crenel.anonymize(table, of), of)
+    assert [check for check in verdict.checks if check.findings] == []
+    assert verdict.outcome == "holds"
+    assert verdict.to_arrow()["statement"].to_pylist() == [check["name"] for check in verdict.to_dict()["checks"]]
+
+
+def test_changed_results_are_broken() -> None:
+    of = settings()
+    result = crenel.anonymize(records(), of)
+    assert broken(replace(result, released=result.released.slice(1)), of)
+    assert broken(replace(result, audit=result.audit.slice(1)), of)
+    same = pa.array(["flu"] * result.released.num_rows)
+    position = result.released.column_names.index("diagnosis")
+    equal = replace(result, released=result.released.set_column(position, "diagnosis", same))
+    assert "l of diagnosis" in broken(equal, of)
+    assert "in force" in broken(result, replace(of, privacy=crenel.Privacy(k=5, l=2)))
+
+
+def test_a_table_of_other_settings_is_refused() -> None:
+    of = settings()
+    result = crenel.anonymize(records(), of)
+    with pytest.raises(ValueError, match=r"result\.released: lacks the column 'age_min'"):
+        crenel.verify(replace(result, released=result.released.drop(["age_min"])), of)
+    named = result.audit.set_column(0, result.audit.column_names[0], pa.array(["x"] * result.audit.num_rows))
+    with pytest.raises(ValueError, match="is not of type int64"):
+        crenel.verify(replace(result, audit=named), of)
+
+
+def test_attacks_on_replays_and_on_a_result() -> None:
+    of, table = settings(shards=2), records(800)
+    replays = crenel.attack(table, of, seeds=1, targets=100)
+    assert {attack.judged for attack in replays.attacks} == {"replay"}
+    names = [attack.name for attack in replays.attacks]
+    assert {"re-identification at 1", "linking", "disclosure of diagnosis"} <= set(names)
+    assert replays.to_arrow()["name"].to_pylist() == names
+    assert pc.min(replays.to_arrow()["success"]).as_py() >= 0
+    outputs = crenel.attack(table, of, result=crenel.anonymize(table, of), seeds=1, targets=100)
+    assert {attack.judged for attack in outputs.attacks} == {"outputs"}
+    assert outputs.to_dict()["released"] == outputs.released > 0
+
+
+def test_a_replay_releases_as_many_records_as_the_stream() -> None:
+    from crenel.evidence.replay import replay
+    from crenel.stream import read_sample
+
+    for algorithm in ("nearest", "timed", "mondrian"):
+        of, table = settings(algorithm, shards=2), records()
+        summary, totals = crenel.anonymize(table, of).summary, replay(*read_sample(table, of))
+        assert (totals.released, totals.mean_loss) == (summary.released, pytest.approx(summary.mean_loss))
+
+
+def test_attacks_need_records_and_the_data_of_the_result() -> None:
+    of = settings()
+    with pytest.raises(ValueError, match="data: has 0 valid records"):
+        crenel.attack(records().slice(0, 0), of)
+    result = crenel.anonymize(records(), of)
+    with pytest.raises(crenel.AttackError, match=r"result\.released: .* give the run's own input") as error:
+        crenel.attack(records(20), of, result=result)
+    assert "--sample" not in str(error.value)
+
+
+def test_a_budget_needs_sampling_and_noise() -> None:
+    with pytest.raises(crenel.PolicyError, match="sampling_and_noise: is missing"):
+        crenel.budget(settings())
