@@ -33,7 +33,7 @@ def package_of(module: str) -> str:
     return ".".join(module.split(".")[: 2 if module.startswith("crenel.") else 1])
 
 
-@pytest.mark.parametrize("package", [*ORDER, "benchmarks", "experiments", "tests"])
+@pytest.mark.parametrize("package", [*ORDER, "benchmarks", "examples", "experiments", "tests"])
 def test_packages_are_imported_from_crenel_alone(package: str) -> None:
     # By its bare name a module would be loaded a second time, with classes and state of its own.
     found = {
@@ -49,7 +49,7 @@ def test_a_package_imports_only_what_stands_to_its_right(package: str) -> None:
     left = ORDER[: ORDER.index(package)]
     front_door = {f"crenel.{path.stem}" for path in (ROOT / "crenel").glob("[!_]*.py")}
     assert front_door
-    others = {"crenel", "(relative)", "tests", "benchmarks", "experiments"}
+    others = {"crenel", "(relative)", "tests", "benchmarks", "examples", "experiments"}
     forbidden = {*(f"crenel.{name}" for name in left), *front_door, *others}
     modules = sorted((ROOT / package).rglob("*.py"))
     assert modules

@@ -49,6 +49,7 @@ PACKAGES = (
     "docker",
     "docs",
     "evidence",
+    "examples",
     "experiments",
     "jobs",
     "operators",

@@ -16,7 +16,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ("anonymity", "benchmarks", "crenel", "docker", "evidence", "experiments", "jobs", "operators", "state", "tests")
+CODE = (
+    "anonymity",
+    "benchmarks",
+    "crenel",
+    "docker",
+    "evidence",
+    "examples",
+    "experiments",
+    "jobs",
+    "operators",
+    "state",
+    "tests",
+)
 PAGES = ("README.md", "SECURITY.md", "docker/README.md", "docs/*.md", "conf/*.yaml")
 
 ALLOWED = {

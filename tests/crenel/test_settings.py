@@ -155,6 +155,6 @@ def test_an_algorithm_of_ones_own_has_its_section() -> None:
         policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 9))}),
         privacy=crenel.Privacy(k=2),
         algorithm=crenel.CustomAlgorithm("in_order"),
-        extensions=["tests.extension_points.in_order"],
+        extensions=["examples.own_algorithm"],
     )
     assert made.validated.algorithm.name == "in_order"

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from crenel.anonymity.algorithm import ShardContext, add_algorithm
 from crenel.anonymity.model.errors import InvariantError
-from tests.extension_points.in_order import IN_ORDER
+from examples.own_algorithm import IN_ORDER
 
 SAYS = "a release of this shard breaks a promise; nothing of it was emitted"
 

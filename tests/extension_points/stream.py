@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 CONFIGURATION = """
-extensions: [tests.extension_points.in_order, tests.extension_points.at_most]
+extensions: [examples.own_algorithm, examples.own_privacy_model]
 policy:
   subject: who
   quasi_identifiers:

@@ -26,8 +26,8 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config.load import ConfigError, load
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.state.shard import StoredShard
-from tests.extension_points.at_most import AT_MOST
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
+from examples.own_algorithm import IN_ORDER, InOrderParameters
+from examples.own_privacy_model import AT_MOST
 from tests.extension_points.stream import CONFIGURATION, visits
 from tests.support.drive import KEY, PRINT, Setting, columns_of
 from tests.support.examples import FEW

@@ -33,7 +33,7 @@ from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.anonymity.model.secret import SubjectKey
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
+from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of

@@ -1,7 +1,7 @@
 """Golden snapshots of shards that are judged as a batch: ``python -m tests.golden.make_batch``.
 
 As ``tests.golden.make`` has them of CASTLE. Version 1, of which nothing came with Crenel, was made by
-``tests.extension_points.in_order``; the later ones are of Mondrian, and there is a second one of each, ``vN-within``,
+``examples.own_algorithm``; the later ones are of Mondrian, and there is a second one of each, ``vN-within``,
 with noised attributes and confidence.
 """
 
@@ -16,7 +16,7 @@ from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianPar
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.batch import VERSION
 from crenel.state.shard import StoredShard
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
+from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write
 from tests.support.drive import KEY, columns_of, taken
 

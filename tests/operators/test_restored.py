@@ -20,7 +20,7 @@ from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
+from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, planned
 

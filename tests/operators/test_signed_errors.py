@@ -11,8 +11,8 @@ from crenel.anonymity.model.errors import InvariantError
 from crenel.operators import signed_errors
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.signed_errors import signed_error
+from examples.own_algorithm import InOrderParameters
 from tests.extension_points.broken import BROKEN, SAYS
-from tests.extension_points.in_order import InOrderParameters
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
 

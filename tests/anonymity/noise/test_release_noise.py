@@ -30,7 +30,7 @@ from crenel.anonymity.noise.linking import linking_range
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.state.block import Block
 from crenel.state.shard import StoredShard
-from tests.extension_points.in_order import IN_ORDER, InOrderParameters
+from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, PRINT
 from tests.support.examples import FEW
 

@@ -16,7 +16,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.shard import StoredShard
-from tests.extension_points.at_most import AT_MOST
+from examples.own_privacy_model import AT_MOST
 from tests.support.drive import in_blocks, taken
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row

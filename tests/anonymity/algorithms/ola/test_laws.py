@@ -24,7 +24,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from tests.extension_points.at_most import AT_MOST
+from examples.own_privacy_model import AT_MOST
 from tests.support.drive import columns_of
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.linking import linking_of

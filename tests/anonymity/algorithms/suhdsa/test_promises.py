@@ -15,7 +15,7 @@ from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from tests.extension_points.at_most import AT_MOST
+from examples.own_privacy_model import AT_MOST
 from tests.support.drive import columns_of, in_blocks
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Push, Row

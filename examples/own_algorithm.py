@@ -1,4 +1,7 @@
-"""An algorithm in one file: what came first leaves first, as soon as it keeps the promises together."""
+"""An algorithm of your own: release tuples in order of arrival, as soon as they satisfy the privacy models.
+
+Run it: ``python examples/own_algorithm.py``. Other programs name this module in ``extensions``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
+import crenel
 from crenel.anonymity.algorithm import Algorithm, Setting, Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import ENTRIES, initial_snapshot, read
@@ -20,7 +25,12 @@ from crenel.state.shard import StoredShard
 
 @dataclass(frozen=True)
 class InOrderParameters:
-    """``most`` : tuples that wait at most; the oldest are suppressed beyond."""
+    """Parameters of the algorithm.
+
+    Attributes
+    ----------
+    most : maximum number of buffered tuples; the oldest ones beyond are suppressed
+    """
 
     most: int = 100
 
@@ -30,7 +40,10 @@ class InOrderParameters:
 
 
 class InOrder(BatchShard):
+    """Shard whose next release is the shortest prefix of the buffer that satisfies the privacy models."""
+
     def choose(self, watermark: int, *, ended: bool) -> Choice:
+        """Return the next release, or the tuples to suppress; neither while the shard may wait."""
         everything = np.arange(len(self.waiting))
         for count in range(self.context.privacy.k, len(everything) + 1):
             if self.broken(everything[:count]) is None:
@@ -54,7 +67,7 @@ def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
     return InOrder(terms, read(terms, stored, where))
 
 
-IN_ORDER = add_algorithm(
+IN_ORDER: Algorithm = add_algorithm(
     Algorithm(
         name="in_order",
         parameters=InOrderParameters,
@@ -73,3 +86,24 @@ IN_ORDER = add_algorithm(
         compile=lambda: warm_up(IN_ORDER, InOrderParameters()),
     )
 )
+
+
+def main() -> None:
+    """Anonymize invented visits by the algorithm."""
+    random = np.random.default_rng(1)
+    visits = pa.table(
+        {"age": random.integers(18, 90, 1000), "diagnosis": random.choice(["flu", "asthma", "back pain"], 1000)}
+    )
+    settings = crenel.Settings(
+        policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}, sensitive=["diagnosis"]),
+        privacy=crenel.Privacy(k=5, l=2),
+        algorithm=crenel.CustomAlgorithm("in_order", {"most": 50}),
+        extensions=[__name__],
+    )
+    result = crenel.anonymize(visits, settings)
+    print(result.summary)
+    print("verify:", crenel.verify(result, settings).outcome)
+
+
+if __name__ == "__main__":
+    main()
