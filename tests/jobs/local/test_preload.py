@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -72,6 +73,9 @@ def test_a_command_that_does_not_come_to_need_java_leaves_neither_it_nor_a_folde
             start_new_session=True,
         )
     assert run.wait(60) == 2
+    wanted = time.monotonic() + 20  # a process that was killed still exists for a moment
+    while processes_of(run.pid) and time.monotonic() < wanted:
+        time.sleep(0.05)
     assert processes_of(run.pid) == []
     text = printed.read_text(encoding="utf-8")
     assert expected in " ".join(text.split())
