@@ -37,7 +37,7 @@ settings.register_profile(
     database=None if _examples is None else DirectoryBasedExampleDatabase(_examples),
 )
 settings.load_profile("gate")
-# `make laws`. Whatever sets a number of its own sets it in proportion (tests/support/examples.py).
+# `make laws`. Whatever sets a number of its own sets it in proportion (tests/support/example_counts.py).
 settings.register_profile("nightly", settings.get_profile("gate"), max_examples=1_000)
 # `make mutants`: the examples of the gate; that one fails is enough, and making it smaller takes minutes.
 settings.register_profile(

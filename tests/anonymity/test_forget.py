@@ -25,7 +25,7 @@ from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy
 from tests.support.drive import Setting, columns_of, hashes
-from tests.support.examples import FEW, LAWS, examples
+from tests.support.example_counts import FEW, LAWS, examples
 from tests.support.forgets import KeptAny, forgets_of, judged_any, with_forgets
 from tests.support.lasting_drive import LastingSetting, lasting_cases
 from tests.support.mondrian_drive import MondrianSetting, mondrian_cases

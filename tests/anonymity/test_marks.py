@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.buffer.releases import Releases
 from tests.support.drive import KEY, columns_of, taken
-from tests.support.examples import LAWS
+from tests.support.example_counts import LAWS
 from tests.support.lasting_drive import lasting_cases
 from tests.support.mondrian_drive import mondrian_cases
 from tests.support.nearest_drive import nearest_cases

@@ -12,7 +12,7 @@ from crenel.evidence.losses import losses
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
 from tests.evidence.test_replay import sample_of, setting_of
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.strategies import Case, cases
 
 

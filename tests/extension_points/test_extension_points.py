@@ -30,7 +30,7 @@ from examples.own_algorithm import IN_ORDER, InOrderParameters
 from examples.own_privacy_model import AT_MOST
 from tests.extension_points.stream import CONFIGURATION, visits
 from tests.support.drive import KEY, PRINT, Setting, columns_of
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.launch import crenel, rows_of
 from tests.support.operator_stream import KEY as SHARD

@@ -37,7 +37,7 @@ from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of
-from tests.support.examples import FEW, reach
+from tests.support.example_counts import FEW, reach
 from tests.support.labels import in_interval, in_network, in_period, is_masked
 from tests.support.layouts import encode_plan, layout_of
 

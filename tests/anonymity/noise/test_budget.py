@@ -22,7 +22,7 @@ from crenel.anonymity.noise.budget import (
     share_within,
     smallest_epsilon,
 )
-from tests.support.examples import examples
+from tests.support.example_counts import examples
 
 sizes = st.integers(1, 40)
 rates = st.floats(0.02, 0.98)

@@ -12,7 +12,7 @@ from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianPar
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin
 from tests.anonymity.noise.test_release_noise import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 
 K, SIZE = 4, 60
 HALVES = replace(WEIGHT, step=0.5)  # heights that are one apart have weights that are one step apart

@@ -28,7 +28,7 @@ from crenel.anonymity.noise.perturb import Noise
 from crenel.state.block import Block
 from tests.anonymity.algorithms.castle.test_laws import check_restores
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, in_blocks
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.strategies import Case, cases, cuts
 

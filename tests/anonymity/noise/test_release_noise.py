@@ -32,7 +32,7 @@ from crenel.state.block import Block
 from crenel.state.shard import StoredShard
 from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, PRINT
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 
 HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.0, 250.0), 0.1)
 MADE = {

@@ -32,7 +32,7 @@ from crenel.anonymity.model.privacy_model import Parameter, Sensitive
 from crenel.anonymity.model.reference import Distance, Reference
 from crenel.state.shard import StoredShard
 from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.sensitive import apart, ground_of, kept
 from tests.support.source import IDENTITY, Finish, Push, Row
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.privacy_models.counting import Counts, add, discard, empty_counts, grown, stable_order
-from tests.support.examples import examples
+from tests.support.example_counts import examples
 
 OWNERS = st.sampled_from((0, 1, 2, 7, 2**31 - 1))
 VALUES = st.sampled_from((0, 1, 2, 3, 2**32, 2**63, 2**64 - 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.reference import Distance, Reference
 from crenel.anonymity.privacy_models.distances import distance, table_of
-from tests.support.examples import LAWS
+from tests.support.example_counts import LAWS
 from tests.support.sensitive import Ground, apart, ground_of, picks
 from tests.support.sensitive import distance as judged
 

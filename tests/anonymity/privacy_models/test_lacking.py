@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.anonymity.model.reference import Reference
-from tests.support.examples import LAWS
+from tests.support.example_counts import LAWS
 from tests.support.sensitive import keeps, kept, picks
 
 tenths = st.integers(1, 60).map(lambda tenth: tenth / 10)

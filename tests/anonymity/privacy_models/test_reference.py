@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.compiled.jit import Int, entry
 from crenel.anonymity.model.reference import DistributionError, Reference, load
 from crenel.anonymity.privacy_models.lookup import UNKNOWN, Lookup, lookup_of, note_number, with_numbers
-from tests.support.examples import LAWS
+from tests.support.example_counts import LAWS
 
 
 def written(folder: Path, text: str) -> Path:

@@ -15,7 +15,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.regions.learn import TOLERANCE, RegionsError, learn
 from crenel.anonymity.regions.loss import ExpectedLoss, Sample
-from tests.support.examples import LAWS
+from tests.support.example_counts import LAWS
 from tests.support.regions import Case, cases, distinct, learned, leaves, walk
 from tests.support.space import Tree
 

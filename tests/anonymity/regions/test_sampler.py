@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.regions.learn import Sampler
 from crenel.state.block import Block
-from tests.support.examples import LAWS
+from tests.support.example_counts import LAWS
 
 _NONE = pa.record_batch([], schema=pa.schema([]))
 

@@ -24,7 +24,7 @@ from crenel.anonymity.space.boxes_by_attribute import (
     lay_rows,
 )
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, domain
-from tests.support.examples import examples
+from tests.support.example_counts import examples
 
 
 def policy_of(leaves: int) -> Policy:

@@ -24,7 +24,7 @@ from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.anonymity.space.domain import Boxes, domain
 from crenel.anonymity.space.ends import round_all
 from tests.support.drive import KEY, Kept, Setting, columns_of, in_blocks, taken
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.lasting_drive import LastingSetting
 from tests.support.nearest_drive import NearestSetting
 from tests.support.source import IDENTITY, Advance, Push, Row

@@ -43,7 +43,7 @@ from crenel.evidence.replay import replay_outputs
 from crenel.evidence.sample import Sample, Setting
 from crenel.state.block import NO_TIME, Block
 from tests.evidence.test_replay import sample_of, setting_of
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.strategies import Case, cases
 
 AGE = Numeric("age", (0, 100))

@@ -10,7 +10,7 @@ from crenel.anonymity.model.policy import Shards
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.why.changed import one_level_up, without
 from tests.evidence.test_replay import contains, sample_of, setting_of
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.strategies import Case, cases
 
 

@@ -15,7 +15,7 @@ from crenel.evidence.sample import Setting
 from crenel.evidence.why.explanation import RejectedRows, run_figures, suppressed_tuples
 from crenel.jobs.config.load import Config, load
 from tests.evidence.test_replay import sample_of, setting_of
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.strategies import Case, cases
 
 DEMO = Path(__file__).resolve().parents[3] / "conf" / "demo.yaml"

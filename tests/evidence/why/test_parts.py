@@ -15,7 +15,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.evidence.sample import Sample
 from crenel.evidence.why.parts import above_their_share
 from crenel.state.block import NO_TIME, Block
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 
 TREE = from_paths([(f"v{i}", f"g{i // 3}", "*") for i in range(8)] + [("alone", "only", "*")])
 COUNT = 4000

@@ -22,7 +22,7 @@ from crenel.anonymity.regions.learn import learn
 from crenel.anonymity.regions.loss import Sample
 from crenel.jobs.config.load import ConfigError, load
 from crenel.jobs.config.regions import read_regions, regions_text
-from tests.support.examples import LAWS
+from tests.support.example_counts import LAWS
 from tests.support.regions import learned
 
 TOWNS = from_paths([(f"{side}{i}", side, "*") for side in ("north", "south") for i in range(4)])

@@ -47,7 +47,7 @@ from tests.support.encoding import (
     plan_of,
     without,
 )
-from tests.support.examples import examples
+from tests.support.example_counts import examples
 from tests.support.fakes import FakeMetrics
 from tests.support.layouts import TIMED, encode_plan, layout_of
 

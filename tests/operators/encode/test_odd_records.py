@@ -34,7 +34,7 @@ from crenel.operators.encode.json_fields import JsonField, JsonFields
 from crenel.operators.encode.records import RecordsPlan
 from crenel.state.block import Block
 from tests.support.encoding import tuples_of
-from tests.support.examples import IS_NIGHTLY
+from tests.support.example_counts import IS_NIGHTLY
 from tests.support.layouts import encode_plan, layout_of
 from tests.support.odd_records import csv_line, json_record
 

@@ -20,7 +20,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.deadlines import last_time
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
-from tests.support.examples import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.strategies import ONE_BY_ONE, Case, cases, cuts
 

@@ -25,7 +25,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.boxes import enlargement
 from tests.support.checker import diversity
 from tests.support.drive import Setting, apply, in_blocks, judged
-from tests.support.examples import examples
+from tests.support.example_counts import examples
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 
 # Figure 1: of five leaves Any loses 4/4, University 2/4, and what stands above Primary and Secondary School 1/4.

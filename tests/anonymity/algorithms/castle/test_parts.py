@@ -20,7 +20,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import Boxes, Domain, domain
 from tests.support.drive import Setting
-from tests.support.examples import examples
+from tests.support.example_counts import examples
 
 TREE = from_paths([(f"leaf {i}", f"twig {i // 3}", f"branch {i // 9}", "*") for i in range(27)])
 POLICY = Policy((Numeric("x", (0, 1000)), Categorical("place", TREE), Numeric("y", (-1, 1))))

@@ -25,7 +25,7 @@ from crenel.anonymity.model.secret import SubjectKey
 from crenel.state.block import NO_TIME
 from tests.support.checker import Checker
 from tests.support.drive import KEY, Kept, Setting, columns_of
-from tests.support.examples import FEW, LAWS
+from tests.support.example_counts import FEW, LAWS
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 from tests.support.strategies import ONE_BY_ONE, Case, cases, castle_parameters, cuts
 

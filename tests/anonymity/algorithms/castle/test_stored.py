@@ -23,7 +23,7 @@ from crenel.state.codec import StateError
 from crenel.state.shard import StoredShard
 from tests.golden.make import HERE, SETTING, read, restored
 from tests.support.drive import Kept, Setting, columns_of
-from tests.support.examples import FEW
+from tests.support.example_counts import FEW
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.strategies import Case, cases, cuts
 

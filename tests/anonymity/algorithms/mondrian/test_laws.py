@@ -17,7 +17,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.drive import KEY, columns_of
-from tests.support.examples import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged, mondrian_cases
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.strategies import ONE_BY_ONE, Case, cuts

@@ -15,7 +15,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
-from tests.support.examples import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.space import Space

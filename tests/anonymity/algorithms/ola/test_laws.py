@@ -26,7 +26,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from examples.own_privacy_model import AT_MOST
 from tests.support.drive import columns_of
-from tests.support.examples import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.linking import linking_of
 from tests.support.mondrian_drive import KeptShard, MondrianSetting
 from tests.support.source import IDENTITY, Finish, Push, Row

@@ -17,7 +17,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.drive import KEY, columns_of, hashes, in_blocks
-from tests.support.examples import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.strategies import ONE_BY_ONE, Case, cuts
 from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, taken_by, window_cases

@@ -17,7 +17,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from examples.own_privacy_model import AT_MOST
 from tests.support.drive import columns_of, in_blocks
-from tests.support.examples import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, released_and_repairs, take
 

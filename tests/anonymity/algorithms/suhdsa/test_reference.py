@@ -16,7 +16,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.drive import in_blocks
-from tests.support.examples import LAWS, reach
+from tests.support.example_counts import LAWS, reach
 from tests.support.source import IDENTITY, Row
 from tests.support.window_drive import WindowSetting, take, taken_by
 from tests.support.window_reference import Reference

@@ -23,7 +23,7 @@ from tests.anonymity.algorithms.castle.test_stored import mended
 from tests.golden.make import FINGERPRINT, read
 from tests.golden.make_windows import HERE, SETTING
 from tests.support.drive import columns_of
-from tests.support.examples import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.strategies import Case, cuts
 from tests.support.window_drive import KeptWindow, WindowSetting, window_cases

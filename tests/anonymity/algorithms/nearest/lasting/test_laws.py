@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.nearest.shard import Nearest
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
-from tests.support.examples import LAWS, reach
+from tests.support.example_counts import LAWS, reach
 from tests.support.forgets import forgets_of, with_forgets
 from tests.support.lasting_drive import lasting_cases
 from tests.support.nearest_drive import NearestSetting
