@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -89,6 +89,27 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
             is_complete = "; " in wrong or isinstance(cause, BuilderError)
             valid = about.description if about is not None and not is_complete else None
             yield name, f"{name}: {wrong}{intended}" if valid is None else f"{name}: {_both(wrong + intended, valid)}"
+
+
+UNDECIDED = "undecided"
+"""Value of a field of ``policy`` that a person must decide; ``crenel init`` writes it, and no file with it is valid."""
+
+
+def explain_undecided(content: Mapping[str, Any], model: type[Section]) -> Iterator[tuple[str, str]]:
+    """Yield each undecided field of the policy with its dotted name."""
+
+    def walk(node: Any, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if node == UNDECIDED:
+            yield parts
+        for name, child in node.items() if isinstance(node, dict) else ():
+            yield from walk(child, (*parts, str(name)))
+
+    for parts in walk(content.get("policy"), ("policy",)):
+        name, (_, about) = dotted(parts), _look_up(parts, model)
+        valid = None if about is None else about.description
+        if parts[1:2] == ("quasi_identifiers",) and len(parts) == 3:
+            valid = "write {type: numeric} or {type: categorical, hierarchy: FILE}, or give the column another role"
+        yield name, f"{name}: is undecided; {valid or 'decide it'}"
 
 
 def _both(wrong: str, valid: str) -> str:

@@ -26,7 +26,7 @@ from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import SHORTEST_KEY, Secret, SubjectKey
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks
-from crenel.jobs.config.explain import explain, listed, suggestion
+from crenel.jobs.config.explain import explain, explain_undecided, listed, suggestion
 from crenel.jobs.config.file import ConfigError, expand, override, read
 from crenel.jobs.config.flink_settings import overridden, repeating_settings, without_scheme
 from crenel.jobs.config.kafka import unfit_timeouts, with_timeout
@@ -158,12 +158,14 @@ def _validated(
 
     ``unset``: problems by field, of fields that are empty because of them.
     """
-    file = None
+    file, undecided = None, dict(explain_undecided(content, model))
+    problems += undecided.values()
     try:
         file = model.model_validate(content, context={"folder": folder})
     except ValidationError as error:
         # A field with an unset variable is empty, which would cause spurious further problems.
-        problems += [problem for name, problem in explain(error, model) if name not in unset]
+        known = {*unset, *undecided}
+        problems += [problem for name, problem in explain(error, model) if name not in known]
     if file is not None:
         problems += _unreadable(file) or _contradictions(file)
         try:

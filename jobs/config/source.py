@@ -12,7 +12,7 @@ from pydantic import model_validator as check
 from crenel.jobs.config.fields import Section
 from crenel.jobs.config.records import CsvSection, JsonSection, Records, one_way
 
-_TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
+TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
 """A comment, a quoted name, a text, or any other character of a statement in SQL."""
 
 
@@ -103,7 +103,7 @@ class SourceSection(Section):
 
 def parse_options(ddl: str) -> dict[str, str]:
     """Return the connector options of a statement, as far as its text shows them without Flink."""
-    tokens = [found for found in _TOKEN.finditer(ddl) if not found[0].startswith(("--", "/*"))]
+    tokens = [found for found in TOKEN.finditer(ddl) if not found[0].startswith(("--", "/*"))]
     return {
         name["text"].replace("''", "'"): value["text"].replace("''", "'")
         for name, sign, value in zip(tokens, tokens[1:], tokens[2:], strict=False)
@@ -113,4 +113,4 @@ def parse_options(ddl: str) -> dict[str, str]:
 
 def parse_texts(statement: str) -> list[str]:
     """Return the string literals of an SQL statement, without their quotes."""
-    return [text.replace("''", "'") for found in _TOKEN.finditer(statement) if (text := found["text"]) is not None]
+    return [text.replace("''", "'") for found in TOKEN.finditer(statement) if (text := found["text"]) is not None]
