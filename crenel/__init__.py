@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from crenel.evidence.attack.result import AttackResults as AttackResults
     from crenel.evidence.budget import Budget as Budget
     from crenel.evidence.verify.verdict import Verdict as Verdict
+    from crenel.evidence.profile.profile import Profile as Profile
     from crenel.jobs.config.file import ConfigError as ConfigError
+    from crenel.profiling import profile as profile
     from crenel.results import Result as Result
     from crenel.results import Summary as Summary
     from crenel.settings import *  # noqa: F403
@@ -45,6 +47,8 @@ _NAMES = {
     "Verdict": "crenel.evidence.verify.verdict",
     **dict.fromkeys(("AttackResults", "AttackError"), "crenel.evidence.attack.result"),
     "Budget": "crenel.evidence.budget",
+    "profile": "crenel.profiling",
+    "Profile": "crenel.evidence.profile.profile",
     "ConfigError": "crenel.jobs.config.file",
     "PolicyError": "crenel.anonymity.model.errors",
     "StateError": "crenel.state.codec",

@@ -83,6 +83,28 @@ def check(
 
 
 @app.command()
+def init(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="A CSV or Parquet file; or a .sql file with a CREATE TABLE of Flink."),
+    ],
+    write: Annotated[Path, typer.Option(metavar="FILE", help="The configuration to write.", dir_okay=False)],
+    sample: Annotated[int, typer.Option(min=1, metavar="ROWS", help="Rows to read: the first ones.")] = 100_000,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Names of the columns, for a CSV file whose first line is a record."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE where it exists.")] = False,
+) -> None:
+    """Profile a file of records, and write a configuration that proposes roles, for a person to complete."""
+    with reported(source):
+        from crenel.jobs.cli.init import write_configuration
+
+        names = [] if columns is None else [name.strip() for name in columns.split(",")]
+        write_configuration(source, write, rows=sample, names=names, force=force, console=console())
+
+
+@app.command()
 def budget(
     configuration: Configuration,
     overrides: Overrides = None,

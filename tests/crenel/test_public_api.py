@@ -12,7 +12,7 @@ import pytest
 
 import crenel
 
-MODULES = ("crenel.settings", "crenel.stream", "crenel.results", "crenel.assessment")
+MODULES = ("crenel.settings", "crenel.stream", "crenel.results", "crenel.assessment", "crenel.profiling")
 
 FUNCTIONS = """
 anonymize(data: 'Any', settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False) -> 'Result'
@@ -20,13 +20,15 @@ attack(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, lat
 budget(settings: 'Settings', *, epsilons: 'Sequence[float] | None' = None, wanted: 'tuple[float, float] | None' = None) -> 'Budget'
 load(path: 'str | Path', overrides: 'Sequence[str]' = ()) -> 'Settings'
 open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None) -> 'Stream'
+profile(data: 'Any', *, rows: 'int' = 100000, k: 'int' = 10) -> 'Profile'
 verify(result: 'Result', settings: 'Settings') -> 'Verdict'
 """  # noqa: E501
 
 CLASSES = """
 Adaptive AttackResults Budget Castle Categorical Confidence CustomAlgorithm Dates Delay Ip Mask Mondrian Nearest
-NoiseWithinRelease Noised Numbers Numeric Ola Persons Policy Privacy Pseudonym Recursive Result SamplingAndNoise
-Sensitive Settings Shards Stream Suhdsa Summary Target Tolerance Verdict Window
+NoiseWithinRelease Noised Numbers Numeric Ola Persons Policy Privacy Profile Pseudonym Recursive Result SamplingAndNoise
+Sensitive Settings Shards
+Stream Suhdsa Summary Target Tolerance Verdict Window
 """
 
 ERRORS = "AttackError ConfigError PolicyError StateError"
@@ -38,6 +40,7 @@ METHODS = {
     "Verdict": "outcome to_arrow to_dict",
     "AttackResults": "to_arrow to_dict",
     "Budget": "to_dict",
+    "Profile": "to_dict",
     "Settings": "to_yaml validated",
 }
 
@@ -55,7 +58,8 @@ def test_the_public_names_are_these() -> None:
 
 def test_their_signatures_are_these() -> None:
     functions = [line.partition("(")[0] for line in FUNCTIONS.split("\n") if line]
-    found = [f"{name}{inspect.signature(getattr(crenel, name))}" for name in functions]
+    found = [
+        f"{name}{inspect.signature(getattr(crenel, name))}" for name in functions]
     assert found == [line for line in FUNCTIONS.split("\n") if line]
     for name, methods in METHODS.items():
         own = [method for method in vars(getattr(crenel, name)) if not method.startswith("_")]

@@ -1,0 +1,176 @@
+"""Proposed roles of columns, from their names, their forms and their figures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from crenel.evidence.profile.profile import ColumnProfile, Profile, form_of_type, share
+
+Role: TypeAlias = Literal["subject", "event_time", "quasi_identifier", "sensitive", "drop", "undecided"]
+Hierarchy: TypeAlias = Literal["numbers", "mask", "dates", "ip", "file"]
+
+_NEARLY_ALL = 0.9
+"""Share of unique rows from which a column identifies records instead of describing persons."""
+
+_MANY = 10
+"""Number of distinct values from which numbers without a known name describe more than a category."""
+
+_LONGEST_CODE = 6
+"""Maximum number of digits of a masked code: a hierarchy has at most 2^20 leaves."""
+
+_PERSONS = frozenset(
+    "patient person subject customer user member client citizen employee passenger visitor student driver insured "
+    "participant individual owner pid".split()
+)
+_IDS = frozenset("id ids uuid guid key number nr no hash".split())
+_ROWS = frozenset("line row offset index seq sequence record".split())
+_ACCOUNTS = frozenset(
+    "email mail phone telephone mobile fax ssn passport iban account card license imei mac cookie username "
+    "login medallion".split()
+)
+_NAMES = frozenset("name first last full given family middle maiden surname firstname lastname fullname".split())
+_ADDRESSES = frozenset("street address url".split())
+_MILLISECONDS = frozenset("ms millis epoch".split())
+_BIRTHS = frozenset("birth born dob birthday birthdate dateofbirth".split())
+_CODES = frozenset("zip zipcode postcode postal plz postalcode".split())
+_SENSITIVE = frozenset(
+    "diagnosis diagnoses disease condition illness icd symptom symptoms medication drug treatment procedure "
+    "prescription therapy hiv disability income salary wage wages earnings pay debt religion faith politics party "
+    "orientation crime offense conviction".split()
+)
+_AGES = frozenset("age ages".split())
+_COUNTS = frozenset("num count amount total".split())
+_NUMBERS = _AGES | frozenset("height weight hours year yob lat latitude lon lng longitude children".split())
+_CATEGORIES = frozenset(
+    "sex gender race ethnicity ethnic nationality citizenship country region state county city town area district "
+    "municipality location place marital relationship education occupation job profession language".split()
+)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Proposed role of one column, with its reason.
+
+    Attributes
+    ----------
+    reason : a phrase without values of records
+    figures : the figures that support it, in words
+    hierarchy : builder of the hierarchy of a quasi-identifier, or ``file``; None for a numeric one
+    domain : bounds by the meaning of the name, which do not depend on the data; None: a person decides
+    length : number of characters of each value, for ``mask``
+    """
+
+    column: str
+    role: Role
+    reason: str
+    hierarchy: Hierarchy | None = None
+    domain: tuple[str, str] | None = None
+    length: int | None = None
+    figures: str = ""
+
+
+def propose(profile: Profile) -> tuple[Proposal, ...]:
+    """Return a proposal for each column, in their order; pass-through is never proposed."""
+    scores = {of.name: _subject_score(of) for of in profile.columns}
+    subject = max(scores, key=lambda name: scores[name], default=None)
+    if subject is not None and scores[subject] < 2:
+        subject = None
+    times = [of for of in profile.columns if of.name != subject and _is_event_time(of)]
+    event_time = min(times, key=lambda of: of.form != "timestamp").name if times else None
+    found = []
+    for of in profile.columns:
+        if of.name == subject:
+            why = "values repeat over rows" if of.may_be_subject else "named as a person"
+            proposal = Proposal(of.name, "subject", why)
+        elif of.name == event_time:
+            proposal = Proposal(of.name, "event_time", "a time in each row")
+        else:
+            proposal = _proposal(of, is_person=scores[of.name] >= 2)
+        found.append(replace(proposal, figures=_figures(of, subject)))
+    return tuple(found)
+
+
+def _parts(name: str) -> list[str]:
+    """Return the words of a name in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+", name)]
+
+
+def _words(name: str) -> frozenset[str]:
+    """Return the words of a name, and all of them as one: ``zip_code`` and ``zipcode`` are the same."""
+    parts = _parts(name)
+    return frozenset([*parts, "".join(parts)])
+
+
+def _subject_score(of: ColumnProfile) -> int:
+    """Return the strength of the signs that a column names the person; 2 suffices."""
+    parts, words = {*_parts(of.name)}, _words(of.name)
+    if of.form not in ("text", "whole", "digits") or words & (_ROWS | _CODES | _SENSITIVE):
+        return 0
+    is_person = bool(parts & _PERSONS) and parts <= _PERSONS | _IDS
+    is_person |= any(f"{person}{end}" in words for person in _PERSONS for end in _IDS)
+    is_id = bool(words & (_IDS | _ACCOUNTS))
+    return 2 * is_person + is_id + of.may_be_subject if is_person or is_id else 0
+
+
+def _is_event_time(of: ColumnProfile) -> bool:
+    words = _words(of.name)
+    return not words & _BIRTHS and (of.form == "timestamp" or (of.type == "BIGINT" and bool(words & _MILLISECONDS)))
+
+
+def _proposal(of: ColumnProfile, *, is_person: bool) -> Proposal:
+    """Return the proposal for a column that is neither the subject nor the event time, without its figures."""
+    words, parts, measured = _words(of.name), {*_parts(of.name)}, _is_measured(of)
+    if measured and of.distinct <= 1:
+        return Proposal(of.name, "drop", "at most one value in all rows")
+    if of.form == "other":
+        return Proposal(of.name, "undecided", "a type that cannot be generalized")
+    if words & _SENSITIVE:
+        return Proposal(of.name, "sensitive", "a value that must not be inferred, by its name")
+    if of.form == "ip" or words & (_BIRTHS | _CODES | _NUMBERS | _CATEGORIES):
+        return _quasi_identifier(of, "an attacker may know it, by its name")
+    if is_person or words & (_ACCOUNTS | _ADDRESSES) or (parts & _NAMES and parts <= _NAMES | _PERSONS):
+        return Proposal(of.name, "drop", "identifies a person directly")
+    if words & _ROWS:
+        return Proposal(of.name, "drop", "numbers the rows")
+    if measured and of.unique >= _NEARLY_ALL and of.form in ("text", "digits", "whole"):
+        return Proposal(of.name, "drop", "singles out nearly every row, as an identifier of records does")
+    if of.form in ("date", "timestamp"):
+        return _quasi_identifier(of, "an attacker may know the day")
+    if measured and of.form in ("whole", "number") and of.distinct >= _MANY and not words & _IDS:
+        if of.unique < _NEARLY_ALL:
+            return _quasi_identifier(of, "a number of medium uniqueness")
+    return Proposal(of.name, "undecided", "neither its name nor its values show a role")
+
+
+def _quasi_identifier(of: ColumnProfile, reason: str) -> Proposal:
+    words = _words(of.name)
+    hierarchy: Hierarchy | None = "file"
+    domain, length = None, None
+    if of.form == "ip":
+        hierarchy = "ip"
+    elif of.form in ("date", "timestamp"):
+        hierarchy = "dates"
+        domain = ("1900-01-01", "2029-12-31") if words & _BIRTHS else None
+    elif words & _CODES:
+        if of.form == "digits" and of.length is not None and of.length <= _LONGEST_CODE:
+            hierarchy, length = "mask", of.length
+    elif of.form in ("whole", "number", "digits") and (words & _COUNTS or not words & _CATEGORIES):
+        hierarchy = None if form_of_type(of.type) in ("whole", "number") else "numbers"
+        domain = ("0", "120") if words & _AGES else None
+    return Proposal(of.name, "quasi_identifier", reason, hierarchy, domain, length)
+
+
+def _is_measured(of: ColumnProfile) -> bool:
+    return bool(of.distinct or of.missing)
+
+
+def _figures(of: ColumnProfile, subject: str | None) -> str:
+    """Return the figures that support a proposal."""
+    if not _is_measured(of):
+        return f"{of.type}; not measured"
+    figures = f"{of.distinct:,} values; {share(of.unique)} of rows unique, {share(of.small)} in small groups"
+    figures += f", {share(of.missing)} missing" if of.missing else ""
+    constant = None if subject is None else of.constant.get(subject)
+    return figures if constant is None else f"{figures}; constant for {share(constant)} of persons with several rows"

@@ -1,0 +1,228 @@
+"""Implementation of ``crenel init``: profiles a source, and writes a configuration that a person completes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import indent
+
+from rich.console import Console
+
+from crenel.evidence.profile.profile import Profile, share
+from crenel.evidence.profile.roles import Proposal, propose
+from crenel.jobs.cli.cli_common import table
+from crenel.jobs.cli.init_source import Described, SourceError, describe
+from crenel.jobs.config.explain import UNDECIDED
+
+_PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z_][\w.-]*")
+"""Name of a column that YAML reads as text without quotes."""
+
+_PAIRS = 5
+"""Number of pairs of quasi-identifiers that the file and the command show."""
+
+_UNDECIDED_ROLE = "write {type: numeric} or {type: categorical, hierarchy: FILE}, or move it to another role"
+
+_HEAD = """\
+# Proposal of 'crenel init', which a person completes: 'crenel check' refuses this file until each '{undecided}' is
+# decided, and names it. 'TO CONFIRM' marks bounds that follow from the name of a column alone.
+# {basis}
+# No value of a record is in this file.
+"""
+
+_TAIL = """\
+privacy: {{k: 10{l}}}
+
+# TO CONFIRM: the number of later records that a record may wait for; 'crenel plan' recommends one.
+algorithm: nearest
+
+nearest:
+  delay: {{tuples: 1000}}
+
+# A secret that protects hashes of persons from guessing; set the variable, and remove the '#'.
+# subject_key: ${{CRENEL_SUBJECT_KEY}}
+
+source:
+"""
+
+
+def write_configuration(
+    source: Path, output: Path, *, rows: int, names: Sequence[str], force: bool, console: Console
+) -> None:
+    """Profile a source, write the proposed configuration, and print the roles and the undecided items.
+
+    Parameters
+    ----------
+    rows : maximum number of rows to read, 1 or more
+    names : names of the columns of a CSV file without them; may be empty
+    force : whether an existing output is replaced
+
+    Raises
+    ------
+    SourceError
+        The source cannot be read, or the output exists or cannot be written.
+    """
+    if output.exists() and not force:
+        raise SourceError(f"{output} exists; choose another file, or replace it by --force")
+    described = describe(source, rows, names)
+    proposals = propose(described.profile)
+    text = configuration_text(described, proposals, output.stem)
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"{output} cannot be written: {error.strerror}; choose a folder that exists") from None
+    _show(described.profile, proposals, output, _undecided_fields(proposals), console)
+
+
+def configuration_text(described: Described, proposals: Sequence[Proposal], name: str) -> str:
+    """Return the text of the configuration; ``name``: folder of its outputs."""
+    profile = described.profile
+    basis = "Names and types are known alone; give a file of records to see figures."
+    if profile.rows:
+        basis = (
+            f"Figures are those of the first {profile.rows:,} rows. A row is unique by a column where no other row\n"
+            f"# has its value; groups of fewer than {profile.k} such rows are small."
+        )
+    has_sensitive = any(of.role == "sensitive" for of in proposals)
+    parts = [
+        _HEAD.format(undecided=UNDECIDED, basis=basis),
+        "policy:",
+        indent("\n".join(_policy(profile, proposals)), "  "),
+        "",
+        _TAIL.format(l=", l: 2" if has_sensitive else "") + indent("\n".join(_source(described)), "  "),
+        "",
+        "sinks:",
+    ]
+    folder = json.dumps(name, ensure_ascii=False)[1:-1].replace("$", "$$")
+    for sink in ("released", "audit", "suppressed", "rejected"):
+        path = f'"${{CRENEL_OUTPUT:-/tmp/crenel}}/{folder}/{sink}"'
+        parts.append(f"  {sink}: {{connector: filesystem, path: {path}, format: csv}}")
+    return "\n".join(parts) + "\n"
+
+
+def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
+    subject, event_time = (
+        next((of for of in proposals if of.role == role), None) for role in ("subject", "event_time")
+    )
+    if subject is None:
+        yield "# No column names a person. Name one; or write null, where every row is a person of its own."
+        yield f"subject: {UNDECIDED}"
+    else:
+        yield from _basis(subject)
+        yield f"subject: {_scalar(subject.column)}"
+    if event_time is not None:
+        yield from _basis(event_time)
+        yield f"event_time: {_scalar(event_time.column)}"
+    attributes = [of for of in proposals if of.role in ("quasi_identifier", "undecided")]
+    yield "# Values that an attacker may know of a person; published generalized."
+    for line in _pairs(profile, [of.column for of in attributes]):
+        yield f"# {line}"
+    if not attributes:
+        yield f"quasi_identifiers: {UNDECIDED}"
+    else:
+        yield "quasi_identifiers:"
+    for of in attributes:
+        advice, value = _attribute(of)
+        yield from (f"  {line}" for line in _basis(of, *([advice] if advice else [])))
+        yield f"  {_key(of.column)}: {value}"
+    for role, meaning in (
+        ("sensitive", "Values that no attacker may infer; published unchanged."),
+        ("drop", "Columns that are read and discarded; nothing of them is published."),
+    ):
+        columns = [of for of in proposals if of.role == role]
+        if columns:
+            yield f"# {meaning}"
+            yield f"{role}:"
+        for of in columns:
+            yield from (f"  {line}" for line in _basis(of))
+            yield f"  - {_scalar(of.column)}"
+
+
+def _basis(of: Proposal, *advice: str) -> Iterator[str]:
+    """Yield the comments on a proposal."""
+    for line in (f"{of.reason[0].upper()}{of.reason[1:]}.", f"{of.figures}.", *advice):
+        yield f"# {line}"
+
+
+def _attribute(of: Proposal) -> tuple[str, str]:
+    """Return the advice on a quasi-identifier, possibly empty, and its value in YAML."""
+    domain = UNDECIDED if of.domain is None else f"[{', '.join(of.domain)}]"
+    bounds = (
+        "Domain: round bounds for all records to come. Those of the data are values of persons, so none are proposed."
+    )
+    if of.domain is not None:
+        bounds = "TO CONFIRM: the domain follows from the name of the column, and not from the data."
+    categorical = "{type: categorical, hierarchy: %s}"
+    if of.role == UNDECIDED:
+        return f"Role: {_UNDECIDED_ROLE}.", UNDECIDED
+    if of.hierarchy is None:
+        return bounds, f"{{type: numeric, domain: {domain}}}"
+    if of.hierarchy == "numbers":
+        return bounds, categorical % f"{{numbers: {{domain: {domain}, levels: [1, 5, 10, 20], open: true}}}}"
+    if of.hierarchy == "dates":
+        return bounds, categorical % f"{{dates: {{domain: {domain}, levels: [day, month, year, decade]}}}}"
+    if of.hierarchy == "ip":
+        return (
+            "Networks: those of all addresses to come.",
+            categorical % f"{{ip: {{networks: {UNDECIDED}, levels: [32, 24, 16, 8]}}}}",
+        )
+    if of.hierarchy == "mask" and of.length is not None:
+        keep = ", ".join(map(str, range(of.length, 0, -1)))
+        return "", categorical % f"{{mask: {{length: {of.length}, keep: [{keep}, 0]}}}}"
+    return "Hierarchy: the path of a CSV file of its categories, from each value to the root.", categorical % UNDECIDED
+
+
+def _pairs(profile: Profile, names: Sequence[str]) -> Iterator[str]:
+    """Yield lines about the pairs of quasi-identifiers that single out most rows."""
+    found = [pair for pair in profile.pairs if {*pair.columns} <= {*names} and pair.small][:_PAIRS]
+    if found:
+        yield "Pairs of them that single out most rows:"
+    for pair in found:
+        names_of_pair = " + ".join(map(_key, pair.columns))
+        yield f"  {names_of_pair}: {share(pair.unique)} of rows unique, {share(pair.small)} in small groups"
+
+
+def _source(described: Described) -> Iterator[str]:
+    yield "ddl: |"
+    yield indent(described.ddl, "  ")
+    if described.query is not None:
+        yield "# The query gives each column its type; a value that cannot be read is missing. Times are read as UTC."
+        yield "query: |"
+        yield indent(described.query, "  ")
+
+
+def _undecided_fields(proposals: Sequence[Proposal]) -> list[str]:
+    fields = [] if any(of.role == "subject" for of in proposals) else ["subject"]
+    attributes = [of for of in proposals if of.role in ("quasi_identifier", "undecided")]
+    fields += [f"quasi_identifiers.{of.column}" for of in attributes if UNDECIDED in _attribute(of)[1]]
+    return fields if attributes else [*fields, "quasi_identifiers"]
+
+
+def _show(
+    profile: Profile, proposals: Sequence[Proposal], output: Path, undecided: Sequence[str], console: Console
+) -> None:
+    shown = table("column", "proposed role", "unique rows", f"in groups below {profile.k}", words=2)
+    for of, figures in zip(proposals, profile.columns, strict=True):
+        numbers = (share(figures.unique), share(figures.small)) if profile.rows else ("-", "-")
+        shown.add_row(of.column, of.role.replace("_", "-"), *numbers)
+    console.print(shown)
+    console.print()
+    if undecided:
+        console.print("Undecided, below policy:")
+    for field in undecided:
+        console.print(f"  {field}", soft_wrap=True)
+    console.print(
+        f"{output} is a proposal. Confirm each role, decide what is undecided, then run: crenel check {output}",
+        soft_wrap=True,
+    )
+
+
+def _key(name: str) -> str:
+    """Return a name as a key in YAML."""
+    return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _scalar(name: str) -> str:
+    """Return a name as a value in YAML, where a dollar begins a variable."""
+    return _key(name.replace("$", "$$"))

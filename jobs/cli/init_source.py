@@ -1,0 +1,254 @@
+"""Sources of ``crenel init``: a CSV or Parquet file, or a statement with names and types alone."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from crenel.anonymity.model.errors import InputError
+from crenel.columns import sql_type
+from crenel.evidence.profile.profile import SMALL, ColumnProfile, Profile, form_of_type
+from crenel.jobs.config.source import TOKEN
+from crenel.profiling import profile
+
+_DELIMITERS = (",", ";", "\t", "|")
+_LEADING_ZERO = r"^-?0\d"
+"""A code such as a ZIP code, which as a number would lose its zeros."""
+
+_TYPES = (
+    *(pa.int64(), pa.float64(), pa.bool_(), pa.date32()),
+    *(pa.timestamp(unit, zone) for unit in ("ms", "us", "ns") for zone in (None, "UTC")),
+)
+"""Types of the fields of CSV; the first that all values of a column have."""
+
+_TABLE = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CREATE\s+(?:TEMPORARY\s+)?TABLE\s+[^(]+(?P<rest>\(.*)", re.IGNORECASE | re.DOTALL
+)
+_NO_COLUMN = {"WATERMARK", "PRIMARY", "CONSTRAINT", "UNIQUE", "PERIOD"}
+_WATERMARK = re.compile(r"WATERMARK\s+FOR\s+(`[^`]*`|\S+)", re.IGNORECASE)
+_OPTIONS_OF_A_COLUMN = re.compile(r"\s+(?:NOT\s+NULL|NULL|METADATA|COMMENT|PRIMARY|CONSTRAINT)\b.*", re.I | re.S)
+
+
+class SourceError(InputError):
+    """Error for an unusable source of ``crenel init``; the message holds no value of a record."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A source with the profile of its columns.
+
+    Attributes
+    ----------
+    profile : figures of the sample; names and types alone for a statement
+    ddl : statement that creates the table ``source``
+    query : statement that selects the columns with their types; None: all columns as they are
+    """
+
+    profile: Profile
+    ddl: str
+    query: str | None
+
+
+def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
+    """Read the columns of a source, and profile its first rows.
+
+    Parameters
+    ----------
+    names : names of the columns of a CSV file without them; empty: its first line holds them
+
+    Raises
+    ------
+    SourceError
+        The file cannot be read, or its first line holds no names.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(1024)
+        if start.startswith(b"PAR1"):
+            return _of_parquet(path, rows)
+        if path.suffix.lower() in (".sql", ".ddl") or re.match(rb"\s*CREATE\s+(TEMPORARY\s+)?TABLE\s", start, re.I):
+            return _of_statement(path)
+        return _of_csv(path, rows, names)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or 'it is no such file'}") from None
+    except UnicodeDecodeError:
+        raise SourceError(f"{path} is not UTF-8 text; save the file as UTF-8") from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # its message quotes values of records
+        raise SourceError(f"{path} cannot be read as CSV or Parquet; give a file with one record per line") from None
+
+
+def quoted(name: str) -> str:
+    """Return a name for SQL within a configuration, where a dollar begins a variable."""
+    return f"`{name.replace('`', '``')}`".replace("$", "$$")
+
+
+def literal(text: str) -> str:
+    """Return a text for SQL within a configuration."""
+    return f"'{text.replace(chr(39), chr(39) * 2)}'".replace("$", "$$")
+
+
+def _of_parquet(path: Path, rows: int) -> Described:
+    with pyarrow.parquet.ParquetFile(path) as file:
+        reader = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+        found = profile(reader, rows=rows)
+    columns = [f"{quoted(of.name)} {of.type}" for of in found.columns]
+    return Described(found, _ddl(path, columns, "parquet", {}), _with_instants(found.columns))
+
+
+def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+    if not line.strip():
+        raise SourceError(f"{path} begins with an empty line; give a file with the names of its columns there")
+    delimiter = max(_DELIMITERS, key=line.count)
+    first = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))]
+    if names and len(names) != len(first):
+        raise SourceError(f"--columns: {len(names)} names, and the file has {len(first)} columns; give one for each")
+    chosen = list(names) or first
+    table = _read_csv(path, rows, chosen, delimiter, has_names=not names)
+    if not names and _is_record(first, table):
+        raise SourceError(
+            f"{path} begins with a record, or with names that repeat or are empty; give the names by --columns "
+            "NAME,NAME,..., or in its first line"
+        )
+    if len(set(chosen)) < len(chosen):
+        raise SourceError("--columns: a name repeats; give each column its own")
+    typed = pa.table({name: _typed(table.column(name)) for name in chosen})
+    found = profile(typed)
+    columns = [f"{quoted(name)} STRING" for name in chosen]
+    selected = [_parsed(quoted(field.name), field.type) for field in typed.schema]
+    condition = None if names else f"{quoted(chosen[0])} IS DISTINCT FROM {literal(first[0])}"
+    delimiters = {} if delimiter == "," else {"csv.field-delimiter": delimiter.replace("\t", "\\t")}
+    return Described(found, _ddl(path, columns, "csv", delimiters), _select(selected, condition))
+
+
+def _read_csv(path: Path, rows: int, names: list[str], delimiter: str, *, has_names: bool) -> pa.Table:
+    """Return the first rows as text without outer spaces, an empty field as a missing value."""
+    positions = [str(number) for number in range(len(names))]  # names may repeat until they are checked
+    options = {
+        "read_options": pyarrow.csv.ReadOptions(column_names=positions, skip_rows=int(has_names)),
+        "parse_options": pyarrow.csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
+        ),
+        "convert_options": pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(positions, pa.string()), strings_can_be_null=True, null_values=[""]
+        ),
+    }
+    schema = pa.schema([(position, pa.string()) for position in positions])
+    batches, missing = [], rows
+    with pyarrow.csv.open_csv(path, **options) as reader:
+        for batch in reader:
+            batches.append(batch.slice(0, missing))
+            missing -= batches[-1].num_rows
+            if not missing:
+                break
+    table = pa.Table.from_batches(batches, schema).rename_columns(names)
+    return pa.table([pc.utf8_trim_whitespace(column) for column in table.columns], names)
+
+
+def _is_record(names: list[str], table: pa.Table) -> bool:
+    """Return whether a first line holds values instead of names: a number, a day, or a value of its own column."""
+    if len(set(names)) < len(names) or not all(names):
+        return True
+    if any(_typed(pa.chunked_array([[name]])).type != pa.string() for name in names):
+        return True
+    return any(pc.any(pc.equal(table.column(name), name)).as_py() for name in names)
+
+
+def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of text with the type that all its values have."""
+    if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, _LEADING_ZERO)).as_py():
+        return column
+    for kind in _TYPES:
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return column
+
+
+def _parsed(name: str, kind: pa.DataType) -> str:
+    """Return the SQL expression that reads a text column as its type; a value that cannot be read is missing."""
+    if pa.types.is_string(kind):
+        return f"NULLIF(TRIM({name}), '') AS {name}"
+    if pa.types.is_timestamp(kind):
+        return _as_instant(f"TRY_CAST(REPLACE(REPLACE(TRIM({name}), 'T', ' '), 'Z', '') AS TIMESTAMP(3))", name)
+    return f"TRY_CAST(TRIM({name}) AS {sql_type(kind)}) AS {name}"
+
+
+def _as_instant(expression: str, name: str) -> str:
+    return f"CAST({expression} AS TIMESTAMP_LTZ(3)) AS {name}"
+
+
+def _with_instants(columns: Sequence[ColumnProfile]) -> str | None:
+    """Return the query that reads all times as event times are read; None where they are already."""
+    times = {of.name for of in columns if of.type.startswith("TIMESTAMP") and of.type != "TIMESTAMP_LTZ(3)"}
+    names = {of.name: quoted(of.name) for of in columns}
+    selected = [_as_instant(text, text) if name in times else text for name, text in names.items()]
+    return _select(selected) if times else None
+
+
+def _select(selected: Sequence[str], condition: str | None = None) -> str:
+    where = "" if condition is None else f"\nWHERE {condition}"
+    return "SELECT\n  " + ",\n  ".join(selected) + f"\nFROM source{where}"
+
+
+def _ddl(path: Path, columns: Sequence[str], form: str, further: dict[str, str]) -> str:
+    options = {"connector": "filesystem", "path": str(path.absolute()), "format": form, **further}
+    lines = ",\n  ".join(f"{literal(name)} = {literal(value)}" for name, value in options.items())
+    return "CREATE TEMPORARY TABLE source (\n  " + ",\n  ".join(columns) + f"\n) WITH (\n  {lines}\n)"
+
+
+def _of_statement(path: Path) -> Described:
+    text = path.read_text(encoding="utf-8-sig").strip().rstrip(";")
+    found = _TABLE.match(text)
+    if found is None:
+        raise SourceError(f"{path} is no statement CREATE TABLE name (...) WITH (...); give one such statement")
+    rest = found["rest"]
+    items = [*_items(rest)]
+    marked = {found[1].strip("`") for item in items if (found := _WATERMARK.match(item)) is not None}
+    columns = tuple(
+        ColumnProfile(name, sql or "computed", "timestamp" if name in marked else form_of_type(sql or "STRING"))
+        for name, sql in filter(None, map(_column, items))
+    )
+    if not columns:
+        raise SourceError(f"{path} declares no column; write each as: name TYPE")
+    ddl = f"CREATE TEMPORARY TABLE source {rest}"
+    return Described(Profile(0, SMALL, columns), ddl, _with_instants(columns))
+
+
+def _items(text: str) -> Iterator[str]:
+    """Yield the items of the first list in parentheses, without comments."""
+    depth, item, end = 0, "", 0
+    for found in TOKEN.finditer(text):
+        token = found[0]
+        if token.startswith(("--", "/*")):
+            continue
+        space, end = " " if found.start() > end else "", found.end()
+        depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(token, 0)
+        if depth == 0 or (depth == 1 and token == ","):
+            yield item.strip()
+            item = ""
+            if depth == 0:
+                return
+        elif item or token != "(":
+            item += space + token
+
+
+def _column(item: str) -> tuple[str, str | None] | None:
+    """Return name and type of a column, None as the type of a computed one; None for what is no column."""
+    found = re.match(r"(?:`((?:[^`]|``)*)`|(\S+))\s+(.*)", item, re.DOTALL)
+    if found is None or (found[2] or "").upper() in _NO_COLUMN:
+        return None
+    name = found[2] if found[1] is None else found[1].replace("``", "`")
+    if re.match(r"AS\b", found[3], re.IGNORECASE):
+        return name, None
+    return name, re.sub(r"\s+", " ", _OPTIONS_OF_A_COLUMN.sub("", found[3])).strip().upper()

@@ -1,0 +1,282 @@
+"""``crenel init``: proposed roles, items that a person must decide, and no value of a record in its output."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+import crenel
+from crenel.jobs.cli.app import app
+from crenel.jobs.config.load import ConfigError, load
+
+ADULT = Path(__file__).resolve().parents[4] / "shared" / "data" / "adult"
+ADULT_COLUMNS = (
+    "age,workclass,fnlwgt,education,education-num,marital-status,occupation,relationship,race,sex,capital-gain,"
+    "capital-loss,hours-per-week,native-country,income"
+)
+
+DECISIONS = {
+    "policy.quasi_identifiers.sex.hierarchy": "sex.csv",
+    "policy.quasi_identifiers.ward": {"type": "categorical", "hierarchy": "ward.csv"},
+    "policy.quasi_identifiers.ip_address.hierarchy.ip.networks": ["10.0.0.0/16"],
+    "policy.quasi_identifiers.dose.domain": [0, 200],
+    "policy.quasi_identifiers.seen.hierarchy.dates.domain": ["2020-01-01", "2029-12-31"],
+}
+"""Decision of a person on each undecided item of the visits."""
+
+
+def records(rows: int = 900) -> dict[str, list[Any]]:
+    """Return columns whose values are rare texts, so that one of them in an output is found."""
+    random = np.random.default_rng(3)
+    person = random.integers(0, 300, rows).tolist()
+    return {
+        "visit_id": [f"VISIT{number}X" for number in range(rows)],
+        "patient_id": [f"PATIENT{number}X" for number in person],
+        "name": [f"Marked Name{number}" for number in person],
+        "age": [20.37 + number % 60 for number in person],
+        "sex": [("FMARKED", "MMARKED")[number % 2] for number in person],
+        "zip": [f"0{71300 + number % 90}" for number in person],
+        "birth_date": [f"{1931 + number % 60}-07-{10 + number % 19}" for number in person],
+        "diagnosis": [f"DIAGNOSIS{number}" for number in random.integers(0, 6, rows).tolist()],
+        "ward": [f"WARD{number}" if number else "" for number in random.integers(0, 4, rows).tolist()],
+        "ip_address": [f"10.0.{a}.{b}" for a, b in random.integers(17, 250, (rows, 2)).tolist()],
+        "dose": [37.113 + number for number in random.integers(0, 400, rows).tolist()],
+        "visited": [f"2024-03-{10 + number % 20} 11:{10 + number % 49}:13" for number in range(rows)],
+        "seen": [f"2024-04-{10 + number % 20}" for number in range(rows)],
+        "country": ["COUNTRYMARKED"] * rows,
+    }
+
+
+ROLES = {
+    "subject": ["patient_id"],
+    "event_time": ["visited"],
+    "quasi_identifiers": ["age", "sex", "zip", "birth_date", "ward", "ip_address", "dose", "seen"],
+    "sensitive": ["diagnosis"],
+    "drop": ["visit_id", "name", "country"],
+}
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    return write_csv(tmp_path / "visits.csv", records())
+
+
+def write_csv(path: Path, columns: dict[str, list[Any]], delimiter: str = ",") -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def init(source: Path, *arguments: str | Path) -> tuple[Result, Path]:
+    """Run the command; return its result and the path of the configuration."""
+    path = source.parent / "proposal.yaml"
+    command = ["init", source, "--write", path, *arguments]
+    return CliRunner().invoke(app, [str(argument) for argument in command]), path
+
+
+def problems(path: Path, *overrides: str) -> dict[str, str]:
+    """Return the problems of a configuration by field."""
+    try:
+        load(path, overrides)
+    except ConfigError as error:
+        return dict(problem.split(": ", 1) for problem in error.problems)
+    return {}
+
+
+def decided(path: Path, decisions: dict[str, Any]) -> list[str]:
+    """Return the overrides that a person writes into the file."""
+    for name in ("sex", "ward"):
+        (path.parent / f"{name}.csv").write_text("a;*\nb;*\n", encoding="utf-8")
+    return [f"{name}={json.dumps(value)}" for name, value in decisions.items()]
+
+
+def test_the_roles_of_visits_are_proposed_and_undecided_items_fail_one_by_one(visits: Path) -> None:
+    result, path = init(visits)
+    assert result.exit_code == 0, result.output
+    found = problems(path)
+    assert found.keys() == DECISIONS.keys()
+    assert all(problem.startswith("is undecided; ") for problem in found.values())
+    for name in DECISIONS:
+        others = {other: value for other, value in DECISIONS.items() if other != name}
+        assert problems(path, *decided(path, others)).keys() == {name}
+    with pytest.raises(ConfigError, match="is undecided"):
+        crenel.load(path)
+    policy = load(path, decided(path, DECISIONS)).policy
+    assert {
+        "subject": [policy.subject],
+        "event_time": [policy.event_time],
+        "quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
+        "sensitive": [*policy.sensitive],
+        "drop": [*policy.drop],
+    } == ROLES
+    assert policy.passthrough == ()
+    for name in DECISIONS:
+        assert name.removeprefix("policy.").removesuffix(".hierarchy").split(".")[1] in result.stdout
+
+
+def test_the_file_is_a_job_with_reasons_beside_roles(visits: Path) -> None:
+    _, path = init(visits)
+    config = load(path, decided(path, DECISIONS))
+    assert (config.privacy.k, config.privacy.l, config.algorithm.name) == (10, 2, "nearest")
+    assert config.sinks.keys() == {"released", "audit", "suppressed", "rejected"}
+    assert f"'path' = '{visits}'" in config.source.ddl
+    assert "TRY_CAST(TRIM(`age`) AS DOUBLE) AS `age`" in str(config.source.query)
+    assert "NULLIF(TRIM(`zip`), '') AS `zip`" in str(config.source.query)
+    assert str(config.source.query).endswith("WHERE `visit_id` IS DISTINCT FROM 'visit_id'\n")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines[: lines.index("source:")]):
+        if re.match(r"    ?[\w-]+: (\{type|undecided)|  (subject|event_time):|    - ", line):
+            assert lines[number - 1].lstrip().startswith("# "), line
+    assert max(map(len, lines)) <= 140
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_no_value_of_a_record_is_written_or_printed(tmp_path: Path, form: str) -> None:
+    columns = records()
+    path = tmp_path / f"visits.{form}"
+    if form == "csv":
+        write_csv(path, columns)
+    else:
+        pyarrow.parquet.write_table(pa.table(columns), path)
+    result, output = init(path)
+    assert result.exit_code == 0, result.output
+    text = result.output + output.read_text(encoding="utf-8")
+    values = {str(value) for column in columns.values() for value in column if value != ""}
+    assert len(values) > 2000
+    assert [value for value in values if value in text] == []
+
+
+def test_parquet_keeps_its_types(tmp_path: Path) -> None:
+    times = pa.array(np.arange(50) * 10**9, pa.timestamp("us"))
+    table = pa.table(
+        {"patient": [f"p{n % 20}" for n in range(50)], "age": pa.array(range(50), pa.int32()), "at": times}
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "visits.parquet")
+    result, path = init(tmp_path / "visits.parquet", "--sample", "40")
+    assert result.exit_code == 0, result.output
+    config = load(path)
+    for column in ("`patient` STRING", "`age` INT", "`at` TIMESTAMP(6)", "'format' = 'parquet'"):
+        assert column in config.source.ddl
+    assert "CAST(`at` AS TIMESTAMP_LTZ(3)) AS `at`" in str(config.source.query)
+    assert "first 40 rows" in path.read_text(encoding="utf-8")
+    assert (config.privacy.l, config.policy.event_time) == (1, "at")
+
+
+DDL = """-- A topic; with a comment.
+CREATE TABLE IF NOT EXISTS db.visits (
+  `person id` STRING NOT NULL, age INT COMMENT 'years, of age', amount DECIMAL(10, 2), /* (a comment, */
+  diagnosis VARCHAR(20), tags MAP<STRING, INT>, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3),
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, PRIMARY KEY (`person id`) NOT ENFORCED
+) WITH ('connector' = 'kafka', 'topic' = '${TOPIC:-visits}');
+"""
+
+
+def test_a_statement_gives_names_and_types(tmp_path: Path) -> None:
+    source = tmp_path / "visits.ddl"
+    source.write_text(DDL, encoding="utf-8")
+    result, path = init(source)
+    assert result.exit_code == 0, result.output
+    assert problems(path).keys() == {f"policy.quasi_identifiers.{name}" for name in ("amount", "tags", "ms")}
+    number = '{"type": "numeric"}'
+    config = load(path, [f"policy.quasi_identifiers.{name}={number}" for name in ("amount", "tags", "ms")])
+    assert (config.policy.subject, config.policy.event_time) == ("person id", "ts")
+    assert config.policy.sensitive == ("diagnosis",)
+    assert config.source.ddl.startswith("CREATE TEMPORARY TABLE source (\n  `person id` STRING NOT NULL, age INT")
+    assert "'topic' = 'visits'" in config.source.ddl
+    assert config.source.query is None
+
+
+def test_names_that_are_special_in_yaml_and_sql_are_quoted(tmp_path: Path) -> None:
+    names = ["null", "a: b", "`x", "it's ${y}", "no", '"q"']
+    source = write_csv(tmp_path / "it's.csv", {name: ["u", "v", ""] * 5 for name in names}, ";")
+    result, path = init(source)
+    assert result.exit_code == 0, result.output
+    written = yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader)["policy"]
+    assert written == {"subject": "undecided", "quasi_identifiers": dict.fromkeys(names, "undecided")}
+    number = {"type": "numeric"}
+    config = load(path, ["policy.subject=null", f"policy.quasi_identifiers={json.dumps(dict.fromkeys(names, number))}"])
+    assert "'path' = '" + str(source).replace("'", "''") in config.source.ddl
+    assert "'csv.field-delimiter' = ';'" in config.source.ddl
+    assert "```x` STRING" in config.source.ddl
+    assert "`it's ${y}` STRING" in config.source.ddl
+
+
+def test_an_existing_file_is_replaced_by_force_alone(visits: Path) -> None:
+    path = visits.parent / "proposal.yaml"
+    path.write_text("mine", encoding="utf-8")
+    result, _ = init(visits)
+    assert (result.exit_code, path.read_text(encoding="utf-8")) == (2, "mine")
+    assert "--force" in result.stderr
+    assert init(visits, "--force")[0].exit_code == 0
+    assert path.read_text(encoding="utf-8") != "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        ("31,MARKED\n34,x\n", "--columns NAME,NAME,..."),
+        ("MARKED,x\nMARKED,y\n", "--columns NAME,NAME,..."),
+        ("a,a\n1,2\n", "--columns NAME,NAME,..."),
+        ("", "give a file with the names"),
+        ("CREATE TABLE MARKED AS", "give one such statement"),
+        ("a,b\n\x00MARKED\udcff,1\n", "save the file as UTF-8"),
+        (None, "No such file"),
+    ],
+)
+def test_an_unusable_source_is_refused_with_a_remedy_and_without_a_value(
+    tmp_path: Path, content: str | None, remedy: str
+) -> None:
+    source = tmp_path / "in.csv"
+    if content is not None:
+        source.write_bytes(content.encode("utf-8", "surrogateescape"))
+    result, path = init(source)
+    assert result.exit_code == 2
+    assert remedy in result.stderr
+    assert "MARKED" not in result.output
+    assert not path.exists()
+
+
+def test_names_of_columns_can_be_given(tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("31,x\n34,y\n", encoding="utf-8")
+    assert "give one for each" in init(source, "--columns", "age")[0].stderr
+    assert "a name repeats" in init(source, "--columns", "age,age")[0].stderr
+    result, path = init(source, "--columns", "age,sex")
+    assert result.exit_code == 0, result.output
+    assert problems(path).keys() == {"policy.subject", "policy.quasi_identifiers.sex.hierarchy"}
+    assert "first 2 rows" in path.read_text(encoding="utf-8")
+    assert "WHERE" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not ADULT.is_dir(), reason="needs ../shared/data/adult")
+def test_the_roles_of_adult(tmp_path: Path) -> None:
+    source = tmp_path / "adult.csv"
+    source.symlink_to(ADULT / "adult.data")
+    assert "--columns" in init(source)[0].stderr
+    result, path = init(source, "--columns", ADULT_COLUMNS)
+    assert result.exit_code == 0, result.output
+    names = ADULT_COLUMNS.split(",")
+    found = problems(path)
+    numeric = {"fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
+    categorical = {*names} - numeric - {"age", "income", "workclass"}
+    assert found.keys() == {
+        "policy.subject",
+        "policy.quasi_identifiers.workclass",
+        *(f"policy.quasi_identifiers.{name}.domain" for name in numeric),
+        *(f"policy.quasi_identifiers.{name}.hierarchy" for name in categorical),
+    }
+    text = path.read_text(encoding="utf-8") + result.output
+    for value in ("Private", "Bachelors", "United-States", "Male", "1484705", "12285", "99999"):
+        assert value not in text
