@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from crenel.evidence.attack.result import AttackError as AttackError
     from crenel.evidence.attack.result import AttackResults as AttackResults
     from crenel.evidence.budget import Budget as Budget
-    from crenel.evidence.verify.verdict import Verdict as Verdict
     from crenel.evidence.profile.profile import Profile as Profile
+    from crenel.evidence.verify.verdict import Verdict as Verdict
     from crenel.jobs.config.file import ConfigError as ConfigError
     from crenel.profiling import profile as profile
     from crenel.results import Result as Result

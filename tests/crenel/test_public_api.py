@@ -58,8 +58,7 @@ def test_the_public_names_are_these() -> None:
 
 def test_their_signatures_are_these() -> None:
     functions = [line.partition("(")[0] for line in FUNCTIONS.split("\n") if line]
-    found = [
-        f"{name}{inspect.signature(getattr(crenel, name))}" for name in functions]
+    found = [f"{name}{inspect.signature(getattr(crenel, name))}" for name in functions]
     assert found == [line for line in FUNCTIONS.split("\n") if line]
     for name, methods in METHODS.items():
         own = [method for method in vars(getattr(crenel, name)) if not method.startswith("_")]
