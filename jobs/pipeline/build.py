@@ -12,18 +12,18 @@ from pyflink.common import Types
 from pyflink.datastream import DataStream, KeyedProcessFunction, OutputTag
 from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
-from pyflink.table import Schema, StreamTableEnvironment, Table
+from pyflink.table import Schema, StreamTableEnvironment
 
 from crenel.anonymity.algorithm import ShardContext
 from crenel.jobs.causes import SETTINGS, JobSetup
 from crenel.jobs.config.delivery import repeating_source
-from crenel.jobs.config.flink_settings import FOLDERS, MAX_PARALLELISM
+from crenel.jobs.config.flink_settings import FOLDERS
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
 from crenel.jobs.pipeline.bundle_timing import endless
 from crenel.jobs.pipeline.digests import chain_plan, stored_under
 from crenel.jobs.pipeline.factories import find_missing_factories
-from crenel.jobs.pipeline.job import JOB, Job, Names
+from crenel.jobs.pipeline.job import Job
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.references import with_codes
@@ -72,8 +72,11 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         query = records_query(records, column_names(tables))
     with parsing("source.query", config.source.varied):
         source = tables.sql_query(query)
-    tables.create_temporary_view(JOB.table("source"), source)
-    columns = column_types(source)
+    tables.create_temporary_view("crenel_source", source)
+    columns = {
+        column.getName(): column.getDataType().getLogicalType().asSummaryString()
+        for column in source._j_table.getResolvedSchema().getColumns()
+    }
     table = source_table(tables)
     found = SourceColumns(
         columns,
@@ -85,14 +88,6 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         },
     )
     return layout(config, found)
-
-
-def column_types(table: Table) -> dict[str, str]:
-    """Return the SQL type of each column, in order; a time attribute is marked as one."""
-    return {
-        column.getName(): column.getDataType().getLogicalType().asSummaryString()
-        for column in table._j_table.getResolvedSchema().getColumns()
-    }
 
 
 def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorPlan:
@@ -136,63 +131,20 @@ def build(
     blocks = _with_side_streams(tables, config, found, rows)
     if mixed := list(_mixed(tables, config)):
         raise ConfigError("it", mixed)
-    released = _operate(tables, config, found, rows, blocks, operator=operator)
+    plan = operator_plan(config, found, _parallelism(rows))
+    released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
+    # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
+    name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
+    released = released.uid(f"crenel-{name}").name(config.algorithm.name)
+    _create_views(tables, config, found, released)
     warnings, setup = tuple(job_warnings(tables, config)), job_setup(tables, config)
     job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
     for name, (columns, origin) in outputs(found).items():
         if name in config.sinks:  # Flink need not plan unused outputs
             sink = f"crenel_sink_{name}"
             _create_sink(tables, sink, columns, config.sinks[name])
-            job.insert(sink, selection(columns, origin))
+            job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
     return job
-
-
-def attach(tables: StreamTableEnvironment, config: Config, table: Table, names: Names) -> tuple[Layout, DataStream]:
-    """Attach an anonymizer to a table of a program, and create views of its outputs; return its layout and operator.
-
-    Parameters
-    ----------
-    config : without source and sinks
-    names : of the views, functions and operators
-
-    Raises
-    ------
-    ConfigError
-        The columns do not match the policy, or the table updates or deletes rows.
-    """
-    tables.create_temporary_view(names.table("source"), table)
-    types = column_types(table)
-    has_watermark = any("*ROWTIME*" in text for text in types.values())
-    found = layout(config, SourceColumns(types, has_watermark=has_watermark), names.part)
-    rows = _encode(tables, config, found, names)
-    blocks = _with_side_streams(tables, config, found, rows, names)
-    # The keys of shards are chosen for so many key groups, and other operators of the program may have more or fewer.
-    released = _operate(tables, config, found, rows, blocks, names).set_max_parallelism(MAX_PARALLELISM)
-    return found, released
-
-
-def selection(columns: tuple[Column, ...], origin: str) -> str:
-    """Return the query of an output."""
-    return f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}"
-
-
-def _operate(
-    tables: StreamTableEnvironment,
-    config: Config,
-    found: Layout,
-    rows: DataStream,
-    blocks: DataStream,
-    names: Names = JOB,
-    operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
-) -> DataStream:
-    """Return the operator of a stream of blocks, and create views of its outputs; ``rows``: the encoded source."""
-    plan = operator_plan(config, found, _parallelism(rows))
-    released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
-    # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
-    name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
-    released = released.uid(names.uid(name)).name(config.algorithm.name)
-    _create_views(tables, config, found, released, names)
-    return released
 
 
 def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
@@ -214,36 +166,33 @@ def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
     yield from find_sinks_in_state({}, settings, requests)
 
 
-def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names = JOB) -> str:
+def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> str:
     """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
     records = config.source.records
     read = None if records is None else records_plan(records, found.argument_forms)
-    function = names.table("encode")
-    tables.create_temporary_system_function(function, encode_function(found.encode, read))
+    tables.create_temporary_system_function("crenel_encode", encode_function(found.encode, read))
     if records is None or read is None:
-        return f"SELECT {function}({', '.join(found.arguments)}) AS e FROM {names.table('source')}"
+        return f"SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source"
     columns = column_names(tables)
     record = next(name for number in count() if (name := f"record{number}") not in {*columns, *records.fields})
     given = (sql for sql, here in zip(found.arguments, read.arguments, strict=True) if here is None)
     query = records_query(records, columns, record)
-    return f"SELECT {function}({', '.join([record, *given])}) AS e FROM ({query})"
+    return f"SELECT crenel_encode({', '.join([record, *given])}) AS e FROM ({query})"
 
 
-def _encode(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names = JOB) -> DataStream:
+def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
     # The filter tests b and not e, because a row of nulls is not null.
-    query = f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({encoded(tables, config, found, names)}) WHERE e.b IS NOT NULL"
-    return _typed(append_only(tables, query, names.part or None))
+    query = f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({encoded(tables, config, found)}) WHERE e.b IS NOT NULL"
+    return _typed(append_only(tables, query))
 
 
-def _with_side_streams(
-    tables: StreamTableEnvironment, config: Config, found: Layout, blocks: DataStream, names: Names = JOB
-) -> DataStream:
+def _with_side_streams(tables: StreamTableEnvironment, config: Config, found: Layout, blocks: DataStream) -> DataStream:
     """Return a stream of the blocks of the source and of the rows of the other streams that the job needs."""
     if config.source.forget is not None:
         forget_blocks = _typed(requests(tables, config, config.source.forget, found))
         blocks = blocks.union(without_watermarks(forget_blocks, "forget"))
     if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
-        blocks = blocks.union(without_watermarks(_typed(nothing(tables, names)), "end", names))
+        blocks = blocks.union(without_watermarks(_typed(nothing(tables)), "end"))
     if config.audit_chain is not None:
         start_blocks = _typed(beginnings(tables, found.encode.keys, config.epoch))
         blocks = blocks.union(without_watermarks(start_blocks, f"begin-{config.epoch}"))
@@ -272,40 +221,37 @@ def _key_by_shard(blocks: DataStream) -> KeyedStream:
     return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
 
 
-def outputs(found: Layout, names: Names = JOB) -> dict[str, tuple[tuple[Column, ...], str]]:
+def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
     """Return the columns of each output, and the relation that they are selected from."""
-    fields = ", ".join(column.row for column in (*found.release, *found.members))
-    releases = f"{names.table('batches')} CROSS JOIN UNNEST(releases) AS r ({fields})"
+    names = [column.row for column in (*found.release, *found.members)]
+    releases = f"crenel_batches CROSS JOIN UNNEST(releases) AS r ({', '.join(names)})"
     relations = {"released": unnested(releases, found.release, found.members), "audit": releases}
     for name, (columns, arrays) in ROWS.items():
-        relations[name] = unnested(names.table(name), columns, arrays) if arrays else names.table(name)
+        relations[name] = unnested(f"crenel_{name}", columns, arrays) if arrays else f"crenel_{name}"
     sinks = found.sinks | {"summary": SUMMARY_COLUMNS}
-    own = {name: names.table(name) for name in sinks if name not in relations}
+    own = {name: f"crenel_{name}" for name in sinks if name not in relations}
     return {name: (sinks[name], relation) for name, relation in (relations | own).items()}
 
 
 def _view_columns(config: Config) -> dict[str, dict[str, str]]:
-    """Return the SQL types of the rows of each side output."""
+    """Return the SQL types of the rows of each side output, by view."""
     own = {output.name: (own_columns(output), ()) for output in config.algorithm.outputs}
-    return {name: row_sql(columns, arrays) for name, (columns, arrays) in {**ROWS, **own}.items()}
+    return {f"crenel_{name}": row_sql(columns, arrays) for name, (columns, arrays) in {**ROWS, **own}.items()}
 
 
-def _create_views(
-    tables: StreamTableEnvironment, config: Config, found: Layout, released: DataStream, names: Names
-) -> None:
+def _create_views(tables: StreamTableEnvironment, config: Config, found: Layout, released: DataStream) -> None:
     """Create a view of each output of the operator.
 
     Each side output is consumed, because PyFlink would send unclaimed ones to the main output.
     """
-    tags = {**_SIDES, **further_tags(config.algorithm)}
+    tags = {f"crenel_{name}": tag for name, tag in {**_SIDES, **further_tags(config.algorithm)}.items()}
     streams = {name: released.get_side_output(tags[name]) for name in _view_columns(config)}
-    views = {"batches": {"releases": f"ARRAY<{found.release_sql}>"}, **_view_columns(config)}
+    views = {"crenel_batches": {"releases": f"ARRAY<{found.release_sql}>"}, **_view_columns(config)}
     for name, columns in views.items():
         schema = Schema.new_builder()
         for column, sql_type in columns.items():
             schema = schema.column(column, sql_type)
-        view = tables.from_data_stream(streams.get(name, released), schema.build())
-        tables.create_temporary_view(names.table(name), view)
+        tables.create_temporary_view(name, tables.from_data_stream(streams.get(name, released), schema.build()))
 
 
 def _create_sink(

@@ -80,7 +80,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
     try:
         bind_channels()
     except UnknownChannelsError as error:
-        warn_of_channels(error)
+        _warn_of_channels(error)
     settings = {**settings, **jars(settings, {})}
     configuration = Configuration()
     for key, value in {**DEFAULTS, **LOOPBACK, **local, **settings}.items():
@@ -119,13 +119,12 @@ def _with_bound_channels(listed: str) -> str:
     try:
         write_jar(jar)
     except UnknownChannelsError as error:
-        warn_of_channels(error)
+        _warn_of_channels(error)
         return listed
     return ";".join([jar.as_uri(), *Configuration.parse_list_value(listed)])
 
 
-def warn_of_channels(error: UnknownChannelsError) -> None:
-    """Warn that Beam's channels are open to other machines."""
+def _warn_of_channels(error: UnknownChannelsError) -> None:
     print(
         f"warning: Beam's channels to Python listen on all addresses of this machine, as {error}; "
         "close the ports to other machines by a firewall",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pyflink.common import JobClient
@@ -13,30 +12,6 @@ from pyflink.table import StreamTableEnvironment
 
 from crenel.jobs.causes import JobSetup
 from crenel.jobs.pipeline.bundle_timing import set_pace
-
-
-@dataclass(frozen=True)
-class Names:
-    """Names of the tables, functions and operators that an anonymizer creates in a Flink program.
-
-    Attributes
-    ----------
-    part : distinguishes several anonymizers of one program; empty in a job, whose savepoints hold the names
-    """
-
-    part: str = ""
-
-    def table(self, content: str) -> str:
-        """Return the name of a view, table or function."""
-        return "_".join(filter(None, ("crenel", self.part, content)))
-
-    def uid(self, content: str) -> str:
-        """Return the UID of an operator."""
-        return "-".join(filter(None, ("crenel", self.part, content)))
-
-
-JOB = Names()
-"""The names of a job."""
 
 
 class Job:

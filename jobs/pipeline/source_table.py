@@ -152,10 +152,8 @@ def column_names(tables: StreamTableEnvironment) -> list[str]:
     return names
 
 
-def append_only(tables: StreamTableEnvironment, query: str, where: str | None = None) -> DataStream:
+def append_only(tables: StreamTableEnvironment, query: str) -> DataStream:
     """Return the rows of a query as a stream; it may only append rows, because published ones cannot be retracted.
-
-    ``where``: origin of the rows, which an error names; None: the source of a job.
 
     Raises
     ------
@@ -169,8 +167,6 @@ def append_only(tables: StreamTableEnvironment, query: str, where: str | None = 
         if found is None:
             raise
         field = "source.ddl" if found["node"] == _SCAN else "source.query"
-        if where is not None:
-            raise ConfigError(where, [f"table: {CHANGES['source.query']}"]) from None
         raise ConfigError("it", [f"{field}: {CHANGES[field]}"]) from None
 
 
