@@ -158,7 +158,7 @@ def columns_of_sinks() -> dict[str, list[str]]:
 
     For a policy that generalizes ``NAME``, has the sensitive ``SENSITIVE``, and noises ``NOISED``.
     """
-    from crenel.jobs.pipeline.build import outputs
+    from crenel.jobs.pipeline.anonymizer import outputs
     from tests.support.layouts import layout_of
 
     noised = (Noised("NOISED", (0, 9)),)

@@ -43,7 +43,8 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
 
-        from crenel.jobs.pipeline.build import outputs, read_layout
+        from crenel.jobs.pipeline.anonymizer import outputs
+        from crenel.jobs.pipeline.build import read_layout
         from crenel.jobs.pipeline.environment import local_environment
         from crenel.jobs.pipeline.factories import find_missing_factories
         from crenel.jobs.pipeline.sql_types import literal, quote

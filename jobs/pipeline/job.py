@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pyflink.common import JobClient
@@ -12,6 +13,30 @@ from pyflink.table import StreamTableEnvironment
 
 from crenel.jobs.causes import JobSetup
 from crenel.jobs.pipeline.bundle_timing import set_pace
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of the views, functions and operators of one anonymization.
+
+    Attributes
+    ----------
+    name : of the anonymization in a program; empty in a job, whose savepoints hold the names without it
+    """
+
+    name: str = ""
+
+    def table(self, part: str) -> str:
+        """Return the name of a view, table or function."""
+        return "_".join(filter(None, ("crenel", self.name, part)))
+
+    def uid(self, part: str) -> str:
+        """Return the uid of an operator."""
+        return "-".join(filter(None, ("crenel", self.name, part)))
+
+
+JOB = Names()
+"""Names in a job."""
 
 
 class Job:
@@ -75,13 +100,20 @@ class Job:
             raise RuntimeError(f"{len(self._sinks)} inserts became {len(ends)} sinks")
         known: set[str] = set()
         for label, end in [("source", self._operator), *zip(self._sinks, ends, strict=True)]:
-            label = label.removeprefix("crenel_")
-            for transformation in upwards(end, set()):
-                number, _, kind = (transformation.getUid() or "").partition("_")
-                if number.isdecimal():
-                    name = _unused(f"crenel-{label}-{_what(transformation, kind)}", known)
-                    known.add(name)
-                    transformation.setUid(name)
+            name_operators(end, label.removeprefix("crenel_"), JOB, known)
+
+
+def name_operators(end: Any, label: str, names: Names, known: set[str]) -> None:
+    """Give stable uids to a transformation and all that it reads from, in the place of uids that Flink has numbered.
+
+    ``known``: uids that are in use; the new ones are added.
+    """
+    for transformation in upwards(end, set()):
+        number, _, kind = (transformation.getUid() or "").partition("_")
+        if number.isdecimal():
+            uid = _unused(names.uid(f"{label}-{_what(transformation, kind)}"), known)
+            known.add(uid)
+            transformation.setUid(uid)
 
 
 def upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:

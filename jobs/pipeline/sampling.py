@@ -12,7 +12,8 @@ from pyflink.table import StreamTableEnvironment
 
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.jobs.config.load import Config
-from crenel.jobs.pipeline.build import encoded, job_setup, operator_plan, read_layout
+from crenel.jobs.pipeline.anonymizer import encoded, operator_plan
+from crenel.jobs.pipeline.build import job_setup, read_layout
 from crenel.jobs.pipeline.bundle_timing import ends
 from crenel.jobs.pipeline.job import upwards
 from crenel.jobs.pipeline.source_table import append_only, read_from

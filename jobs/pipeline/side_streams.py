@@ -16,7 +16,7 @@ from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError, ForgetSource
 from crenel.jobs.pipeline.encoder_arguments import Reader
-from crenel.jobs.pipeline.job import upwards
+from crenel.jobs.pipeline.job import Names, upwards
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.source_table import FORGET, create_table, parsing
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
@@ -26,7 +26,6 @@ from crenel.operators.encode.hashing import text_codes
 from crenel.operators.shards.keys import shard_keys
 
 _VIEW = "crenel_forget_source"
-_TICKS = "crenel_ticks"
 _BEGIN = "crenel_begin"
 
 
@@ -153,13 +152,13 @@ def _alike(one: SqlType, other: SqlType) -> bool:
     return one.text == other.text or any(one.name in kinds and other.name in kinds for kinds in (texts, (*INTEGERS,)))
 
 
-def without_watermarks(stream: DataStream, name: str) -> DataStream:
+def without_watermarks(stream: DataStream, name: str, names: Names) -> DataStream:
     """Mark a stream as idle, so that no watermark waits for it; the end of event time still passes."""
     idle = WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(1))
-    return stream.assign_timestamps_and_watermarks(idle).uid(f"crenel-{name}-idle").name(name)
+    return stream.assign_timestamps_and_watermarks(idle).uid(names.uid(f"{name}-idle")).name(name)
 
 
-def nothing(tables: StreamTableEnvironment) -> DataStream:
+def nothing(tables: StreamTableEnvironment, names: Names) -> DataStream:
     """Return a stream without blocks that does not end.
 
     When a job is drained (``flink stop --drain``), Flink has each source signal the end of event time. In Flink 2.3,
@@ -167,11 +166,12 @@ def nothing(tables: StreamTableEnvironment) -> DataStream:
     tuples would then not be decided. This stream is never idle. Beside a bounded source it would keep the job from
     ending.
     """
+    ticks = names.table("ticks")
     tables.execute_sql(
-        f"CREATE TEMPORARY TABLE {_TICKS} (tick INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1', "
+        f"CREATE TEMPORARY TABLE {ticks} (tick INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1', "
         "'fields.tick.min' = '0', 'scan.parallelism' = '1')"
     )
-    query = f"SELECT tick AS k, ROW(tick, CAST(NULL AS BYTES)) AS v FROM {_TICKS} WHERE tick < 0"
+    query = f"SELECT tick AS k, ROW(tick, CAST(NULL AS BYTES)) AS v FROM {ticks} WHERE tick < 0"
     return tables.to_data_stream(tables.sql_query(query))
 
 

@@ -73,7 +73,7 @@ def _share(loads: Loads, shard: int) -> int:
 
 
 def encode_function(plan: EncodePlan, records: RecordsPlan | None = None) -> Any:
-    """Return the function ``crenel_encode(...)``, whose result is ``ROW<k INT, b BYTES>``.
+    """Return the function of encode, whose result is ``ROW<k INT, b BYTES>``.
 
     ``b`` is NULL on rows that carry no block.
     """

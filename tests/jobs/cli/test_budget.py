@@ -17,7 +17,7 @@ from crenel.anonymity.noise.budget import delta, largest_sample_rate, smallest_e
 from crenel.evidence.budget import Budget, Reach, account
 from crenel.jobs.cli.budget import budget_in_short, in_words
 from crenel.jobs.config.load import load
-from crenel.jobs.pipeline.build import operator_plan
+from crenel.jobs.pipeline.anonymizer import operator_plan
 from crenel.jobs.pipeline.digests import stored_under
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from tests.jobs.cli.test_app import DEMO, ROOT, crenel, demo_variables

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crenel.jobs.config.load import Config, load
-from crenel.jobs.pipeline.build import outputs
+from crenel.jobs.pipeline.anonymizer import outputs
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.sink_columns import written
 

@@ -1,0 +1,198 @@
+"""Anonymization between a view of the source and views of the outputs: encode, operator, and side outputs.
+
+A job and a program of the user (``crenel.flink``) share it. Each stage takes the configuration whole, the layout that
+is derived from it and the source, and the names of the views, functions and operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+
+from pyflink.common import Types
+from pyflink.datastream import DataStream, KeyedProcessFunction, OutputTag
+from pyflink.datastream.data_stream import KeyedStream
+from pyflink.java_gateway import get_gateway
+from pyflink.table import Schema, StreamTableEnvironment, Table
+
+from crenel.anonymity.algorithm import ShardContext
+from crenel.jobs.config.flink_settings import MAX_PARALLELISM
+from crenel.jobs.config.load import Config
+from crenel.jobs.pipeline.bundle_timing import endless
+from crenel.jobs.pipeline.digests import chain_plan, stored_under
+from crenel.jobs.pipeline.job import JOB, Names
+from crenel.jobs.pipeline.layout import Layout
+from crenel.jobs.pipeline.records import records_plan, records_query
+from crenel.jobs.pipeline.references import with_codes
+from crenel.jobs.pipeline.side_streams import beginnings, nothing, requests, without_watermarks
+from crenel.jobs.pipeline.sink_columns import SUMMARY_COLUMNS, Column, row_sql, unnested
+from crenel.jobs.pipeline.source_table import append_only, column_names
+from crenel.operators.encode.function import encode_function
+from crenel.operators.output_columns import ROWS, own_columns
+from crenel.operators.rows import batch_type
+from crenel.operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
+from crenel.operators.shards.plan import OperatorPlan
+
+_SIDES: Mapping[str, OutputTag] = {
+    "suppressed": SUPPRESSED,
+    "rejected": REJECTED,
+    "forgotten": FORGOTTEN,
+    "summary": SUMMARY,
+}
+"""Side outputs of every algorithm."""
+
+_BLOCK = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+
+
+def column_types(table: Table) -> dict[str, str]:
+    """Return the SQL type of each column of a table, in order, with the mark of a time attribute."""
+    return {
+        column.getName(): column.getDataType().getLogicalType().asSummaryString()
+        for column in table._j_table.getResolvedSchema().getColumns()
+    }
+
+
+def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorPlan:
+    """Return the operator's parameters; ``encoders``: number of parallel encoders."""
+    terms = ShardContext(
+        policy=found.policy,
+        privacy=with_codes(config.privacy, found),
+        parameters=config.parameters,
+        members=found.members_schema,
+        sampling_and_noise=config.sampling_and_noise,
+        fingerprint=stored_under(config, found),
+    )
+    return OperatorPlan(
+        algorithm=config.algorithm,
+        context=terms,
+        seed=config.seed,
+        integers=found.generalization.integers,
+        encoded=found.encode.checked,
+        numbers={key: number for number, key in enumerate(found.encode.keys)},
+        extremes=found.generalization.extremes,
+        chain=chain_plan(config, found),
+        encoders=encoders,
+        subject_key=config.subject_key,
+    )
+
+
+def anonymizer(
+    tables: StreamTableEnvironment,
+    config: Config,
+    found: Layout,
+    names: Names = JOB,
+    operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
+) -> DataStream:
+    """Return the releases of the records in the view ``source``, and create a view of each output.
+
+    Parameters
+    ----------
+    names : of the views, functions and operators; ``names.table("source")`` exists already
+    operator : makes the function between encode and the outputs
+
+    Raises
+    ------
+    ConfigError
+        The view changes earlier rows, or a request to forget or a reference distribution does not fit it.
+    """
+    rows = _encode(tables, config, found, names)
+    blocks = _with_side_streams(tables, config, found, names, rows)
+    plan = operator_plan(config, found, _parallelism(rows))
+    released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
+    # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
+    name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
+    released = released.uid(names.uid(name)).name(config.algorithm.name)
+    # The keys of shards are chosen for this number, also where a program has another setting.
+    released.set_max_parallelism(MAX_PARALLELISM)
+    _create_views(tables, config, found, names, released)
+    return released
+
+
+def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names = JOB) -> str:
+    """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
+    records = config.source.records
+    read = None if records is None else records_plan(records, found.argument_forms)
+    encode = names.table("encode")
+    tables.create_temporary_system_function(encode, encode_function(found.encode, read))
+    if records is None or read is None:
+        return f"SELECT {encode}({', '.join(found.arguments)}) AS e FROM {names.table('source')}"
+    columns = column_names(tables)
+    record = next(name for number in count() if (name := f"record{number}") not in {*columns, *records.fields})
+    given = (sql for sql, here in zip(found.arguments, read.arguments, strict=True) if here is None)
+    query = records_query(records, columns, record)
+    return f"SELECT {encode}({', '.join([record, *given])}) AS e FROM ({query})"
+
+
+def _encode(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names) -> DataStream:
+    # The filter tests b and not e, because a row of nulls is not null.
+    rows = encoded(tables, config, found, names)
+    return _typed(append_only(tables, f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({rows}) WHERE e.b IS NOT NULL"))
+
+
+def _with_side_streams(
+    tables: StreamTableEnvironment, config: Config, found: Layout, names: Names, blocks: DataStream
+) -> DataStream:
+    """Return a stream of the blocks of the source and of the rows of the other streams that the job needs."""
+    if config.source.forget is not None:
+        forget_blocks = _typed(requests(tables, config, config.source.forget, found))
+        blocks = blocks.union(without_watermarks(forget_blocks, "forget", names))
+    if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
+        blocks = blocks.union(without_watermarks(_typed(nothing(tables, names)), "end", names))
+    if config.audit_chain is not None:
+        start_blocks = _typed(beginnings(tables, found.encode.keys, config.epoch))
+        blocks = blocks.union(without_watermarks(start_blocks, f"begin-{config.epoch}", names))
+    return blocks
+
+
+def _typed(stream: DataStream) -> DataStream:
+    """Declare a stream as rows of a key and a block, which Python reads."""
+    stream._j_data_stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
+    return stream
+
+
+def _parallelism(stream: DataStream) -> int:
+    """Return the parallelism of a stream."""
+    own = stream._j_data_stream.getTransformation().getParallelism()
+    return int(own if own > 0 else stream._j_data_stream.getExecutionEnvironment().getParallelism())
+
+
+def _key_by_shard(blocks: DataStream) -> KeyedStream:
+    """Key blocks by shard as ``DataStream.key_by`` does, but without its Python step: the key is a column already.
+
+    That step would pass every block through Python once more, and delay it by another bundle.
+    """
+    stream = blocks._j_data_stream
+    key_type = Types.ROW([Types.INT()]).get_java_type_info()
+    return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
+
+
+def outputs(found: Layout, names: Names = JOB) -> dict[str, tuple[tuple[Column, ...], str]]:
+    """Return the columns of each output, and the relation that they are selected from."""
+    rows = [column.row for column in (*found.release, *found.members)]
+    releases = f"{names.table('batches')} CROSS JOIN UNNEST(releases) AS r ({', '.join(rows)})"
+    relations = {"released": unnested(releases, found.release, found.members), "audit": releases}
+    for name, (columns, arrays) in ROWS.items():
+        relations[name] = unnested(names.table(name), columns, arrays) if arrays else names.table(name)
+    sinks = found.sinks | {"summary": SUMMARY_COLUMNS}
+    own = {name: names.table(name) for name in sinks if name not in relations}
+    return {name: (sinks[name], relation) for name, relation in (relations | own).items()}
+
+
+def _create_views(
+    tables: StreamTableEnvironment, config: Config, found: Layout, names: Names, released: DataStream
+) -> None:
+    """Create a view of each output of the operator.
+
+    PyFlink would send an unclaimed side output to the main output. So all of them become streams before the first view:
+    ``from_data_stream`` then claims each one at the operator, also if no sink reads it.
+    """
+    own = {output.name: (own_columns(output), ()) for output in config.algorithm.outputs}
+    columns = {name: row_sql(kept, arrays) for name, (kept, arrays) in {**ROWS, **own}.items()}
+    tags = {**_SIDES, **further_tags(config.algorithm)}
+    streams = {name: released.get_side_output(tags[name]) for name in columns}
+    for name, types in {"batches": {"releases": f"ARRAY<{found.release_sql}>"}, **columns}.items():
+        schema = Schema.new_builder()
+        for column, sql_type in types.items():
+            schema = schema.column(column, sql_type)
+        view = tables.from_data_stream(streams.get(name, released), schema.build())
+        tables.create_temporary_view(names.table(name), view)
