@@ -66,6 +66,18 @@ def test_their_signatures_are_these() -> None:
         assert sorted(set(own) - set(fields)) == methods.split(), name
 
 
+def test_the_names_inside_a_program_are_these() -> None:
+    from crenel import flink
+
+    assert sorted(flink.__all__) == ["Outputs", "anonymize"]
+    assert str(inspect.signature(flink.anonymize)) == (
+        "(t_env: 'StreamTableEnvironment', table: 'Table', settings: 'Settings', *, name: 'str', "
+        "delivery: \"Literal['checked', 'caller']\" = 'checked') -> 'Outputs'"
+    )
+    own = [name for name in vars(flink.Outputs) if not name.startswith("_")]
+    assert sorted(own) == "audit further insert_into rejected released summary suppressed".split()
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module: str) -> None:
     found = doctest.testmod(import_module(module), optionflags=doctest.ELLIPSIS)

@@ -1,0 +1,293 @@
+"""Anonymization within a PyFlink program of the user: a Table in, Tables out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StatementSet, StreamTableEnvironment, Table
+
+from crenel.jobs.config.delivery import OR_ACCEPT, clashing_sinks, repeating_sinks
+from crenel.jobs.config.explain import listed, suggestion
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.flink_settings import CHECKPOINTING, FOLDERS, repeating_settings
+from crenel.jobs.config.kafka import unfit_timeouts
+from crenel.jobs.config.load import Config
+from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
+from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, outputs
+from crenel.jobs.pipeline.job import Names, name_operators
+from crenel.jobs.pipeline.layout import SourceColumns, layout
+from crenel.jobs.pipeline.sink_columns import Column, written_null
+from crenel.jobs.pipeline.sql_types import parse
+from crenel.settings import Settings
+
+__all__ = ["Outputs", "anonymize"]
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_UIDS = "table.exec.uid.generation"
+_ZONE = "table.local-time-zone"
+_MODE = "execution.runtime-mode"
+_INTERVAL = "execution.checkpointing.interval"
+
+_OF_A_JOB = {"source.query": "the query of the table", "source.ddl": "the statement of its source"}
+"""Fields of a configuration file in messages, and the place in a program."""
+
+
+def anonymize(
+    t_env: StreamTableEnvironment,
+    table: Table,
+    settings: Settings,
+    *,
+    name: str,
+    delivery: Literal["checked", "caller"] = "checked",
+) -> Outputs:
+    """Anonymize a table within a program; the program's statements start the job.
+
+    Insert all outputs that you need by one statement set: each execution of a statement is a job of its own, which
+    would publish every record once more, under another generalization.
+
+    Parameters
+    ----------
+    t_env : environment of the program, made from a ``StreamExecutionEnvironment``
+    table : any table to which rows are only appended: a view, a join, a query, or a table of a catalog. Event time and
+        watermark are those of its schema
+    settings : policy, privacy models and algorithm
+    name : distinguishes the anonymizations of a program. Views, functions and the uids of operators begin with it, so a
+        savepoint restores while the name stays the same
+    delivery : ``"checked"``: only ``Outputs.insert_into`` publishes, which checks that sinks publish each record once.
+        ``"caller"``: the outputs are tables, and the program is responsible for their sinks
+
+    Returns
+    -------
+    The outputs, with the columns of docs/outputs.md.
+
+    Raises
+    ------
+    ConfigError
+        The columns do not fit the policy, the table changes earlier rows, the name is in use, or the environment has a
+        batch mode or an unsuitable time zone; the message lists all problems of a kind.
+    TypeError
+        The environment or the table is of another class.
+
+    Notes
+    -----
+    A job of Crenel sets the following settings of Flink. A program sets them itself, in the ``Configuration`` from
+    which it makes its ``StreamExecutionEnvironment``; operators in Python do not read them from ``t_env.get_config()``.
+
+    - ``table.local-time-zone: UTC``. PyFlink takes the UTC time of a TIMESTAMP_LTZ for local time. It is required where
+      the table has a column of this type.
+    - ``execution.checkpointing.interval: 30 s``. Sinks publish once, at checkpoints. ``insert_into`` requires it with
+      checked delivery.
+    - ``execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION``. The last checkpoint holds
+      the buffered records.
+    - ``table.exec.uid.generation: ALWAYS``. Operators after the outputs find their state in a savepoint of the same
+      program.
+    - ``python.fn-execution.bundle.time: 10``. A record waits so many milliseconds in each of two steps. Flink's default
+      of 1000 suits a bounded source.
+    - ``python.fn-execution.bundle.size: 100000``, ``python.fn-execution.arrow.batch.size: 20000`` and
+      ``pipeline.object-reuse: true``. Larger blocks cost less, and rows of arrays are not copied.
+    - ``python.map-state.read-cache-size: 0`` and ``python.map-state.iterate-response-batch-size: 100``. State is read
+      once, at a restore, and each message of it stays below 2 GB.
+
+    Examples
+    --------
+    ::
+
+        outputs = crenel.flink.anonymize(t_env, t_env.from_path("visits"), settings, name="visits")
+        statements = t_env.create_statement_set()
+        outputs.insert_into(statements, released="released_visits", audit="audit_log")
+        statements.execute()
+    """
+    if not isinstance(t_env, StreamTableEnvironment):
+        raise TypeError("t_env: is no StreamTableEnvironment; make one by StreamTableEnvironment.create(environment)")
+    if not isinstance(table, Table):
+        raise TypeError(f"table: is a {type(table).__qualname__}; give a Table, such as t_env.from_path('visits')")
+    types = column_types(table)
+    if problems := [*_unfit_arguments(name, delivery), *_unfit_environment(t_env, types)]:
+        raise ConfigError("anonymize", problems)
+    names, config = Names(name), settings.validated
+    used = {function.lower() for function in t_env.list_user_defined_functions()}
+    if names.table("encode").lower() in used:
+        raise ConfigError(
+            "anonymize", [f"name: {name!r} is in use in this environment; give each anonymization a name of its own"]
+        )
+    has_watermark = any(parse(kind).rowtime for kind in types.values())
+    try:
+        found = layout(config, SourceColumns(types, has_watermark=has_watermark), "table")
+        t_env.create_temporary_view(names.table("source"), table)
+        with _numbered_uids(t_env):
+            released = anonymizer(t_env, config, found, names)
+    except ConfigError as error:
+        raise ConfigError("table", map(_in_program, error.problems)) from None
+    name_operators(released._j_data_stream.getTransformation(), "source", names, set())
+    without_requests = {of: columns for of, columns in outputs(found, names).items() if of != "forgotten"}
+    return Outputs(t_env, config, without_requests, delivery)
+
+
+class Outputs:
+    """The outputs of an anonymization in a program, with the columns of docs/outputs.md.
+
+    Only ``anonymize`` makes objects of this class. Each attribute is a ``Table``, and needs ``delivery="caller"``.
+    """
+
+    def __init__(
+        self,
+        t_env: StreamTableEnvironment,
+        config: Config,
+        queries: Mapping[str, tuple[tuple[Column, ...], str]],
+        delivery: Literal["checked", "caller"],
+    ) -> None:
+        self._tables, self._config, self._queries, self._delivery = t_env, config, queries, delivery
+
+    @property
+    def released(self) -> Table:
+        """One row per published record."""
+        return self._handed_out("released")
+
+    @property
+    def audit(self) -> Table:
+        """One row per release."""
+        return self._handed_out("audit")
+
+    @property
+    def suppressed(self) -> Table:
+        """One row per suppressed record, with its reason."""
+        return self._handed_out("suppressed")
+
+    @property
+    def rejected(self) -> Table:
+        """One row per record that failed validation, with its reason."""
+        return self._handed_out("rejected")
+
+    @property
+    def summary(self) -> Table:
+        """Figures of each shard, after the end of a bounded source."""
+        return self._handed_out("summary")
+
+    @property
+    def further(self) -> Mapping[str, Table]:
+        """Outputs of the algorithm itself, by name, such as ``repairs`` of SUHDSA."""
+        return {output.name: self._handed_out(output.name) for output in self._config.algorithm.outputs}
+
+    def insert_into(self, statement_set: StatementSet, **sinks: str) -> None:
+        """Add statements that insert outputs into tables of the program.
+
+        Parameters
+        ----------
+        statement_set : of the environment of the outputs; the program executes it
+        sinks : path of a table by output, such as ``released="released_visits"`` or ``repairs="catalog.db.repairs"``
+
+        Raises
+        ------
+        ConfigError
+            A table does not exist, two outputs would mix with each other or with Flink's state, or a record may be
+            published twice; the last is not checked with ``delivery="caller"``. The message lists all problems.
+        """
+        problems: list[str] = []
+        for unknown in sorted(sinks.keys() - self._queries.keys()):
+            valid = [*self._queries]
+            problems.append(f"sinks.{unknown}: is no output{suggestion(unknown, valid)}; one of {listed(valid)}")
+        options: dict[str, dict[str, str]] = {}
+        for name, path in sinks.items():
+            if name in self._queries:
+                found = _table_options(self._tables, path)
+                if found is None:
+                    problems.append(f"sinks.{name}: there is no table {path!r} to insert into; create it before")
+                else:
+                    options[name] = found
+        if problems := [*problems, *self._unfit_sinks(options)]:
+            raise ConfigError("insert_into", problems)
+        for name, path in sinks.items():
+            statement_set.add_insert(path, self._table(name))
+
+    def _unfit_sinks(self, options: Mapping[str, dict[str, str]]) -> Iterator[str]:
+        """Yield the problems that a job with these sinks would have."""
+        used = self._tables.get_config()
+        yield from clashing_sinks(options)
+        yield from find_shared_sinks(options)
+        yield from find_sinks_in_state(options, {name: value for name in FOLDERS if (value := used.get(name, ""))})
+        yield from unfit_timeouts(options)
+        if self._config.policy.missing == "value" and written_null(options.get("released", {})):
+            yield (
+                "sinks.released: has a 'csv.null-literal', so a value may be written as a missing one is, and l counts "
+                "the two apart; leave the option out, or set policy.missing to reject"
+            )
+        if self._delivery == "checked":
+            settings = {name: value for name in CHECKPOINTING if (value := used.get(name, ""))}
+            for problem in (*repeating_sinks(options), *repeating_settings({_INTERVAL: "0"} | settings)):
+                yield problem.replace(OR_ACCEPT, "or accept that with delivery='caller'")
+
+    def _handed_out(self, name: str) -> Table:
+        if self._delivery != "caller":
+            raise ConfigError(
+                "anonymize",
+                [
+                    f"delivery: {name!r} as a table may reach any sink, also one that publishes a record twice under "
+                    "two generalizations, and Crenel cannot check it; use insert_into, or take responsibility for "
+                    "exactly-once sinks with delivery='caller'"
+                ],
+            )
+        return self._table(name)
+
+    def _table(self, name: str) -> Table:
+        columns, relation = self._queries[name]
+        return self._tables.sql_query(f"SELECT {', '.join(column.selection for column in columns)} FROM {relation}")
+
+
+def _unfit_arguments(name: Any, delivery: Any) -> Iterator[str]:
+    if not (isinstance(name, str) and _NAME.fullmatch(name)):
+        yield "name: begins with a letter and has letters, digits and '_' alone, such as 'visits'"
+    if delivery not in ("checked", "caller"):
+        yield "delivery: is 'checked', or 'caller' to take responsibility for exactly-once sinks"
+
+
+def _unfit_environment(tables: StreamTableEnvironment, types: Mapping[str, str]) -> Iterator[str]:
+    used = tables.get_config()
+    if used.get(_MODE, "STREAMING").upper() != "STREAMING":
+        yield f"flink.{_MODE}: is not STREAMING, which an anonymization needs, also of a bounded source; set it"
+    zone = get_gateway().jvm.java.time.ZoneId.of(used.get_local_timezone()).normalized().getId()
+    local = [name for name, kind in types.items() if parse(kind).name == "TIMESTAMP_LTZ"]
+    if local and zone not in ("Z", "UTC", "GMT", "Etc/UTC"):
+        yield (
+            f"flink.{_ZONE}: is not UTC, and PyFlink takes the UTC time of the column {local[0]!r}, a TIMESTAMP_LTZ, "
+            "for local time; set it to UTC"
+        )
+
+
+@contextmanager
+def _numbered_uids(tables: StreamTableEnvironment) -> Iterator[None]:
+    """Have Flink number the operators of queries, so that ``name_operators`` recognizes them."""
+    used = tables.get_config()
+    before = used.get(_UIDS, "PLAN_ONLY")
+    used.set(_UIDS, "ALWAYS")
+    try:
+        yield
+    finally:
+        used.set(_UIDS, before)
+
+
+def _table_options(tables: StreamTableEnvironment, path: str) -> dict[str, str] | None:
+    """Return the options of a table; None where there is none, or it is a view.
+
+    A table of a catalog of its own kind has no connector; its path then distinguishes it from others.
+    """
+    manager = tables._j_tenv.getCatalogManager()
+    place = manager.qualifyIdentifier(tables._j_tenv.getParser().parseIdentifier(path))
+    found = manager.getTable(place)
+    if not found.isPresent():
+        return None
+    resolved = found.get().getResolvedTable()
+    if resolved.getTableKind().name() != "TABLE":
+        return None
+    options = dict(resolved.getOptions())
+    return options if "connector" in options else {"connector": "", "table": place.asSummaryString(), **options}
+
+
+def _in_program(problem: str) -> str:
+    """Return a problem with the place of its remedy in a program."""
+    for field, place in _OF_A_JOB.items():
+        problem = problem.replace(field, place)
+    return problem
