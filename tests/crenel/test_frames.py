@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
@@ -56,7 +57,6 @@ def test_a_pandas_frame_comes_back_as_one() -> None:
 
 
 def test_a_polars_frame_comes_back_as_one() -> None:
-    polars = pytest.importorskip("polars")
     frame = polars.from_arrow(TABLE)
     found = crenel.anonymize(frame, SETTINGS)
     assert isinstance(found.released, polars.DataFrame)
