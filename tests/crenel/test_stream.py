@@ -115,6 +115,17 @@ def test_a_push_publishes_what_is_due_and_a_watermark_the_rest() -> None:
         assert stream.advance(datetime(2026, 1, 9)).audit.num_rows == 0
 
 
+def test_a_restored_stream_goes_on_from_its_watermark() -> None:
+    made = settings("timed")
+    stream = crenel.open_stream(made)
+    stream.push(TABLE.slice(0, 200))
+    stream.advance(START + timedelta(days=3))
+    restored = crenel.open_stream(made, snapshot=stream.snapshot())
+    late = [each.push(TABLE.slice(200, 50)) for each in (stream, restored)]
+    assert late[0].summary.buffered == 0  # all of them are due at once
+    assert late[1].summary == late[0].summary
+
+
 def test_forgetting_erases_the_buffered_records_of_a_person() -> None:
     made = settings("nearest")
     stream = crenel.open_stream(made, row_numbers=True)
