@@ -58,7 +58,7 @@ def verify(result: Result, settings: Settings) -> Verdict:
     []
     """
     from crenel.evidence.verify.verify import verify as verify_outputs
-    from crenel.jobs.cli.verify import guarantees  # a command of jobs, which the other functions do not need
+    from crenel.jobs.pipeline.evidence_inputs import guarantees
 
     return verify_outputs(_outputs(result, settings), guarantees(settings.validated))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -123,8 +122,3 @@ def _without_views(schema: pa.Schema) -> pa.Schema:
     """Return the schema with plain text in the place of views, which Arrow cannot select rows of."""
     plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
     return pa.schema([pa.field(f.name, plain.get(str(f.type), f.type)) for f in schema])
-
-
-def joined(tables: Iterator[pa.Table] | list[pa.Table], empty: pa.Table) -> pa.Table:
-    """Concatenate tables of one schema."""
-    return pa.concat_tables(chain([empty], tables))

@@ -643,15 +643,12 @@ class Settings:
         """Return the content of a configuration file."""
         sections: dict[str, Any] = _section(self)
         sections.pop("folder", None)
-        if isinstance(self.algorithm, CustomAlgorithm):
-            section = dict(self.algorithm.settings)
-        else:
-            section = _section(self.algorithm)
-        models = sections["privacy"].pop("models", {})
-        sections["privacy"] |= models
+        sections["privacy"] |= sections["privacy"].pop("models", {})
         if isinstance(self.subject_key, bytes):
             sections["subject_key"] = self.subject_key.decode()
-        return _after(sections, "algorithm", {"algorithm": self.algorithm.name, self.algorithm.name: section})
+        name, own = self.algorithm.name, self.algorithm
+        section = dict(own.settings) if isinstance(own, CustomAlgorithm) else _section(own)
+        return sections | {"algorithm": name, name: section}
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
@@ -681,7 +678,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
 def _settings(content: dict[str, Any], path: Path) -> Settings:
     from crenel.jobs.config.load import load_sections
 
-    file = load_sections(content, path.parent, path)
+    file, _ = load_sections(content, path.parent, path)
     raw = content["policy"]["quasi_identifiers"]
     attributes: dict[str, Numeric | Categorical] = {}
     for name, section in file.policy.quasi_identifiers.items():
@@ -798,14 +795,6 @@ def _default(of: Any) -> Any:
     if of.default is not MISSING:
         return of.default
     return of.default_factory() if of.default_factory is not MISSING else MISSING
-
-
-def _after(sections: dict[str, Any], name: str, replacing: dict[str, Any]) -> dict[str, Any]:
-    """Return the sections with others in the place of one."""
-    found: dict[str, Any] = {}
-    for key, section in sections.items():
-        found |= replacing if key == name else {key: section}
-    return found
 
 
 def _dumper() -> type[Any]:

@@ -14,10 +14,10 @@ from crenel.evidence.attack.replays import attack_replays
 from crenel.evidence.attack.result import ALL, Attack, AttackError, AttackResults, Effort
 from crenel.evidence.outputs import Outputs
 from crenel.jobs.cli.cli_common import parse_option_duration, table
-from crenel.jobs.cli.plan_configuration import setting_of
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import OutputsError, read_outputs
 from crenel.jobs.local.sample import Beginning, read_beginning
+from crenel.jobs.pipeline.evidence_inputs import setting_of
 from crenel.jobs.progress import replay_bar
 
 

@@ -21,11 +21,12 @@ from crenel.evidence.plan.grid import Wait
 from crenel.evidence.plan.plan import Limits, Plan, Request, plan
 from crenel.evidence.plan.point import Point
 from crenel.jobs.cli.cli_common import MINUTE, in_minutes, indent, parse_option_duration, table
-from crenel.jobs.cli.plan_configuration import PlanConfiguration, setting_of
+from crenel.jobs.cli.plan_configuration import PlanConfiguration
 from crenel.jobs.cli.plot import draw_plan, require_drawable
 from crenel.jobs.config.load import load
 from crenel.jobs.local.sample import read_beginning
 from crenel.jobs.local.stop import shielded_from_terminal, temporary_folder
+from crenel.jobs.pipeline.evidence_inputs import setting_of
 from crenel.jobs.progress import replay_bar
 
 _SHOWN = 20

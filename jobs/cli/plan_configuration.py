@@ -25,21 +25,10 @@ from crenel.jobs.config.file import ConfigError, override, read
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.config.regions import regions_text
 from crenel.jobs.config.schema import SinksSection
+from crenel.jobs.pipeline.evidence_inputs import setting_of
 
 _BOUNDS = ("tuples", "event_time")
 """Last parts of the paths of settings that bound a delay."""
-
-
-def setting_of(config: Config, privacy: Privacy) -> Setting:
-    """Return the replay setting of a configuration; ``privacy``: its privacy models, with the codes of references."""
-    return Setting(
-        algorithm=config.algorithm,
-        privacy=privacy,
-        parameters=config.parameters,
-        shards=config.shards,
-        seed=config.seed or 0,
-        sampling_and_noise=config.sampling_and_noise,
-    )
 
 
 def _load_setting(path: Path, overrides: Sequence[str], coded: Privacy) -> Setting:

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from crenel.evidence.verify.chain import Chained
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
-from crenel.evidence.verify.verify import Guarantees, verify
+from crenel.evidence.verify.verify import verify
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.outputs import OutputsError, read_outputs
-from crenel.jobs.pipeline.digests import hierarchies_digest, policy_digest
-from crenel.operators.output_columns import numbers_in_force
+from crenel.jobs.pipeline.evidence_inputs import guarantees
 
 _MOST = 10
 _SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}
@@ -41,18 +39,6 @@ def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = Fal
     return verify(read_outputs(config, foreign=True), guarantees(config), earlier, runs_on=runs_on)
 
 
-def guarantees(config: Config) -> Guarantees:
-    """Return the guarantees and settings of a configuration that its outputs can be checked against."""
-    return Guarantees(
-        privacy=config.privacy,
-        in_force=numbers_in_force(config.privacy, config.sampling_and_noise),
-        shards=config.shards.count,
-        generalizes=getattr(config.parameters, "suppression", None) == "generalize",
-        noise=config.sampling_and_noise is not None,
-        chained=_chained(config),
-    )
-
-
 def _heads(path: Path, config: Config) -> list[Head]:
     if config.audit_chain is None:
         raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
@@ -66,12 +52,6 @@ def _heads(path: Path, config: Config) -> list[Head]:
         raise OutputsError(f"--since: {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise OutputsError(f"--since: {path} is not an output of 'crenel verify --json'") from None
-
-
-def _chained(config: Config) -> Chained | None:
-    if config.audit_chain is None:
-        return None
-    return Chained(config.audit_chain.read(), policy_digest(config), hierarchies_digest(config))
 
 
 def show(verdict: Verdict, console: Console) -> None:

@@ -23,11 +23,12 @@ from crenel.evidence.why.explanation import (
 )
 from crenel.evidence.why.remedies import Remedies, Remedy
 from crenel.jobs.cli.cli_common import in_minutes, indent, table
-from crenel.jobs.cli.plan_configuration import PlanConfiguration, setting_of
+from crenel.jobs.cli.plan_configuration import PlanConfiguration
 from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import read_beginning
 from crenel.jobs.local.stop import temporary_folder
+from crenel.jobs.pipeline.evidence_inputs import setting_of
 from crenel.jobs.progress import replay_bar
 
 _FEW = 30

@@ -119,12 +119,14 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     varied = frozenset(name for name, text in statements(content).items() if text != written[name])
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
     problems += _import_extensions(content)
-    file = _validated(file_model(), content, Path(path).parent, path, problems, unset)
-    return _config(file, Path(path).parent, file.source.core(varied), _sinks(file))
+    file, regions = _validated(file_model(), content, Path(path).parent, path, problems, unset)
+    return _config(file, regions, file.source.core(varied), _sinks(file))
 
 
-def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> File:
+def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> tuple[File, RegionTree | None]:
     """Validate the sections of a configuration that a program needs, which has no source and no sinks.
+
+    The result has the regions of the shards, where the sections name any.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -
 
 def load_settings(content: Mapping[str, Any], folder: Path, where: Path | str) -> Config:
     """Return the configuration of a program, which has no sinks; arguments and errors as for ``load_sections``."""
-    return _config(load_sections(content, folder, where), folder, Source(""), {"released": {}})
+    return _config(*load_sections(content, folder, where), Source(""), {"released": {}})
 
 
 def _validated(
@@ -153,12 +155,12 @@ def _validated(
     where: Path | str,
     problems: list[str],
     unset: Mapping[str, str],
-) -> File:
-    """Return the content as sections; raise ``ConfigError`` with these problems and all others.
+) -> tuple[File, RegionTree | None]:
+    """Return the content as sections, with the regions; raise ``ConfigError`` with these problems and all others.
 
     ``unset``: problems by field, of fields that are empty because of them.
     """
-    file, undecided = None, dict(explain_undecided(content, model))
+    file, regions, undecided = None, None, dict(explain_undecided(content, model))
     problems += undecided.values()
     try:
         file = model.model_validate(content, context={"folder": folder})
@@ -169,22 +171,22 @@ def _validated(
     if file is not None:
         problems += _unreadable(file) or _contradictions(file)
         try:
-            _regions(file, folder)
+            regions = _regions(file, folder)
         except ConfigError as error:
             problems += [f"shards.regions: {file.shards.regions}: {problem}" for problem in error.problems]
     if problems or file is None:
         raise ConfigError(where, problems)
-    return file
+    return file, regions
 
 
-def _config(file: File, folder: Path, source: Source, sinks: dict[str, dict[str, str]]) -> Config:
+def _config(file: File, regions: RegionTree | None, source: Source, sinks: dict[str, dict[str, str]]) -> Config:
     return Config(
         policy=file.policy.core(),
         privacy=file.complete_privacy,
         algorithm=file.chosen,
         parameters=file.parameters,
         sampling_and_noise=file.sampling_and_noise.core() if file.sampling_and_noise else None,
-        shards=file.shards.core(_regions(file, folder)),
+        shards=file.shards.core(regions),
         seed=file.seed,
         subject_key=SubjectKey(file.subject_key, file.subject_key_derivation),
         source=source,
