@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -152,7 +152,7 @@ def read_sample(data: Any, settings: Settings, *, lateness: Duration = 0) -> tup
     ConfigError, TypeError, ValueError
         As ``anonymize``; or fewer than two records are valid.
     """
-    from crenel.jobs.cli.plan_configuration import setting_of  # a command of jobs, which ``anonymize`` does not need
+    from crenel.jobs.pipeline.evidence_inputs import setting_of  # ``anonymize`` needs no evidence
 
     stream = Stream(replace(settings, shards=Shards()), lateness=lateness, restorable=False)
     sample, privacy = stream._sample(Frame.of(data))
@@ -175,7 +175,7 @@ class Stream:
         snapshot: bytes | None = None,
         restorable: bool = True,
     ) -> None:
-        self._settings, self._config = settings, settings.validated
+        self._config = settings.validated
         self._lateness, self._row_numbers, self._restorable = milliseconds_of(lateness), row_numbers, restorable
         self._plan: _Plan | None = None
         self._shards: dict[int, _ShardState] = {}
@@ -270,7 +270,9 @@ class Stream:
         values = texts(decoded(pa.array(list(subjects), decoded_type(self._plan.schema.field(name).type))))
         key = self._config.subject_key.hash_key
         hashes = text_codes(values.to_numpy(zero_copy_only=False), key, repeated=False)
-        return self._result([self._part(shard, shard.live.forget(hashes)) for shard in self._in_order()], [])
+        found = self._result([self._part(shard, shard.live.forget(hashes)) for shard in self._in_order()], [])
+        self._drop_rows(at_most=self._buffered)  # of the persons, nothing stays
+        return found
 
     @property
     def summary(self) -> Summary:
@@ -283,7 +285,7 @@ class Stream:
         self._require_open()
         if self._plan is None:
             return pack("stream", _VERSION, {"meta": json.dumps({"schema": False}).encode()})
-        self._drop_rows()
+        self._drop_rows(at_most=self._buffered)
         columns: dict[str, Any] = {
             "schema": self._plan.schema.serialize().to_pybytes(),
             "row": self._rows.numbers,
@@ -403,7 +405,7 @@ class Stream:
         before, watermark = np.empty(len(watermarks), np.int64), self._watermark
         for i, (time, mark) in enumerate(zip(times.tolist(), watermarks.tolist(), strict=True)):
             before[i] = watermark
-            if watermark == NO_TIME or time <= watermark + limit:  # a record dated too far ahead moves no watermark
+            if watermark == NO_TIME or time <= watermark + limit:  # a record too far ahead moves no watermark
                 watermark = max(watermark, mark)
         return before, watermark
 
@@ -418,7 +420,7 @@ class Stream:
         if number not in self._shards:
             plan = self._opened
             live = plan.settings.algorithm.new(plan.context, number, shard_key(plan.settings.seed, number))
-            self._shards[number] = _ShardState(number, live, None)
+            self._shards[number] = _ShardState(number, live)
         return self._shards[number]
 
     def _part(self, shard: _ShardState, step: Step) -> ShardOutput:
@@ -429,13 +431,16 @@ class Stream:
         if self._plan is None:
             raise ValueError("data: nothing was pushed, so the columns are unknown; push a table, even an empty one")
         found = self._plan.outputs(parts, refused, self._rows, row_numbers=self._row_numbers)
-        self._drop_rows(spare=_SPARE_ROWS)
+        self._drop_rows(at_most=2 * self._buffered + _SPARE_ROWS)
         return replace(found, summary=self.summary)
 
-    def _drop_rows(self, spare: int = 0) -> None:
-        """Drop records that no shard holds any more, where they outnumber the others."""
-        buffered = sum(shard.live.counters.buffered for shard in self._shards.values())
-        if len(self._rows.numbers) > 2 * buffered + spare or (not spare and len(self._rows.numbers) > buffered):
+    @property
+    def _buffered(self) -> int:
+        return sum(shard.live.counters.buffered for shard in self._shards.values())
+
+    def _drop_rows(self, at_most: int) -> None:
+        """Drop records that no shard holds any more, where there are more records than ``at_most``."""
+        if len(self._rows.numbers) > at_most:
             held = [shard.live.buffered().column(ROW).to_numpy() for shard in self._shards.values()]
             self._rows.keep(np.sort(np.concatenate([np.zeros(0, np.int64), *held])))
 
@@ -447,32 +452,18 @@ class _Refused(NamedTuple):
     rows: NDArray[np.int64]
 
 
+@dataclass
 class _ShardState:
     """A live shard, and its stored state where the stream can be restored."""
 
-    def __init__(self, number: int, live: Shard, stored: StoredShard | None) -> None:
-        self.number, self.live = number, live
-        self._shard = b"" if stored is None else stored.shard
-        self._entries: dict[str, dict[int, bytes]] = (
-            {} if stored is None else {kind: dict(blobs) for kind, blobs in stored.entries.items()}
-        )
-
-    @property
-    def stored(self) -> StoredShard:
-        return StoredShard(self._shard, self._entries)
+    number: int
+    live: Shard
+    stored: StoredShard = field(default_factory=lambda: StoredShard(b"", {}))
 
     def keep(self, changes: Changes | None) -> None:
         """Apply the changes of a step to the stored state."""
-        if changes is None:
-            return
-        self._shard = changes.shard
-        for kind, written in changes.entries.items():
-            blobs = self._entries.setdefault(kind, {})
-            for key, blob in written.items():
-                if blob is None:
-                    blobs.pop(key, None)
-                else:
-                    blobs[key] = blob
+        if changes is not None:
+            self.stored = self.stored.after(changes)
 
 
 class _Rows:
@@ -596,13 +587,13 @@ class _Plan:
     def members(self, block: Block, rows: NDArray[np.int64]) -> pa.RecordBatch:
         """Return the published values that the core needs: noised ones, and the number of each record."""
         columns = []
-        for field in self.context.members:
-            if field.name == ROW:
+        for member in self.context.members:
+            if member.name == ROW:
                 columns.append(pa.array(rows, pa.int64()))
-            elif field.name in self.settings.policy.sensitive:
+            elif member.name in self.settings.policy.sensitive:
                 columns.append(pa.array(np.zeros(len(block), np.bool_)))
             else:
-                columns.append(block.members.column(field.name))
+                columns.append(block.members.column(member.name))
         return pa.record_batch(columns, schema=self.context.members)
 
     def outputs(

@@ -137,6 +137,10 @@ def test_forgetting_erases_the_buffered_records_of_a_person() -> None:
     after = {row for part in parts for row in part.released["row"].to_pylist()} - before
     assert after
     assert not {people[row] for row in after} & forgotten
+    with crenel.open_stream(made) as open_one:
+        open_one.push(TABLE.slice(0, 50))
+        open_one.forget({*people})
+        assert len(open_one._rows.numbers) == len(open_one._rows.table) == 0  # nothing of them stays in memory
     assert parts[-1].summary.forgotten > 0
     with pytest.raises(ValueError, match="has finished"):
         stream.push(TABLE)
