@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test tests durations laws mutants lint image browser bench lock clean
+.PHONY: help demo check test tests durations laws mutants compat lint image browser bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,6 +25,7 @@ help:
 	@echo 'make durations  where the time of all tests goes, into benchmarks/DURATIONS.md'
 	@echo 'make laws    invariants, checked with 33 times as many examples, for the night'
 	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
+	@echo 'make compat  the library with the lowest and the highest versions of its packages (needs uv)'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests of the report need beside a Chromium'
 	@echo 'make bench   speed, latency, memory and state, as tables'
@@ -66,6 +67,19 @@ laws: $(READY)
 mutants: $(READY)
 	@$(WITH_JAVA) exec $(BIN)/python -m tests.mutants $(ARGUMENTS)
 
+# Environments of their own, with a cache of their own; names other Pythons: PYTHONS='3.11'.
+PYTHONS := 3.10 3.11 3.12
+compat:
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf '"$$folder" EXIT; export NUMBA_CACHE_DIR=$$folder/cache; \
+	for python in $(PYTHONS); do for versions in lowest-direct highest; do \
+		echo "Python $$python, $$versions"; \
+		uv venv --quiet --clear --python $$python $$folder/environment; \
+		uv pip install --quiet --python $$folder/environment --resolution $$versions --requirements pyproject.toml; \
+		uv pip install --quiet --python $$folder/environment hypothesis polars psutil pytest pytest-xdist; \
+		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not cluster' \
+			tests/crenel --ignore=tests/crenel/test_flink.py; \
+	done; done
+
 # Heavy, and not for every machine: tests/docker/image.py.
 image: $(READY)
 	@$(WITH_JAVA) exec $(BIN)/python -m pytest tests/docker/image.py --capture=no
@@ -104,7 +118,7 @@ lock:
 	{ sed -n 1p requirements.lock; $(LOCK) --extra dev pyproject.toml; } > requirements.lock.new
 	{ sed -n 1p requirements-browser.lock; $(call EXTRA,browser); } > requirements-browser.lock.new
 	{ sed -n 1p requirements-java.lock; $(call EXTRA,java); } > requirements-java.lock.new
-	{ sed -n 1p requirements-run.lock; $(LOCK) --constraint requirements.lock.new pyproject.toml; } > requirements-run.lock.new
+	{ sed -n 1p requirements-run.lock; $(LOCK) --constraint requirements.lock.new --extra flink pyproject.toml; } > requirements-run.lock.new
 	mv requirements.lock.new requirements.lock
 	mv requirements-run.lock.new requirements-run.lock
 	mv requirements-browser.lock.new requirements-browser.lock

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
+from crenel.anonymity.compiled.notice import announce_compilation
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.privacy import Privacy
@@ -175,6 +176,7 @@ class Stream:
         snapshot: bytes | None = None,
         restorable: bool = True,
     ) -> None:
+        announce_compilation()
         self._config = settings.validated
         self._lateness, self._row_numbers, self._restorable = milliseconds_of(lateness), row_numbers, restorable
         self._plan: _Plan | None = None

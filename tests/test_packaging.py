@@ -53,6 +53,13 @@ def test_the_package_is_imported_from_a_zip_file_and_is_the_same_code_there(tmp_
     assert version == code_version()
 
 
+def test_the_command_without_flink_names_the_extra_in_one_line() -> None:
+    program = "import sys; sys.modules['pyflink'] = None; from crenel.jobs.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "crenel: the command needs Flink: install crenel with its extra 'flink'\n"
+
+
 def files(folder: Path) -> set[str]:
     """Return all files below a folder, also behind links."""
     return {

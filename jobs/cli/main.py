@@ -7,15 +7,21 @@ Java before these imports, because that takes two seconds.
 from __future__ import annotations
 
 import sys
-
-from crenel.jobs.local.stop import watch
+from importlib.util import find_spec
 
 _ON_FLINK = ("run", "demo", "check", "plan", "why", "regions", "forget")
 """Commands that need Flink if their arguments are valid."""
 
+_NEEDED = ("pyflink", "psutil", "rich", "typer")
+"""Packages that the extra 'flink' brings and the library works without."""
+
 
 def main() -> None:
     """Run the command line."""
+    if not all(map(find_spec, _NEEDED)):
+        sys.exit("crenel: the command needs Flink: install crenel with its extra 'flink'")
+    from crenel.jobs.local.stop import watch
+
     watch()
     if sys.argv[1:2] and sys.argv[1] in _ON_FLINK and "--help" not in sys.argv:
         from crenel.jobs.local.preload import begin_java

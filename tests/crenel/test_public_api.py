@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +69,7 @@ def test_their_signatures_are_these() -> None:
 
 
 def test_the_names_inside_a_program_are_these() -> None:
+    pytest.importorskip("pyflink")
     from crenel import flink
 
     assert sorted(flink.__all__) == ["Outputs", "anonymize"]
@@ -85,6 +88,38 @@ def test_examples_run(module: str) -> None:
     assert found.attempted > 0 or module == "crenel.results"
 
 
+FIRST_USE = """
+import sys, crenel, pyarrow as pa
+settings = crenel.Settings(
+    policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
+    privacy=crenel.Privacy(k=1),
+    algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
+)
+crenel.anonymize(pa.table({"age": [1]}), settings)
+"""
+
+
+def test_the_first_use_says_in_one_line_that_it_compiles(tmp_path: Path) -> None:
+    variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "CRENEL_COMPILED": ""}
+    process = subprocess.Popen([sys.executable, "-c", FIRST_USE], env=variables, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        assert process.stderr.readline() == (
+            "crenel: compiling the algorithm for this machine, once; this takes about a minute\n"
+        )
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_use_of_cached_code_prints_nothing() -> None:
+    for _ in range(2):  # the first run fills the cache
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=300, check=True
+        )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_importing_the_package_imports_no_heavy_module_and_using_it_no_flink() -> None:
     program = """
 import sys, crenel
@@ -96,8 +131,9 @@ settings = crenel.Settings(
     privacy=crenel.Privacy(k=1),
     algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
 )
-assert crenel.anonymize(pa.table({"age": [1]}), settings).released.num_rows == 1
-flink = {"pyflink", "apache_beam", "py4j"} & set(sys.modules)
+result = crenel.anonymize(pa.table({"age": [1]}), settings)
+assert crenel.verify(result, settings).outcome == "holds"
+flink = {"apache_beam", "orjson", "psutil", "py4j", "pyflink", "rich", "typer"} & set(sys.modules)
 assert not flink, flink
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
