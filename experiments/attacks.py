@@ -251,7 +251,7 @@ def _of_identity(name: str, runs: list[Measured]) -> Table:
     table = Table(f"{TITLES[name]}: identity, % (95 % confidence interval)", [*header, "intersection"])
     for run in runs:
         first = "re-identification at 1"
-        alone = run.attack("linking of rows published alone", f"{ALL}, order to within 50")
+        alone = run.attack("linking of rows in small releases", f"{ALL}, order to within 50")
         rows = "" if alone is None else f", of {alone.note.split(' ')[0]} rows"
         table.add(
             run.name,
