@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 EFFORT = Effort(targets=300, draws=20, tuples=2000)
 _EFFORT_WITH_PLACEMENT = replace(EFFORT, within_rows=(0,), within_time=(), known=(), draws=0)
 """Effort of the tables about placement, without the attacks that placement does not change."""
-_MARKERS = "osD^vPX*"
+_MARKERS = "osD^vPX*<>"
 _FIRST = "re-identification at 1"
 
 
@@ -96,12 +96,13 @@ def _demo() -> Sample:
 
 
 def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, Setting]:
-    """Return each algorithm with this delay: default parameters, with reuse, and nearest also with a jitter."""
+    """Return each algorithm with this delay: default parameters and with reuse; nearest also with a jitter of each."""
     chosen: dict[str, tuple[Algorithm, Any]] = {
         "castle": (CASTLE, CastleParameters(delay)),
         "castle, reuse": (CASTLE, CastleParameters(delay, reuse_limit=REUSE)),
         "nearest": (NEAREST, NearestParameters(delay)),
         "nearest, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER)),
+        "nearest, reuse": (NEAREST, NearestParameters(delay, reuse_limit=REUSE)),
         "nearest, reuse, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER, reuse_limit=REUSE)),
         "window": (SUHDSA, SuhdsaParameters(delay_tuples=delay, **of_window)),
     }
@@ -110,7 +111,7 @@ def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, Setti
 
 def _paper(k: int, l: int) -> dict[str, Setting]:  # noqa: E741 - the field's own name for it
     settings = _settings(Privacy(k, l), 100, tuples=50)
-    names = ("window", "castle", "nearest", "nearest, reuse, jitter 0.25")
+    names = ("window", "castle", "nearest", "nearest, reuse", "nearest, reuse, jitter 0.25")
     return {f"{name}, k {k}, l {l}": settings[name] for name in names}
 
 
