@@ -29,6 +29,9 @@ REUSED, SUPPRESSED = -2, -3
 GROUP, TRIED, BEST = 0, 1, 2
 """Rows of ``Search.box``."""
 
+_SHRINKAGE = 0.9
+"""Share of its radius that a tuple keeps at least when a nearer neighbor arrives."""
+
 _STEADY = 20
 """Number of releases before the first early one, which needs the losses of others."""
 
@@ -51,6 +54,8 @@ class Rule:
     spare_members : number of additional members, of which the most expensive are dropped
     age_cost : cost of a new tuple as a member, in multiples of tau / k; falls to 0 when it is due
     age_weight : additional weight of the enlargement by a new tuple; falls in the same way
+    price : bonus of a member at the end of its delay, in multiples of its radius; 0 on arrival
+    neighbors : number of nearest tuples of other subjects that give a tuple its radius
     isolation_bonus : bonus of a member with a high loss of its own, in multiples of that loss / k
     include_contained : tuples within the box whose remaining share of the delay is at most this join the release
     include_if_good : the same, only with groups whose loss is below tau
@@ -71,6 +76,8 @@ class Rule:
     spare_members: int = 0
     age_cost: float = 0.0
     age_weight: float = 0.0
+    price: float = 0.0
+    neighbors: int = 8
     isolation_bonus: float = 0.0
     include_contained: float = 0.0
     include_if_good: bool = False
@@ -88,6 +95,8 @@ class Search(NamedTuple):
     first, following : (tuples + delay + 1,), (tuples,) chains of the tuples that try reuse at each moment
     group, best : (tuples,) members of the group, and of the best so far
     chosen : (tuples,) whether it is in the group
+    radius : (tuples,) distance to the nearest tuples of other subjects on arrival; shrinks as nearer ones arrive
+    near, near_tuple : (neighbors,) smallest distances of a new tuple, ascending, and the tuples
     own, bias, weight : (tuples,) loss of its own group on arrival; cost as a member; weight of its enlargement
     box : (3,) of the group, a candidate, and the best
     omega, omega_loss, matches : (reuse_limit,) generalizations kept for reuse; scratch
@@ -109,6 +118,9 @@ class Search(NamedTuple):
     group: NDArray[np.int64]
     best: NDArray[np.int64]
     chosen: NDArray[np.bool_]
+    radius: NDArray[np.float64]
+    near: NDArray[np.float64]
+    near_tuple: NDArray[np.int64]
     own: NDArray[np.float64]
     bias: NDArray[np.float64]
     weight: NDArray[np.float64]
@@ -153,6 +165,9 @@ def prepare(tuples: Stream, rule: Rule, seed: int) -> Search:
         group=np.zeros(n, np.int64),
         best=np.zeros(n, np.int64),
         chosen=np.zeros(n, np.bool_),
+        radius=np.ones(n),
+        near=np.zeros(rule.neighbors),
+        near_tuple=np.zeros(rule.neighbors, np.int64),
         own=np.zeros(n),
         bias=np.zeros(n),
         weight=np.ones(n),
@@ -196,6 +211,8 @@ def process(search: Search) -> None:
         now.newest = t
         search.waits[now.waiting], search.place[t] = t, now.waiting
         now.waiting += 1
+        if rule.price > 0.0:
+            measure_radius(search, np.int64(t))
         if rule.isolation_bonus > 0.0:
             search.own[t] = now.tau
             if choose(search, np.int64(t)) > 0:
@@ -211,6 +228,31 @@ def process(search: Search) -> None:
             release_due(search, oldest(search))
     while now.waiting > 0:
         release_due(search, oldest(search))
+
+
+@leaf
+def measure_radius(search: Search, t: Int) -> None:
+    """Set the radius of a new tuple, 1 before it has enough neighbors, and lower those of its neighbors."""
+    near, near_tuple, last = search.near, search.near_tuple, search.rule.neighbors - 1
+    near[:], near_tuple[:] = np.inf, NONE
+    for i in range(search.now.waiting):
+        other = search.waits[i]
+        if search.subject[other] == search.subject[t]:
+            continue
+        distance, place = enlargement(search.domain, search.points, t, search.points, other, np.inf), last
+        if distance > near[last] or (distance == near[last] and other > near_tuple[last]):
+            continue
+        while place > 0 and (
+            distance < near[place - 1] or (distance == near[place - 1] and other < near_tuple[place - 1])
+        ):
+            near[place], near_tuple[place] = near[place - 1], near_tuple[place - 1]
+            place -= 1
+        near[place], near_tuple[place] = distance, other
+    search.radius[t] = min(near[last], 1.0)
+    for i in range(search.rule.neighbors):
+        if near_tuple[i] != NONE:
+            shrunk = max(near[i], _SHRINKAGE * search.radius[near_tuple[i]])
+            search.radius[near_tuple[i]] = min(shrunk, search.radius[near_tuple[i]])
 
 
 @leaf
@@ -342,11 +384,12 @@ def release(search: Search, members: Int) -> None:
 def choose(search: Search, t: Int) -> Int:
     """Choose a group around a tuple, in ``group`` and ``box``; return its size, 0 without a group."""
     now, rule = search.now, search.rule
-    if rule.age_cost > 0.0 or rule.age_weight > 0.0 or rule.isolation_bonus > 0.0:
+    if rule.age_cost > 0.0 or rule.age_weight > 0.0 or rule.isolation_bonus > 0.0 or rule.price > 0.0:
         for i in range(now.waiting):
             other = search.waits[i]
             left = remaining_delay(search, other)
             search.bias[other] = (rule.age_cost * now.tau * left - rule.isolation_bonus * search.own[other]) / rule.k
+            search.bias[other] -= rule.price * search.radius[other] * (1.0 - left)
             search.weight[other] = 1.0 + rule.age_weight * left
     if rule.initial_members == 1:
         return refine(search, grow(search, t, 0))

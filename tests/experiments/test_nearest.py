@@ -50,6 +50,7 @@ def test_without_reuse_the_base_rule_loses_what_nearest_release_loses(l: int) ->
         Rule(k=5, l=2, delay=90, initial_members=3),
         Rule(k=5, l=2, delay=90, spare_members=4, include_contained=1.0),
         Rule(k=5, l=2, delay=90, early_share=0.1, age_cost=1.0, isolation_bonus=0.5, age_weight=0.5),
+        Rule(k=5, l=2, delay=90, price=0.65, age_weight=1.0),
         Rule(k=5, l=2, delay=90, lookahead=5),
         Rule(k=5, l=2, delay=90, random_moment=True),
     ],
