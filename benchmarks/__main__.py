@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from benchmarks import core, job, latency, memory, release_noise, restore, scale_out, stages, state
-from benchmarks.measure import Table
+from benchmarks.measure import Table, update
 
 _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
     "core": ("tuples per second of the core alone, by delay", core.tables),
@@ -23,6 +25,9 @@ _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
     "restore": ("seconds from the submission of a job to its first release, with a savepoint", restore.tables),
 }
 
+_RESULTS = Path(__file__).with_name("RESULTS.md")
+"""Tables of the last runs, which the documentation includes."""
+
 
 def main() -> None:
     """Print the tables of the named benchmarks."""
@@ -34,12 +39,16 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run; all of them by default")
-    chosen = parser.parse_args().names or list(_BENCHMARKS)
+    parser.add_argument("--update", action="store_true", help="replace the tables of these titles in RESULTS.md")
+    given = parser.parse_args()
+    chosen = given.names or list(_BENCHMARKS)
     if unknown := [name for name in chosen if name not in _BENCHMARKS]:
         parser.error(f"no such benchmark: {', '.join(unknown)}; choose from {', '.join(_BENCHMARKS)}")
     for name in chosen:
         for table in _BENCHMARKS[name][1]():
             print(table, flush=True)
+            if given.update and not update(_RESULTS, table):
+                print("RESULTS.md has no table with this title", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

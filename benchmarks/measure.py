@@ -41,6 +41,24 @@ class Table:
         return f"### {self.title}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
+def update(file: Path, table: Table) -> bool:
+    """Replace the table of the same title in a Markdown file, and return whether there is one.
+
+    All other text stays, such as the comments by which the documentation includes a table.
+    """
+    heading, *_, rows = str(table).split("\n\n")
+    text = file.read_text(encoding="utf-8")
+    begin = f"\n{text}".find(f"\n{heading}\n")
+    first = text.find("\n|", begin + len(heading)) + 1
+    if begin < 0 or not first or "\n#" in text[begin + len(heading) : first]:
+        return False
+    stop = first
+    while text.startswith("|", stop):
+        stop = text.find("\n", stop) + 1 or len(text)
+    file.write_text(text[:first] + rows + text[stop:], encoding="utf-8")
+    return True
+
+
 def save_figure(draw: Callable[[], Figure], path: Path, **metadata: str | None) -> None:
     """Write a figure as SVG: text stays text, and the same figure gives the same bytes.
 

@@ -1,7 +1,7 @@
 """Run experiments: print their tables as Markdown, and draw their figures.
 
-The experiments repeat those of the papers, and compare the algorithms of Crenel with each other. docs/experiments.md
-presents the results. Figures need the extra ``experiments``; without --out none are drawn.
+The experiments repeat those of the papers, and compare the algorithms of Crenel with each other. The pages in
+docs/research/ present the results. Figures need the extra ``experiments``; without --out none are drawn.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ import textwrap
 from importlib import import_module
 from pathlib import Path
 
-from experiments.harness import ADULT_FILE, PIMA_FILE, TAXI_FILE, MissingDataError, configure, present, require
+from experiments.harness import (
+    ADULT_FILE,
+    PIMA_FILE,
+    RESULTS,
+    TAXI_FILE,
+    MissingDataError,
+    configure,
+    present,
+    require,
+)
 
 EXPERIMENTS = {
     "castle": ("Loss of CASTLE by k, l, delay and clusters on Adult.", "half a minute", "castle.results"),
@@ -86,6 +95,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=_positive, metavar="N", help="number of seeds; attacks always have five")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write DIR/NAME.md, and draw the figures into DIR")
+    parser.add_argument("--update", action="store_true", help="replace the tables of these titles in RESULTS.md")
     given = parser.parse_args()
     chosen: list[str] = []
     for name in given.names:
@@ -101,7 +111,8 @@ def main() -> None:
             require(name, _NEEDS.get(name, (ADULT_FILE,)))
         except MissingDataError as missing:
             parser.exit(2, f"{missing}\n")
-        present(name, getattr(import_module(f"experiments.{module}"), function)(*([argument] if argument else [])))
+        results = getattr(import_module(f"experiments.{module}"), function)(*([argument] if argument else []))
+        present(name, results, RESULTS if given.update else None)
 
 
 def _positive(text: str) -> int:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.adult import REUSE, Stream
-from benchmarks.measure import Replay, Table, replay, save_figure
+from benchmarks.measure import Replay, Table, replay, save_figure, update
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
@@ -39,6 +39,9 @@ Argument = TypeVar("Argument")
 Made = TypeVar("Made")
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).with_name("RESULTS.md")
+"""Tables of the last runs, which the documentation includes."""
+
 DATA = ROOT.parent / "shared" / "data"
 """Folder of the data sets, which are not part of the repository."""
 
@@ -115,8 +118,13 @@ def require(name: str, files: Iterable[str]) -> None:
         raise MissingDataError(f"{name} needs {', '.join(missing)} in {os.path.relpath(DATA)}, which is not there")
 
 
-def present(name: str, results: Iterable[Table | Drawing]) -> None:
-    """Print the tables of an experiment; with ``--out`` write ``NAME.md``, and draw the figures as SVG."""
+def present(name: str, results: Iterable[Table | Drawing], kept_in: Path | None = None) -> None:
+    """Print the tables of an experiment; with ``--out`` write ``NAME.md``, and draw the figures as SVG.
+
+    Parameters
+    ----------
+    kept_in : Markdown file whose tables of the same titles are replaced
+    """
     folder = _options.out
     with ExitStack() as files:
         markdown = None
@@ -126,6 +134,8 @@ def present(name: str, results: Iterable[Table | Drawing]) -> None:
         for result in results:
             if isinstance(result, Table):
                 print(result, flush=True)
+                if kept_in is not None and not update(kept_in, result):
+                    print(f"{kept_in.name} has no table with this title", file=sys.stderr, flush=True)
                 if markdown is not None:
                     print(result, file=markdown, flush=True)
             elif folder is not None:

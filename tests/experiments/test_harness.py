@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measure import update
 from experiments import harness
 from experiments.__main__ import EXPERIMENTS
 from experiments.harness import (
@@ -57,6 +58,17 @@ def test_an_experiment_prints_tables_and_writes_the_same_figure_each_time(
     drawn = (tmp_path / "a" / "line.svg").read_bytes()
     assert drawn == (tmp_path / "b" / "line.svg").read_bytes()
     assert b"<dc:date>" not in drawn
+
+
+def test_an_update_replaces_one_table_and_keeps_the_comments_around_it(tmp_path: Path) -> None:
+    results = tmp_path / "RESULTS.md"
+    before = "## A\n\n### Title\n\n<!-- begin a -->\n{}<!-- end a -->\n\n### Title 2\n\n| seed |\n| --- |\n| 9 |\n"
+    results.write_text(before.format("| seed |\n| --- |\n| 7 |\n| 8 |\n"), "utf-8")
+    harness.configure(2, None)
+    harness.present("it", [next(_results())], results)  # type: ignore[list-item]
+    assert results.read_text("utf-8") == before.format("| seed |\n| --- |\n| 0 |\n| 1 |\n")
+    assert not update(results, Table("Titl", ["seed"]))
+    assert not update(results, Table("Another title", ["seed"]))
 
 
 def test_missing_data_is_named() -> None:
