@@ -338,6 +338,17 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
+def test_every_included_part_of_a_file_is_there() -> None:
+    include = re.compile(r'^```\{include\} (\S+)\n:start-after: "(.+)"\n:end-before: "(.+)"\n```$', re.MULTILINE)
+    pages = [page for page in sorted(DOCS.glob("*/*.md")) if "{include}" in page.read_text(encoding="utf-8")]
+    for page in pages:
+        for path, begin, end in include.findall(page.read_text(encoding="utf-8")):
+            text = (page.parent / path).read_text(encoding="utf-8")
+            assert text.count(begin) == text.count(end) == 1, (page.name, begin)
+            included = text[text.index(begin) + len(begin) : text.index(end)]
+            assert included.startswith("\n| "), (page.name, begin)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
