@@ -31,7 +31,7 @@ RULES: tuple[tuple[str, dict[str, Any]], ...] = (
         "price of lonely members near their deadline 0.65, and older members by up to 2 times",
         {"price": 0.65, "age_weight": 1.0},
     ),
-    ("price 0.4", {"price": 0.4, "age_weight": 1.0}),
+    ("the same with a price of 0.4", {"price": 0.4, "age_weight": 1.0}),
     ("include all tuples in the box", {"include_contained": 1.0}),
     ("the same, with at most 5 % of the delay remaining", {"include_contained": 0.05}),
     ("the same, if the loss of the group is below tau", {"include_contained": 1.0, "include_if_good": True}),
