@@ -68,13 +68,15 @@ mutants: $(READY)
 	@$(WITH_JAVA) exec $(BIN)/python -m tests.mutants $(ARGUMENTS)
 
 # Environments of their own, with a cache of their own; names other Pythons: PYTHONS='3.11'.
-PYTHONS := 3.10 3.11 3.12
+PYTHONS := 3.10 3.11 3.12 3.13
+VERSIONS := lowest-direct highest
 compat:
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf '"$$folder" EXIT; export NUMBA_CACHE_DIR=$$folder/cache; \
-	for python in $(PYTHONS); do for versions in lowest-direct highest; do \
+	for python in $(PYTHONS); do for versions in $(VERSIONS); do \
 		echo "Python $$python, $$versions"; \
 		uv venv --quiet --clear --python $$python $$folder/environment; \
-		uv pip install --quiet --python $$folder/environment --resolution $$versions --requirements pyproject.toml; \
+		uv pip install --quiet --python $$folder/environment --resolution $$versions --only-binary :all: \
+			--requirements pyproject.toml; \
 		uv pip install --quiet --python $$folder/environment hypothesis polars psutil pytest pytest-xdist; \
 		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not cluster' \
 			tests/crenel --ignore=tests/crenel/test_flink.py; \

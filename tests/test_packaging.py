@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 from zipfile import ZipFile
+
+import pytest
 
 from crenel.anonymity.compiled.cache import digest
 from crenel.jobs.pipeline.digests import code_version
@@ -39,6 +42,11 @@ def test_the_archive_of_sources_holds_every_file_and_no_link_and_makes_a_wheel_o
     assert wanted - files(unpacked) == set()
     with ZipFile(tmp_path / built("wheel", unpacked, tmp_path)) as wheel:
         held = {file for file in wheel.namelist() if ".dist-info/" not in file}
+        (metadata,) = (file for file in wheel.namelist() if file.endswith(".dist-info/METADATA"))
+        required = [line for line in wheel.read(metadata).decode().splitlines() if line.startswith("Requires-Dist: ")]
+    library = dict(re.findall(r"^Requires-Dist: ([\w-]+)([^;\n]*)$", "\n".join(required), re.MULTILINE))
+    assert sorted(library) == ["PyYAML", "numba", "numpy", "pandas", "pyarrow", "pydantic"]
+    assert all(">=" in versions for versions in library.values())
     assert "crenel/py.typed" in held
     assert held == package
 
@@ -53,11 +61,18 @@ def test_the_package_is_imported_from_a_zip_file_and_is_the_same_code_there(tmp_
     assert version == code_version()
 
 
-def test_the_command_without_flink_names_the_extra_in_one_line() -> None:
-    program = "import sys; sys.modules['pyflink'] = None; from crenel.jobs.cli.main import main; main()"
+@pytest.mark.parametrize(
+    ("python", "message"),
+    [
+        ((3, 12, 0), "crenel: the command needs Flink: install crenel with its extra 'flink'\n"),
+        ((3, 13, 0), "crenel: the command needs Flink, and Flink needs Python 3.12 or older\n"),
+    ],
+)
+def test_the_command_without_flink_names_the_remedy_in_one_line(python: tuple[int, ...], message: str) -> None:
+    program = "import sys; sys.modules['pyflink'] = None; from crenel.jobs.cli.main import main; "
+    program += f"sys.version_info = {python}; main()"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "crenel: the command needs Flink: install crenel with its extra 'flink'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
 def files(folder: Path) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from crenel.evidence.report.context import ReportError, plain, short
 
-NEEDED = "needs Jinja2 and matplotlib, which the extra 'report' brings: pip install 'crenel[report]'"
+NEEDED = "needs Jinja2 and matplotlib: install crenel with its extra 'report'"
 
 # Placeholders for colors of the page, which differ between light and dark.
 INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#040404"

@@ -15,10 +15,15 @@ _ON_FLINK = ("run", "demo", "check", "plan", "why", "regions", "forget")
 _NEEDED = ("pyflink", "psutil", "rich", "typer")
 """Packages that the extra 'flink' brings and the library works without."""
 
+_NEWEST_PYTHON = (3, 12)
+"""The newest Python for which the extra brings Flink (``pyproject.toml``)."""
+
 
 def main() -> None:
     """Run the command line."""
     if not all(map(find_spec, _NEEDED)):
+        if sys.version_info[:2] > _NEWEST_PYTHON:
+            sys.exit("crenel: the command needs Flink, and Flink needs Python 3.12 or older")
         sys.exit("crenel: the command needs Flink: install crenel with its extra 'flink'")
     from crenel.jobs.local.stop import watch
 

@@ -34,7 +34,7 @@ def require_drawable(path: Path) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise PlotError("--plot: needs matplotlib, which the extra 'plot' brings: pip install 'crenel[plot]'") from None
+        raise PlotError("--plot: needs matplotlib: install crenel with its extra 'plot'") from None
 
 
 def draw_budget(path: Path, k: int, sample_rate: float) -> None:

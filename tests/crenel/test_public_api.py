@@ -131,8 +131,13 @@ settings = crenel.Settings(
     privacy=crenel.Privacy(k=1),
     algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
 )
-result = crenel.anonymize(pa.table({"age": [1]}), settings)
+data = pa.table({"age": [1, 2]})
+result = crenel.anonymize(data, settings)
 assert crenel.verify(result, settings).outcome == "holds"
+assert crenel.attack(data, settings, result=result).to_arrow().num_rows
+assert crenel.profile(data).rows == 2
+assert crenel.load("conf/demo.yaml").privacy.k == 10
+assert crenel.budget(crenel.load("conf/taxi-noise.yaml")).k == 10
 flink = {"apache_beam", "orjson", "psutil", "py4j", "pyflink", "rich", "typer"} & set(sys.modules)
 assert not flink, flink
 """

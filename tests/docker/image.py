@@ -106,7 +106,7 @@ def test_the_demo_runs_and_compiles_nothing(image: Root) -> None:
 def test_its_jobmanager_runs_a_policy_in_application_mode(image: Root) -> None:
     of_compose = COMPOSE["services"]["jobmanager"]["command"]
     assert of_compose[0] == "standalone-job"  # to the entrypoint of Flink's image
-    policy = "$(python -c 'from importlib.resources import files; print(files(\"jobs\"))')/examples/demo.yaml"
+    policy = "$(python -c 'from importlib.resources import files; print(files(\"crenel.jobs\"))')/examples/demo.yaml"
     script = f"""
 export CRENEL_DEMO_INPUT=/tmp/stream.csv CRENEL_DEMO_OUTPUT=/tmp/out
 python -c 'from crenel.jobs.cli import synthetic; synthetic.write("/tmp/stream.csv", {ROWS})'

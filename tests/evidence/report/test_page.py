@@ -183,7 +183,7 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(package: str) 
     )
     assert done.returncode == 1
     assert "the report needs Jinja2 and matplotlib" in done.stderr.splitlines()[-1]
-    assert "pip install 'crenel[report]'" in done.stderr.splitlines()[-1]
+    assert "install crenel with its extra 'report'" in done.stderr.splitlines()[-1]
 
 
 def test_a_page_is_the_same_each_time() -> None:

@@ -220,7 +220,7 @@ def test_a_picture_without_matplotlib_names_the_extra(tmp_path: Path) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "--plot: needs matplotlib, which the extra 'plot' brings: pip install 'crenel[plot]'" in ended.stderr
+    assert "--plot: needs matplotlib: install crenel with its extra 'plot'" in ended.stderr
 
 
 def test_the_example_of_the_privacy_page_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:

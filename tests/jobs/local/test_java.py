@@ -61,7 +61,7 @@ def test_the_packaged_java_is_the_last_resort(tmp_path: Path, monkeypatch: pytes
 
 
 def test_without_a_java_the_error_says_how_to_get_one() -> None:
-    with pytest.raises(JavaError, match=r"no JAVA_HOME and no java on the path.*pip install crenel\[java\]"):
+    with pytest.raises(JavaError, match=r"no JAVA_HOME and no java on the path.*extra 'java'"):
         find_java()
 
 
