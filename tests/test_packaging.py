@@ -21,7 +21,8 @@ IGNORED = shutil.ignore_patterns(".git", ".gitignore", ".venv", ".*_cache", ".hy
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2]))"
 COMPILED = "anonymity/algorithms/castle/procedures.py"
 ZIPPED = f"""
-import sys
+import importlib.metadata, sys
+importlib.metadata.version = None  # there is no metadata where nothing is installed
 from pathlib import Path
 import crenel.jobs.anonymize
 from crenel.anonymity.compiled.cache import digest

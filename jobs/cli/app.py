@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from importlib.metadata import version
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from crenel import __version__
 from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.hierarchy import MISSING, csv_text
 from crenel.anonymity.model.policy import Policy
@@ -261,7 +261,7 @@ def demo(
 @app.callback(invoke_without_command=True)
 def _main(show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if show_version:
-        print(f"crenel {version('crenel')}")
+        print(f"crenel {__version__}")
         raise typer.Exit
 
 

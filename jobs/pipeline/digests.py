@@ -6,11 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from crenel import anonymity, operators, state
+from crenel import __version__, anonymity, operators, state
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint, hierarchy_digest
 from crenel.anonymity.model.secret import NO_KEY
@@ -34,7 +33,7 @@ def code_version() -> str:
         for parts, content in sorted(_sources(files(package))):
             found.update(f"{package.__name__}/{'/'.join(parts)}:{len(content)}:".encode())
             found.update(content)
-    return f"{version('crenel')}+{found.hexdigest()[:16]}"
+    return f"{__version__}+{found.hexdigest()[:16]}"
 
 
 def _sources(folder: Traversable, *above: str) -> Iterator[tuple[tuple[str, ...], bytes]]:
