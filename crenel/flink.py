@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
+from pyflink.common import JobClient
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StatementSet, StreamTableEnvironment, Table
+from pyflink.util.java_utils import get_field
 
+from crenel.anonymity.model.errors import PolicyError
 from crenel.jobs.config.delivery import OR_ACCEPT, clashing_sinks, repeating_sinks
 from crenel.jobs.config.explain import listed, suggestion
 from crenel.jobs.config.file import ConfigError
@@ -17,14 +21,16 @@ from crenel.jobs.config.flink_settings import CHECKPOINTING, FOLDERS, repeating_
 from crenel.jobs.config.kafka import unfit_timeouts
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
+from crenel.jobs.config.secrets import read_secret
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, outputs
-from crenel.jobs.pipeline.job import Names, name_operators
+from crenel.jobs.pipeline.job import JOB, Names, name_operators, upwards
 from crenel.jobs.pipeline.layout import SourceColumns, layout
+from crenel.jobs.pipeline.side_streams import Requests
 from crenel.jobs.pipeline.sink_columns import Column, written_null
 from crenel.jobs.pipeline.sql_types import parse
 from crenel.settings import Settings
 
-__all__ = ["Outputs", "anonymize"]
+__all__ = ["Outputs", "anonymize", "execute"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _UIDS = "table.exec.uid.generation"
@@ -32,6 +38,7 @@ _ZONE = "table.local-time-zone"
 _MODE = "execution.runtime-mode"
 _INTERVAL = "execution.checkpointing.interval"
 
+_CAST = "the table of requests"
 _OF_A_JOB = {"source.query": "the query of the table", "source.ddl": "the statement of its source"}
 """Fields of a configuration file in messages, and the place in a program."""
 
@@ -43,6 +50,8 @@ def anonymize(
     *,
     name: str,
     delivery: Literal["checked", "caller"] = "checked",
+    forget: Table | None = None,
+    audit_chain: str | bytes | Mapping[str, str] | None = None,
 ) -> Outputs:
     """Anonymize a table within a program; the program's statements start the job.
 
@@ -59,6 +68,11 @@ def anonymize(
         savepoint restores while the name stays the same
     delivery : ``"checked"``: only ``Outputs.insert_into`` publishes, which checks that sinks publish each record once.
         ``"caller"``: the outputs are tables, and the program is responsible for their sinks
+    forget : requests to forget persons: a table with one column, of the type of the subject, to which rows are only
+        appended. A request erases the earlier records of the person that are buffered, and what is stored of the
+        person. The output ``forgotten`` records it
+    audit_chain : key of the hash chain of the output ``audit``: text or bytes, or its place, such as
+        ``{"environment": "CRENEL_AUDIT_KEY"}``; None: no chain
 
     Returns
     -------
@@ -67,10 +81,10 @@ def anonymize(
     Raises
     ------
     ConfigError
-        The columns do not fit the policy, the table changes earlier rows, the name is in use, or the environment has a
-        batch mode or an unsuitable time zone; the message lists all problems of a kind.
+        The columns do not fit the policy, a table changes earlier rows, the name is in use, a key cannot be read, or
+        the environment has a batch mode or an unsuitable time zone; the message lists all problems of a kind.
     TypeError
-        The environment or the table is of another class.
+        The environment or a table is of another class.
 
     Notes
     -----
@@ -103,12 +117,17 @@ def anonymize(
     """
     if not isinstance(t_env, StreamTableEnvironment):
         raise TypeError("t_env: is no StreamTableEnvironment; make one by StreamTableEnvironment.create(environment)")
-    if not isinstance(table, Table):
-        raise TypeError(f"table: is a {type(table).__qualname__}; give a Table, such as t_env.from_path('visits')")
+    for argument, given in {"table": table, "forget": forget}.items():
+        if not isinstance(given, Table) and (given is not None or argument == "table"):
+            kind = type(given).__qualname__
+            raise TypeError(f"{argument}: is a {kind}; give a Table, such as t_env.from_path('visits')")
     types = column_types(table)
-    if problems := [*_unfit_arguments(name, delivery), *_unfit_environment(t_env, types)]:
+    config, unfit_key = _chained(settings.validated, audit_chain)
+    if forget is not None and config.policy.subject is None:
+        unfit_key.append("forget: asks to forget persons, and policy.subject names no column; name one")
+    if problems := [*_unfit_arguments(name, delivery), *_unfit_environment(t_env, types), *unfit_key]:
         raise ConfigError("anonymize", problems)
-    names, config = Names(name), settings.validated
+    names = Names(name)
     used = {function.lower() for function in t_env.list_user_defined_functions()}
     if names.table("encode").lower() in used:
         raise ConfigError(
@@ -119,12 +138,49 @@ def anonymize(
         found = layout(config, SourceColumns(types, has_watermark=has_watermark), "table")
         t_env.create_temporary_view(names.table("source"), table)
         with _numbered_uids(t_env):
-            released = anonymizer(t_env, config, found, names)
+            requests = None if forget is None else Requests(forget, "forget", _CAST)
+            released = anonymizer(t_env, config, found, names, forget=requests)
     except ConfigError as error:
+        for part in ("source", "requests"):
+            t_env.drop_temporary_view(names.table(part))
+        for part in ("encode", "forget"):
+            t_env.drop_temporary_system_function(names.table(part))
         raise ConfigError("table", map(_in_program, error.problems)) from None
-    name_operators(released._j_data_stream.getTransformation(), "source", names, set())
-    without_requests = {of: columns for of, columns in outputs(found, names).items() if of != "forgotten"}
-    return Outputs(t_env, config, without_requests, delivery)
+    name_operators(released._j_data_stream.getTransformation(), "source", names, set(), by_table=True)
+    queries = {of: query for of, query in outputs(found, names).items() if of != "forgotten" or forget is not None}
+    return Outputs(t_env, config, queries, delivery)
+
+
+def execute(t_env: StreamTableEnvironment, statement_set: StatementSet) -> JobClient:
+    """Start the job of a statement set, as its ``execute`` does, with a stable uid for each operator.
+
+    Flink numbers the operators of queries as it plans them, so one more query would take the state of all others from
+    them. Here an operator is named by its kind and by the table that its statement inserts into, and a source by its
+    own table.
+
+    Parameters
+    ----------
+    t_env : environment of the program
+    statement_set : all statements of the job; it is empty afterwards
+
+    Returns
+    -------
+    Client of the job, which runs; ``get_job_execution_result().result()`` waits for its end.
+    """
+    statements, environment = statement_set._j_statement_set, t_env._j_tenv
+    operations = get_field(statements.getClass(), "operations").get(statements)
+    tables = [operation.getContextResolvedTable().getIdentifier().getObjectName() for operation in operations]
+    t_env._before_execute()
+    with _numbered_uids(t_env):
+        ends = environment.getPlanner().translate(operations)
+    uids = {each.getUid() for end in ends for each in upwards(end, set())}
+    for table, end in zip(tables, ends, strict=True):
+        name_operators(end, f"sink_{table}", JOB, uids, by_table=True)
+    del operations[:]
+    executor = get_field(environment.getClass(), "execEnv").get(environment)
+    settings = environment.getConfig()
+    graph = executor.createPipeline(ends, settings, f"insert-into_{','.join(tables)}")
+    return JobClient(executor.executeAsync(graph))
 
 
 class Outputs:
@@ -168,9 +224,28 @@ class Outputs:
         return self._handed_out("summary")
 
     @property
+    def forgotten(self) -> Table:
+        """One row per request to forget a person and shard, where the anonymization takes requests."""
+        return self._handed_out("forgotten")
+
+    @property
     def further(self) -> Mapping[str, Table]:
         """Outputs of the algorithm itself, by name, such as ``repairs`` of SUHDSA."""
         return {output.name: self._handed_out(output.name) for output in self._config.algorithm.outputs}
+
+    def columns(self, output: str) -> str:
+        """Return the columns of an output as a statement declares them, such as ``"`age_min` INT, `age_max` INT"``.
+
+        ``output``: its name, such as ``"released"`` or ``"repairs"``.
+
+        Raises
+        ------
+        ConfigError
+            There is no such output.
+        """
+        if problem := self._unknown(output):
+            raise ConfigError("columns", [problem])
+        return ", ".join(column.declaration for column in self._queries[output][0])
 
     def insert_into(self, statement_set: StatementSet, **sinks: str) -> None:
         """Add statements that insert outputs into tables of the program.
@@ -186,10 +261,7 @@ class Outputs:
             A table does not exist, two outputs would mix with each other or with Flink's state, or a record may be
             published twice; the last is not checked with ``delivery="caller"``. The message lists all problems.
         """
-        problems: list[str] = []
-        for unknown in sorted(sinks.keys() - self._queries.keys()):
-            valid = [*self._queries]
-            problems.append(f"sinks.{unknown}: is no output{suggestion(unknown, valid)}; one of {listed(valid)}")
+        problems = [problem for name in sorted(sinks) if (problem := self._unknown(name))]
         options: dict[str, dict[str, str]] = {}
         for name, path in sinks.items():
             if name in self._queries:
@@ -202,6 +274,15 @@ class Outputs:
             raise ConfigError("insert_into", problems)
         for name, path in sinks.items():
             statement_set.add_insert(path, self._table(name))
+
+    def _unknown(self, output: str) -> str | None:
+        """Return the problem of a name that is no output."""
+        if output in self._queries:
+            return None
+        if output == "forgotten":
+            return "sinks.forgotten: records requests to forget, and there are none; give their table as forget"
+        valid = [*self._queries]
+        return f"sinks.{output}: is no output{suggestion(output, valid)}; one of {listed(valid)}"
 
     def _unfit_sinks(self, options: Mapping[str, dict[str, str]]) -> Iterator[str]:
         """Yield the problems that a job with these sinks would have."""
@@ -233,8 +314,23 @@ class Outputs:
         return self._table(name)
 
     def _table(self, name: str) -> Table:
+        if problem := self._unknown(name):
+            raise ConfigError("anonymize", [problem])
         columns, relation = self._queries[name]
         return self._tables.sql_query(f"SELECT {', '.join(column.selection for column in columns)} FROM {relation}")
+
+
+def _chained(config: Config, key: Any) -> tuple[Config, list[str]]:
+    """Return a configuration with the key of the hash chain, and problems of the key."""
+    try:
+        secret = read_secret("audit_chain", key.decode() if isinstance(key, bytes) else key)
+        if secret is not None:
+            secret.read()
+    except PolicyError as error:  # whose message names the field
+        return config, [str(error)]
+    except ValueError as error:
+        return config, [f"audit_chain: {error}" + ("" if "; " in str(error) else "; give a key, or None for no chain")]
+    return replace(config, audit_chain=secret), []
 
 
 def _unfit_arguments(name: Any, delivery: Any) -> Iterator[str]:

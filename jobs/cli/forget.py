@@ -46,14 +46,14 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
 
         from crenel.jobs.pipeline.build import read_layout
         from crenel.jobs.pipeline.environment import local_environment
-        from crenel.jobs.pipeline.side_streams import codes_of, column_of, read_forget, write_requests
+        from crenel.jobs.pipeline.side_streams import codes_of, column_of, read_forget, subject_of, write_requests
 
         java.join()
         settings = local_settings(config.flink, 1, folder)
         try:
             tables = local_environment(settings, checkpoints=False)
             found = read_layout(tables, config)
-            read_forget(tables, source, found)
+            subject_of(read_forget(tables, source), found)
             codes = codes_of(tables, config, found, subjects)
             column = column_of(tables)
             # Rows of a batch job are visible once the command ends, and not with the next checkpoint. The table may be

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,31 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROVIDER = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
+def read_secret(name: str, value: Any) -> Secret | None:
+    """Return the value of the field ``name`` as a ``Secret``; None stays None.
+
+    Raises
+    ------
+    ValueError
+        The value is neither text nor one place; the message states the valid forms.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if not value:
+            raise ValueError("is empty")
+        return Secret(name, value.encode())
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError(f"is neither text nor one place; text, or one of {KEY_SOURCES}")
+    ((kind, place),) = value.items()
+    if kind not in _SOURCES or not isinstance(place, str) or not place:
+        raise ValueError(f"names no place; one of {KEY_SOURCES}")
+    return Secret(name, source=_SOURCES[kind](place))
+
+
 def secret_field(name: str) -> BeforeValidator:
-    """Return a validator that turns the value of the field ``name`` into a ``Secret``; None stays None."""
-
-    def read(value: Any) -> Secret | None:
-        if value is None:
-            return None
-        if isinstance(value, str):
-            if not value:
-                raise ValueError("is empty")
-            return Secret(name, value.encode())
-        if not isinstance(value, dict) or len(value) != 1:
-            raise ValueError(f"is neither text nor one place; text, or one of {KEY_SOURCES}")
-        ((kind, place),) = value.items()
-        if kind not in _SOURCES or not isinstance(place, str) or not place:
-            raise ValueError(f"names no place; one of {KEY_SOURCES}")
-        return Secret(name, source=_SOURCES[kind](place))
-
-    return BeforeValidator(read)
+    """Return a validator that turns the value of the field ``name`` into a ``Secret``."""
+    return BeforeValidator(partial(read_secret, name))
 
 
 def _environment(name: str) -> KeySource:

@@ -24,7 +24,7 @@ from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.references import with_codes
-from crenel.jobs.pipeline.side_streams import beginnings, nothing, requests, without_watermarks
+from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import SUMMARY_COLUMNS, Column, row_sql, unnested
 from crenel.jobs.pipeline.source_table import append_only, column_names
 from crenel.operators.encode.function import encode_function
@@ -82,6 +82,7 @@ def anonymizer(
     found: Layout,
     names: Names = JOB,
     operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
+    forget: Requests | None = None,
 ) -> DataStream:
     """Return the releases of the records in the view ``source``, and create a view of each output.
 
@@ -89,6 +90,7 @@ def anonymizer(
     ----------
     names : of the views, functions and operators; ``names.table("source")`` exists already
     operator : makes the function between encode and the outputs
+    forget : requests to forget persons
 
     Raises
     ------
@@ -96,7 +98,7 @@ def anonymizer(
         The view changes earlier rows, or a request to forget or a reference distribution does not fit it.
     """
     rows = _encode(tables, config, found, names)
-    blocks = _with_side_streams(tables, config, found, names, rows)
+    blocks = _with_side_streams(tables, config, found, names, rows, forget)
     plan = operator_plan(config, found, _parallelism(rows))
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
@@ -130,18 +132,29 @@ def _encode(tables: StreamTableEnvironment, config: Config, found: Layout, names
 
 
 def _with_side_streams(
-    tables: StreamTableEnvironment, config: Config, found: Layout, names: Names, blocks: DataStream
+    tables: StreamTableEnvironment,
+    config: Config,
+    found: Layout,
+    names: Names,
+    blocks: DataStream,
+    forget: Requests | None,
 ) -> DataStream:
-    """Return a stream of the blocks of the source and of the rows of the other streams that the job needs."""
-    if config.source.forget is not None:
-        forget_blocks = _typed(requests(tables, config, config.source.forget, found))
-        blocks = blocks.union(without_watermarks(forget_blocks, "forget", names))
-    if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
-        blocks = blocks.union(without_watermarks(_typed(nothing(tables, names)), "end", names))
+    """Return a stream of the blocks of the source and of the rows of the other streams that the job needs.
+
+    A stream that has ended would end event time as soon as the streams beside it are idle. So beside an unbounded
+    source each one is united with a stream that does not end.
+    """
+    others: dict[str, DataStream] = {}
+    if forget is not None:
+        others["forget"] = requests(tables, config, forget, found, names)
     if config.audit_chain is not None:
-        start_blocks = _typed(beginnings(tables, found.encode.keys, config.epoch))
-        blocks = blocks.union(without_watermarks(start_blocks, f"begin-{config.epoch}", names))
-    return blocks
+        others[f"begin-{config.epoch}"] = beginnings(tables, found.encode.keys, config.epoch, names)
+    others = {name: _typed(stream) for name, stream in others.items()}
+    if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
+        ticks = _typed(nothing(tables, names))
+        others = {name: stream.union(ticks) for name, stream in others.items()} | {"end": ticks}
+    beside = [without_watermarks(stream, name, names) for name, stream in others.items()]
+    return blocks.union(*beside) if beside else blocks
 
 
 def _typed(stream: DataStream) -> DataStream:

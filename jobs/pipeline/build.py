@@ -17,6 +17,7 @@ from crenel.jobs.pipeline.factories import find_missing_factories
 from crenel.jobs.pipeline.job import JOB, Job
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.records import records_query
+from crenel.jobs.pipeline.side_streams import read_forget
 from crenel.jobs.pipeline.sink_columns import Column
 from crenel.jobs.pipeline.source_table import (
     SOURCE,
@@ -74,7 +75,8 @@ def build(
     found = read_layout(tables, config)
     if missing := list(find_missing_factories(tables, {f"sinks.{name}": of for name, of in config.sinks.items()})):
         raise ConfigError("it", missing)
-    released = anonymizer(tables, config, found, operator=operator)
+    forget = None if config.source.forget is None else read_forget(tables, config.source.forget)
+    released = anonymizer(tables, config, found, operator=operator, forget=forget)
     if mixed := list(_mixed(tables, config)):
         raise ConfigError("it", mixed)
     warnings, setup = tuple(job_warnings(tables, config)), job_setup(tables, config)

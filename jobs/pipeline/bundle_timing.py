@@ -36,7 +36,7 @@ and buffering only delays them. The 64 MB in total suffice for a few tasks of a 
 
 _OPERATOR = "org.apache.flink.streaming.api.operators.python.AbstractPythonFunctionOperator"
 _BOUNDEDNESS = "org.apache.flink.streaming.api.transformations.WithBoundedness"
-_SOURCE = "org.apache.flink.streaming.api.transformations.SourceTransformation"
+SOURCE = "org.apache.flink.streaming.api.transformations.SourceTransformation"
 _PHYSICAL = "org.apache.flink.streaming.api.transformations.OneInputTransformation"
 _SIMPLE = "org.apache.flink.streaming.api.operators.SimpleOperatorFactory"
 
@@ -76,7 +76,7 @@ def endless(transformation: Any) -> bool:
 
     Sources of Flink's older interface may end without declaring it: a socket, or datagen with a sequence.
     """
-    return not ends(transformation) and is_instance_of(transformation, _SOURCE)
+    return not ends(transformation) and is_instance_of(transformation, SOURCE)
 
 
 def _python_operator(transformation: Any) -> Any:

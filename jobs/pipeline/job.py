@@ -10,9 +10,10 @@ from pyflink.common import JobClient
 from pyflink.datastream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
+from pyflink.util.java_utils import is_instance_of
 
 from crenel.jobs.causes import JobSetup
-from crenel.jobs.pipeline.bundle_timing import set_pace
+from crenel.jobs.pipeline.bundle_timing import SOURCE, set_pace
 
 
 @dataclass(frozen=True)
@@ -103,15 +104,22 @@ class Job:
             name_operators(end, label.removeprefix("crenel_"), JOB, known)
 
 
-def name_operators(end: Any, label: str, names: Names, known: set[str]) -> None:
+def name_operators(end: Any, label: str, names: Names, known: set[str], *, by_table: bool = False) -> None:
     """Give stable uids to a transformation and all that it reads from, in the place of uids that Flink has numbered.
 
-    ``known``: uids that are in use; the new ones are added.
+    Parameters
+    ----------
+    known : uids that are in use; the new ones are added
+    by_table : whether each source is named by its table, so that the offsets of two topics cannot change places. In a
+        job, savepoints hold the uids without it
     """
     for transformation in upwards(end, set()):
         number, _, kind = (transformation.getUid() or "").partition("_")
         if number.isdecimal():
-            uid = _unused(names.uid(f"{label}-{_what(transformation, kind)}"), known)
+            what = _what(transformation, kind)
+            if by_table and is_instance_of(transformation, SOURCE) and kind != "source":
+                what += "-" + transformation.getName().partition("[")[0].rpartition(".")[2]
+            uid = _unused(names.uid(f"{label}-{what}"), known)
             known.add(uid)
             transformation.setUid(uid)
 

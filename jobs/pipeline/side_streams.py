@@ -6,11 +6,12 @@ None of them affects the watermarks of the source, except for the end of event t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from pyflink.common import Duration, WatermarkStrategy
 from pyflink.datastream import DataStream
-from pyflink.table import StreamTableEnvironment
+from pyflink.table import StreamTableEnvironment, Table
 
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
@@ -18,35 +19,58 @@ from crenel.jobs.config.load import Config, ConfigError, ForgetSource
 from crenel.jobs.pipeline.encoder_arguments import Reader
 from crenel.jobs.pipeline.job import Names, upwards
 from crenel.jobs.pipeline.layout import Layout
-from crenel.jobs.pipeline.source_table import FORGET, create_table, parsing
+from crenel.jobs.pipeline.source_table import FORGET, append_only, create_table, parsing
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
 from crenel.operators.encode.columns import Read
 from crenel.operators.encode.forget import ForgetPlan, code_of, forget_function
 from crenel.operators.encode.hashing import text_codes
 from crenel.operators.shards.keys import shard_keys
 
-_VIEW = "crenel_forget_source"
-_BEGIN = "crenel_begin"
+
+@dataclass(frozen=True)
+class Requests:
+    """A table of requests to forget persons.
+
+    Attributes
+    ----------
+    table : one column, the subject
+    field : of the table, for errors
+    remedy : field or place where its column can be cast, for errors
+    """
+
+    table: Table
+    field: str
+    remedy: str
 
 
-def read_forget(tables: StreamTableEnvironment, source: ForgetSource, found: Layout) -> tuple[str, Read]:
-    """Create the table of requests; return the SQL expression of a subject, and how encode reads it.
+def read_forget(tables: StreamTableEnvironment, source: ForgetSource) -> Requests:
+    """Create the table of requests of a configuration.
 
     Raises
     ------
     ConfigError
-        The query does not return exactly one column, or its type differs from the source's subject, so that equal
-        values would not match. Or ``source.forget.ddl`` creates no readable table.
+        ``source.forget.ddl`` creates no readable table, or Flink cannot parse a statement.
     """
     create_table(tables, "source.forget.ddl", source, FORGET)
     with parsing("source.forget.query", source.varied):
         view = tables.sql_query(source.query or "SELECT * FROM forget")
-    tables.create_temporary_view(_VIEW, view)
+    return Requests(view, "source.forget.query" if source.query else "source.forget.ddl", "source.forget.query")
+
+
+def subject_of(read: Requests, found: Layout) -> tuple[str, Read]:
+    """Return the SQL expression of a subject in a table of requests, and how encode reads it.
+
+    Raises
+    ------
+    ConfigError
+        The table has other than one column, or its type differs from the source's subject, so that equal values would
+        not match.
+    """
     columns = {
         column.getName(): parse(column.getDataType().getLogicalType().asSummaryString())
-        for column in view._j_table.getResolvedSchema().getColumns()
+        for column in read.table._j_table.getResolvedSchema().getColumns()
     }
-    field = "source.forget.query" if source.query else "source.forget.ddl"
+    field = read.field
     if len(columns) != 1:
         listed = ", ".join(columns)
         raise ConfigError(
@@ -59,33 +83,38 @@ def read_forget(tables: StreamTableEnvironment, source: ForgetSource, found: Lay
             "source",
             [
                 f"{field}: the column {name!r} has the type {sql.text}, and policy.subject {subject.text}; the two "
-                f"must be written alike: CAST it to {subject.text} in source.forget.query"
+                f"must be written alike: CAST it to {subject.text} in {read.remedy}"
             ],
         )
     reader = Reader({name: sql})
-    read = reader.subject(name)
-    return reader.arguments[read.value], read
+    form = reader.subject(name)
+    return reader.arguments[form.value], form
 
 
-def requests(tables: StreamTableEnvironment, config: Config, source: ForgetSource, found: Layout) -> DataStream:
+def requests(tables: StreamTableEnvironment, config: Config, read: Requests, found: Layout, names: Names) -> DataStream:
     """Return requests as rows (key of a shard, bytes), one for each shard that may hold the person's tuples.
 
-    The stream is idle from the start, so it never holds back the watermark of the source.
+    Raises
+    ------
+    ConfigError
+        As ``subject_of`` does; or the table updates or deletes earlier rows.
     """
-    expression, read = read_forget(tables, source, found)
+    expression, form = subject_of(read, found)
+    view, function = names.table("requests"), names.table("forget")
+    tables.create_temporary_view(view, read.table)
     plan = ForgetPlan(
-        subject=read,
+        subject=form,
         subject_key=config.subject_key,
         keys=shard_keys(config.shards.count, MAX_PARALLELISM),
         by_subject=config.shards.by == SHARD_BY_SUBJECT,
     )
-    tables.create_temporary_system_function("crenel_forget", forget_function(plan))
-    argument_forms = f"SELECT crenel_forget({expression}) AS e FROM {_VIEW}"
+    tables.create_temporary_system_function(function, forget_function(plan))
+    argument_forms = f"SELECT {function}({expression}) AS e FROM {view}"
     query = (
         f"SELECT t.k AS k, ROW(t.k, r.b) AS v FROM (SELECT e.k AS shards, e.b AS b FROM ({argument_forms})) AS r "
         "CROSS JOIN UNNEST(r.shards) AS t (k)"
     )
-    return tables.to_data_stream(tables.sql_query(query))
+    return append_only(tables, query, read.field)
 
 
 def codes_of(tables: StreamTableEnvironment, config: Config, found: Layout, subjects: Sequence[str]) -> list[str]:
@@ -175,14 +204,14 @@ def nothing(tables: StreamTableEnvironment, names: Names) -> DataStream:
     return tables.to_data_stream(tables.sql_query(query))
 
 
-def beginnings(tables: StreamTableEnvironment, keys: Sequence[int], epoch: int) -> DataStream:
+def beginnings(tables: StreamTableEnvironment, keys: Sequence[int], epoch: int, names: Names) -> DataStream:
     """Return a stream of one row without a block for each shard; the stream ends.
 
     The row starts each shard of a chained job, even one without tuples, so that its closing record exists. A missing
     closing record then shows that the log of a shard is gone. Each ``epoch`` sends these rows once: its operators have
     other names, or Flink would consider the stream finished.
     """
-    table = f"{_BEGIN}_{epoch}"
+    table = names.table(f"begin_{epoch}")
     tables.execute_sql(
         f"CREATE TEMPORARY TABLE {table} (tick INT) WITH ('connector' = 'datagen', 'number-of-rows' = '{len(keys)}', "
         f"'fields.tick.kind' = 'sequence', 'fields.tick.start' = '0', 'fields.tick.end' = '{len(keys) - 1}', "
@@ -192,5 +221,5 @@ def beginnings(tables: StreamTableEnvironment, keys: Sequence[int], epoch: int) 
     query = f"SELECT k, ROW(k, CAST(NULL AS BYTES)) AS v FROM (SELECT {key} AS k FROM {table})"
     stream = tables.to_data_stream(tables.sql_query(query))
     for number, transformation in enumerate(upwards(stream._j_data_stream.getTransformation(), set())):
-        transformation.setUid(f"crenel-begin-{epoch}-{number}")
+        transformation.setUid(names.uid(f"begin-{epoch}-{number}"))
     return stream

@@ -152,8 +152,10 @@ def column_names(tables: StreamTableEnvironment) -> list[str]:
     return names
 
 
-def append_only(tables: StreamTableEnvironment, query: str) -> DataStream:
+def append_only(tables: StreamTableEnvironment, query: str, field: str | None = None) -> DataStream:
     """Return the rows of a query as a stream; it may only append rows, because published ones cannot be retracted.
+
+    ``field``: of the query, for errors; None: of the source.
 
     Raises
     ------
@@ -166,8 +168,8 @@ def append_only(tables: StreamTableEnvironment, query: str) -> DataStream:
         found = _CHANGES.search(getattr(error, "stack_trace", None) or str(error))
         if found is None:
             raise
-        field = "source.ddl" if found["node"] == _SCAN else "source.query"
-        raise ConfigError("it", [f"{field}: {CHANGES[field]}"]) from None
+        source = "source.ddl" if found["node"] == _SCAN else "source.query"
+        raise ConfigError("it", [f"{field or source}: {CHANGES[source]}"]) from None
 
 
 def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str:

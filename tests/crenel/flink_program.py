@@ -70,15 +70,18 @@ def table(name: str, columns: str, folder: Path, connector: str = "filesystem") 
 def errors(t_env: StreamTableEnvironment, outputs: Outputs, folder: Path) -> Iterator[str]:
     """Yield the messages of what is refused; nothing of it changes the job."""
     visits, statements = t_env.sql_query(JOIN), t_env.create_statement_set()
+    timed = replace(first(), algorithm=crenel.Nearest(crenel.Delay(event_time="1 h")))
+    untimed = t_env.sql_query(JOIN.replace("seen,", "CAST(seen AS TIMESTAMP_LTZ(3)) AS seen,"))
+    persons, ages = (t_env.sql_query(f"SELECT {columns} FROM visits") for columns in ("DISTINCT person", "age"))
     t_env.execute_sql(table("shown", RELEASED, folder, "print"))
-    zone = t_env.get_config().get_local_timezone()
 
-    def elsewhere() -> None:
-        t_env.get_config().set_local_timezone("Europe/Oslo")
+    def under(setting: str, value: str) -> Outputs:
+        before = t_env.get_config().get(setting, "STREAMING")
+        t_env.get_config().set(setting, value)
         try:
-            anonymize(t_env, visits, first(), name="elsewhere")
+            return anonymize(t_env, visits, first(), name="few")
         finally:
-            t_env.get_config().set_local_timezone(zone)
+            t_env.get_config().set(setting, before)
 
     attempts = (
         lambda: outputs.released,
@@ -86,7 +89,17 @@ def errors(t_env: StreamTableEnvironment, outputs: Outputs, folder: Path) -> Ite
         lambda: anonymize(t_env, visits, first(), name="all-visits"),
         lambda: anonymize(t_env, t_env.sql_query("SELECT person, age FROM visits"), first(), name="few"),
         lambda: anonymize(t_env, t_env.sql_query(f"SELECT DISTINCT * FROM ({JOIN})"), first(), name="few"),
-        elsewhere,
+        lambda: under("table.local-time-zone", "Europe/Oslo"),
+        lambda: under("execution.runtime-mode", "BATCH"),
+        lambda: anonymize(t_env, untimed, timed, name="few"),
+        lambda: anonymize(t_env, visits, first(), name="few", forget=ages),
+        lambda: anonymize(t_env, visits, first(), name="few", forget=visits),
+        lambda: anonymize(t_env, visits, first(), name="few", forget=persons),
+        lambda: anonymize(t_env, visits, second(), name="few", audit_chain={"environment": "CRENEL_NO_KEY"}),
+        lambda: anonymize(t_env, visits, second(), name="few", audit_chain=""),
+        lambda: anonymize(t_env, "visits", first(), name="few"),
+        lambda: outputs.columns("release"),
+        lambda: outputs.insert_into(statements, forgotten="shown"),
         lambda: outputs.insert_into(statements, released="shown", audited="shown", audit="nowhere"),
         lambda: outputs.insert_into(statements, released="released", audit="released"),
     )
@@ -94,7 +107,7 @@ def errors(t_env: StreamTableEnvironment, outputs: Outputs, folder: Path) -> Ite
         message = "nothing was refused"
         try:
             attempt()
-        except crenel.ConfigError as error:
+        except (crenel.ConfigError, TypeError) as error:
             message = str(error)
         yield message
 
@@ -116,6 +129,9 @@ def main(folder: Path) -> None:
     again = anonymize(t_env, visits, second(), name="again", delivery="caller")
     t_env.execute_sql(table("released", RELEASED, folder))
     t_env.execute_sql(table("counts", "diagnosis STRING, records BIGINT", folder, "print"))
+    seen: set[int] = set()
+    ends = environment._j_stream_execution_environment.getTransformations()
+    uids = [str(uid) for end in ends for each in upwards(end, seen) if (uid := each.getUid()) is not None]
     messages = [*errors(t_env, outputs, folder)]
 
     environment.enable_checkpointing(1000)
@@ -126,9 +142,6 @@ def main(folder: Path) -> None:
     statements.add_insert("counts", t_env.sql_query(counted))
     columns = {name: getattr(again, name).get_schema().get_field_names() for name in OUTPUTS}
     columns |= {name: further.get_schema().get_field_names() for name, further in again.further.items()}
-    seen: set[int] = set()
-    ends = environment._j_stream_execution_environment.getTransformations()
-    uids = [str(uid) for end in ends for each in upwards(end, seen) if (uid := each.getUid()) is not None]
     print(json.dumps({"errors": messages, "columns": columns, "uids": sorted(uids)}), flush=True)
     statements.execute().wait()
 
