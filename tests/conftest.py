@@ -16,6 +16,7 @@ from tests.support.groups import Groups, order
 from tests.support.launch import Host, running
 
 if TYPE_CHECKING:
+    from tests.support.broker import Broker
     from tests.support.cluster import Cluster
 
 # A job of a test is over before Java's best compiler has paid for itself: without it, a job takes a third less of the
@@ -89,4 +90,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     from tests.support.cluster import Cluster  # Flink takes a second to import
 
     with running(Cluster(tmp_path_factory.mktemp("cluster"))) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Start a Kafka broker; each test creates its own topics."""
+    from tests.support.broker import Broker
+
+    with running(Broker(tmp_path_factory.mktemp("kafka"))) as made:
         yield made

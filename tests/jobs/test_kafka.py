@@ -19,7 +19,7 @@ from tests.support import broker as brokers
 from tests.support.behind import behind
 from tests.support.broker import Broker
 from tests.support.cluster import Cluster, job_id, restored, with_settings
-from tests.support.launch import ROOT, Host, running
+from tests.support.launch import ROOT, Host
 
 pytestmark = pytest.mark.cluster("standalone")
 
@@ -52,13 +52,6 @@ CANNOT_BE_READ = (
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running(Broker(tmp_path_factory.mktemp("kafka"))) as made:
-        made.create({"visits": PARTITIONS + 1, **dict.fromkeys(SINKS, 2)})
-        yield made
-
-
-@pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[bytes | None]:
     """Visits, each with a clinic of its own, and among them records that nothing can read."""
     made = tmp_path_factory.mktemp("visits") / "visits.csv"
@@ -82,6 +75,7 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    broker.create({"visits": PARTITIONS + 1, **dict.fromkeys(SINKS, 2)})
     variables = {"KAFKA_BOOTSTRAP_SERVERS": broker.address, "CRENEL_SUBJECT_KEY": "a key of the tests"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
