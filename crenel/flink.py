@@ -98,7 +98,7 @@ def anonymize(
     - ``execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION``. The last checkpoint holds
       the buffered records.
     - ``table.exec.uid.generation: ALWAYS``. Operators after the outputs find their state in a savepoint of the same
-      program.
+      program. With ``execute``, they find it without this setting, and also after other statements were added.
     - ``python.fn-execution.bundle.time: 10``. A record waits so many milliseconds in each of two steps. Flink's default
       of 1000 suits a bounded source.
     - ``python.fn-execution.bundle.size: 100000``, ``python.fn-execution.arrow.batch.size: 20000`` and
@@ -113,7 +113,7 @@ def anonymize(
         outputs = crenel.flink.anonymize(t_env, t_env.from_path("visits"), settings, name="visits")
         statements = t_env.create_statement_set()
         outputs.insert_into(statements, released="released_visits", audit="audit_log")
-        statements.execute()
+        crenel.flink.execute(t_env, statements)
     """
     if not isinstance(t_env, StreamTableEnvironment):
         raise TypeError("t_env: is no StreamTableEnvironment; make one by StreamTableEnvironment.create(environment)")
@@ -121,6 +121,9 @@ def anonymize(
         if not isinstance(given, Table) and (given is not None or argument == "table"):
             kind = type(given).__qualname__
             raise TypeError(f"{argument}: is a {kind}; give a Table, such as t_env.from_path('visits')")
+    if not isinstance(settings, Settings):
+        kind = type(settings).__qualname__
+        raise TypeError(f"settings: is a {kind}; give crenel.Settings, such as crenel.load('visits.yaml')")
     types = column_types(table)
     config, unfit_key = _chained(settings.validated, audit_chain)
     if forget is not None and config.policy.subject is None:
@@ -322,8 +325,10 @@ class Outputs:
 
 def _chained(config: Config, key: Any) -> tuple[Config, list[str]]:
     """Return a configuration with the key of the hash chain, and problems of the key."""
+    if isinstance(key, bytes):
+        key = key.decode()
     try:
-        secret = read_secret("audit_chain", key.decode() if isinstance(key, bytes) else key)
+        secret = read_secret("audit_chain", dict(key) if isinstance(key, Mapping) else key)
         if secret is not None:
             secret.read()
     except PolicyError as error:  # whose message names the field

@@ -141,8 +141,8 @@ def _with_side_streams(
 ) -> DataStream:
     """Return a stream of the blocks of the source and of the rows of the other streams that the job needs.
 
-    A stream that has ended would end event time as soon as the streams beside it are idle. So beside an unbounded
-    source each one is united with a stream that does not end.
+    A stream that has ended would end event time as soon as the streams beside it are idle. So where one of them is
+    unbounded, each one but the source is united with a stream that does not end.
     """
     others: dict[str, DataStream] = {}
     if forget is not None:
@@ -150,7 +150,8 @@ def _with_side_streams(
     if config.audit_chain is not None:
         others[f"begin-{config.epoch}"] = beginnings(tables, found.encode.keys, config.epoch, names)
     others = {name: _typed(stream) for name, stream in others.items()}
-    if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
+    ends = (stream._j_data_stream.getTransformation() for stream in (blocks, *others.values()))
+    if any(map(endless, (each for end in ends for each in end.getTransitivePredecessors()))):
         ticks = _typed(nothing(tables, names))
         others = {name: stream.union(ticks) for name, stream in others.items()} | {"end": ticks}
     beside = [without_watermarks(stream, name, names) for name, stream in others.items()]

@@ -36,6 +36,7 @@ ERRORS = (
     "audit_chain: the environment variable CRENEL_NO_KEY is not set",
     "audit_chain: is empty; give a key",
     "table: is a str; give a Table",
+    "settings: is a str; give crenel.Settings, such as crenel.load",
     "sinks.release: is no output .did you mean 'released'",
     "sinks.forgotten: records requests to forget, and there are none; give their table as forget",
     "sinks.audited: is no output .*sinks.audit: there is no table 'nowhere' .*sinks.released.connector: is not known "

@@ -72,13 +72,16 @@ def test_the_names_inside_a_program_are_these() -> None:
     pytest.importorskip("pyflink")
     from crenel import flink
 
-    assert sorted(flink.__all__) == ["Outputs", "anonymize"]
+    assert sorted(flink.__all__) == ["Outputs", "anonymize", "execute"]
     assert str(inspect.signature(flink.anonymize)) == (
         "(t_env: 'StreamTableEnvironment', table: 'Table', settings: 'Settings', *, name: 'str', "
-        "delivery: \"Literal['checked', 'caller']\" = 'checked') -> 'Outputs'"
+        "delivery: \"Literal['checked', 'caller']\" = 'checked', forget: 'Table | None' = None, "
+        "audit_chain: 'str | bytes | Mapping[str, str] | None' = None) -> 'Outputs'"
     )
+    signature = "(t_env: 'StreamTableEnvironment', statement_set: 'StatementSet') -> 'JobClient'"
+    assert str(inspect.signature(flink.execute)) == signature
     own = [name for name in vars(flink.Outputs) if not name.startswith("_")]
-    assert sorted(own) == "audit further insert_into rejected released summary suppressed".split()
+    assert sorted(own) == ("audit columns forgotten further insert_into rejected released summary suppressed".split())
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -25,6 +25,7 @@ for cell in cells:
 exec(sys.argv[2], names)
 """
 
+EXTENSIONS = ("own_algorithm", "own_privacy_model")
 CHECKS = {
     "dataframe": """
 assert verdict.outcome == "holds", verdict.checks
@@ -50,9 +51,8 @@ def run(*command: str, cwd: Path) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {f"{name}.ipynb" for name in CHECKS} | {"own_algorithm.py", "own_privacy_model.py"}
-    assert tested <= {path.name for path in EXAMPLES.iterdir()}
-    assert {path.stem for path in EXAMPLES.glob("*.ipynb")} == set(CHECKS)
+    tested = {f"{name}.ipynb" for name in CHECKS} | {f"{name}.py" for name in (*EXTENSIONS, "kafka_program")}
+    assert {path.name for path in EXAMPLES.iterdir() if path.suffix in (".ipynb", ".py")} == tested
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -61,7 +61,7 @@ def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "compare.png").is_file() == (name == "compare")
 
 
-@pytest.mark.parametrize("name", ["own_algorithm", "own_privacy_model"])
+@pytest.mark.parametrize("name", EXTENSIONS)
 def test_an_extension_runs_as_a_program(name: str, tmp_path: Path) -> None:
     printed = run(str(EXAMPLES / f"{name}.py"), cwd=tmp_path)
     assert re.search(r"^released +[0-9]", printed, re.MULTILINE)

@@ -30,6 +30,7 @@ IDLE = 5
 """Seconds after which the program takes a partition for idle."""
 
 FORGOTTEN = "p-forgotten"
+SOURCES = {f"crenel-visits-source-kafka-{name}" for name in ("visits", "diagnoses", "requests")}
 METRICS = {"tuples_in", "released", "buffered", "forgotten", "releases_cluster", "suppressed_too_few_subjects", "k"}
 CHANGES = (
     # An operator before the anonymization, and a statement with an aggregate before all others.
@@ -40,6 +41,9 @@ CHANGES = (
         "    t_env.execute_sql(ages + \"('connector' = 'blackhole')\")\n"
         "    published = t_env.sql_query(f'SELECT age_min, COUNT(*) FROM {outputs.released} GROUP BY age_min')\n"
         "    statements.add_insert('ages', published)\n"
+        "    from crenel.jobs.pipeline.job import upwards\n"
+        "    ends = t_env._j_tenv.execEnv().getTransformations()\n"
+        "    print('uids', *(each.getUid() for end in ends for each in upwards(end, set())))\n"
         "    for name in OUTPUTS:",
     ),
 )
@@ -65,7 +69,7 @@ def test_each_record_leaves_once_through_a_kill_a_request_a_stop_and_changes_of_
 ) -> None:
     broker.create(dict.fromkeys(TOPICS, 2))
     archive = packed(tmp_path)
-    job = submitted(cluster, broker, archive, PROGRAM, "--invent", str(INVENTED))
+    job, _ = submitted(cluster, broker, archive, PROGRAM, "--invent", str(INVENTED))
     cluster.wait(lambda: bool(broker.read("example.released")), "release")
     cluster.kill_taskmanager()
     cluster.start_taskmanager()
@@ -88,7 +92,9 @@ def test_each_record_leaves_once_through_a_kill_a_request_a_stop_and_changes_of_
         assert changed.count(old) == 1
         changed = changed.replace(old, new)
     (tmp_path / "changed.py").write_text(changed, encoding="utf-8")
-    job = submitted(cluster, broker, archive, tmp_path / "changed.py", savepoint=savepoint)
+    job, printed = submitted(cluster, broker, archive, tmp_path / "changed.py", savepoint=savepoint)
+    uids = printed.split("uids ")[1].split()
+    assert SOURCES - set(uids) == set()  # by topic: in another order, one would read on at the offsets of another
     write(broker, INVENTED + MORE + 1, MORE)
     cluster.wait(lambda: len(broker.read("example.released")) > before, "release after the restore")
     checkpointed(cluster, job, broker)
@@ -106,15 +112,15 @@ def packed(folder: Path) -> Path:
 
 def submitted(
     cluster: Cluster, broker: Broker, archive: Path, program: Path, *arguments: str, savepoint: Path | None = None
-) -> str:
-    """Start the program as a user does; the id of its job."""
+) -> tuple[str, str]:
+    """Start the program as a user does; the id of its job, and what the program printed."""
     run = ("run", "-d", *PYTHON, "-pyfs", archive, "--jarfile", brokers.connector())
     if savepoint is not None:
         run += ("-s", savepoint)
     what = ("-py", program, "--brokers", broker.address, "--checkpoints", "1 s", *arguments)
     done: subprocess.CompletedProcess[str] = cluster.flink(*run, *what, **KEYS)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.split("JobID ")[-1].split()[0]
+    return done.stdout.split("JobID ")[-1].split()[0], done.stdout
 
 
 def write(broker: Broker, first: int, count: int, patient: str = "") -> None:
