@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from crenel.evidence.budget import Budget as Budget
     from crenel.evidence.profile.profile import Profile as Profile
     from crenel.evidence.verify.verdict import Verdict as Verdict
+    from crenel.evidence.why.explanation import Explanation as Explanation
     from crenel.jobs.config.file import ConfigError as ConfigError
+    from crenel.planning import Plan as Plan
+    from crenel.planning import plan as plan
+    from crenel.planning import why as why
     from crenel.profiling import profile as profile
     from crenel.results import Result as Result
     from crenel.results import Summary as Summary
@@ -49,6 +53,8 @@ _NAMES = {
     "Verdict": "crenel.evidence.verify.verdict",
     **dict.fromkeys(("AttackResults", "AttackError"), "crenel.evidence.attack.result"),
     "Budget": "crenel.evidence.budget",
+    **dict.fromkeys(("plan", "Plan", "why"), "crenel.planning"),
+    "Explanation": "crenel.evidence.why.explanation",
     "profile": "crenel.profiling",
     "Profile": "crenel.evidence.profile.profile",
     "ConfigError": "crenel.jobs.config.file",

@@ -60,7 +60,7 @@ def verify(result: Result, settings: Settings) -> Verdict:
     from crenel.evidence.verify.verify import verify as verify_outputs
     from crenel.jobs.pipeline.evidence_inputs import guarantees
 
-    return verify_outputs(_outputs(result, settings), guarantees(settings.validated))
+    return verify_outputs(outputs_of(result, settings), guarantees(settings.validated))
 
 
 def attack(
@@ -127,7 +127,7 @@ def attack(
     exact = setting.sampling_and_noise is None
     try:
         return attack_outputs(
-            _outputs(result, settings), sample, setting.privacy.k, effort, exact=exact, shards=setting.shards
+            outputs_of(result, settings), sample, setting.privacy.k, effort, exact=exact, shards=setting.shards
         )
     except AttackError as error:
         text = str(error).replace("sinks.released", "result.released").replace(" with --sample", "")
@@ -171,7 +171,7 @@ def budget(
     return account(config.policy, config.privacy.k, config.sampling_and_noise, epsilons, wanted)
 
 
-def _outputs(result: Result, settings: Settings) -> Outputs:
+def outputs_of(result: Result, settings: Settings) -> Outputs:
     """Return outputs in the types in which those of a job are read back."""
     config = settings.validated
     schemas = written(config)

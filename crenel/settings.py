@@ -608,6 +608,13 @@ class Settings:
     def __post_init__(self) -> None:
         self.validated  # noqa: B018 - an error must not wait until data is there
 
+    @classmethod
+    def _of_validated(cls, config: Config, **fields: Any) -> Settings:
+        """Return settings without a second validation, which would parse each hierarchy again."""
+        settings = object.__new__(cls)
+        settings.__dict__.update(fields, validated=config)
+        return settings
+
     @cached_property
     def validated(self) -> Config:
         """The settings in the form that the core takes."""
@@ -672,13 +679,26 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
     if problems:
         raise ConfigError(path, problems)
-    return _settings(content, Path(path))
+    return settings_of(content, Path(path).parent, path)
 
 
-def _settings(content: dict[str, Any], path: Path) -> Settings:
+def settings_of(content: Mapping[str, Any], folder: Path, where: Path | str) -> Settings:
+    """Return the settings of the sections of a file, which are validated once.
+
+    Parameters
+    ----------
+    content : the sections, without those of jobs
+    folder : folder that paths of hierarchies are relative to
+    where : origin of the sections, which an error names
+
+    Raises
+    ------
+    ConfigError
+        Lists every problem, each with its field and a valid form.
+    """
     from crenel.jobs.config.load import load_sections
 
-    file, _ = load_sections(content, path.parent, path)
+    file, config = load_sections(content, folder, where)
     raw = content["policy"]["quasi_identifiers"]
     attributes: dict[str, Numeric | Categorical] = {}
     for name, section in file.policy.quasi_identifiers.items():
@@ -690,10 +710,12 @@ def _settings(content: dict[str, Any], path: Path) -> Settings:
             ((kind, _),) = found.items()
             attributes[name] = Categorical(_object(_BUILDERS[kind], getattr(section.hierarchy, kind)))
         else:
-            attributes[name] = Categorical(str(found["file"] if isinstance(found, Mapping) else found))
+            hierarchy = found["file"] if isinstance(found, Mapping) else found
+            attributes[name] = Categorical(str(hierarchy) if isinstance(hierarchy, str | Path) else hierarchy)
     own = {builtin.name: builtin for builtin in BUILTIN}.get(file.algorithm)
     section = getattr(file, file.algorithm)
-    return Settings(
+    return Settings._of_validated(
+        config,
         policy=_object(Policy, file.policy, quasi_identifiers=attributes),
         privacy=_privacy(file.privacy, content["privacy"]),
         algorithm=CustomAlgorithm(file.algorithm, content[file.algorithm]) if own is None else _object(own, section),
@@ -704,7 +726,7 @@ def _settings(content: dict[str, Any], path: Path) -> Settings:
         subject_key=content.get("subject_key"),
         subject_key_derivation=file.subject_key_derivation,
         extensions=file.extensions,
-        folder=path.parent,
+        folder=folder,
     )
 
 

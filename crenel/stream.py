@@ -145,8 +145,12 @@ def open_stream(
     return Stream(settings, lateness=lateness, row_numbers=row_numbers, snapshot=snapshot)
 
 
-def read_sample(data: Any, settings: Settings, *, lateness: Duration = 0) -> tuple[Sample, Setting]:
+def read_sample(
+    data: Any, settings: Settings, *, lateness: Duration = 0, rows: int | None = None
+) -> tuple[Sample, Setting]:
     """Encode data as ``anonymize`` does, for replays; return the sample, and the setting to replay it under.
+
+    ``rows``: maximum number of valid records, the first ones; None: all.
 
     Raises
     ------
@@ -156,7 +160,7 @@ def read_sample(data: Any, settings: Settings, *, lateness: Duration = 0) -> tup
     from crenel.jobs.pipeline.evidence_inputs import setting_of  # ``anonymize`` needs no evidence
 
     stream = Stream(replace(settings, shards=Shards()), lateness=lateness, restorable=False)
-    sample, privacy = stream._sample(Frame.of(data))
+    sample, privacy = stream._sample(Frame.of(data), rows)
     return sample, setting_of(settings.validated, privacy)
 
 
@@ -369,8 +373,11 @@ class Stream:
         watermarks, newest = self._watermarks(columns)
         return plan.encoder.blocks(*plan.arguments(columns, watermarks)), newest
 
-    def _sample(self, frame: Frame) -> tuple[Sample, Privacy]:
-        """Return the admitted records as a sample, without columns that are passed through, and the privacy models."""
+    def _sample(self, frame: Frame, rows: int | None) -> tuple[Sample, Privacy]:
+        """Return the first valid records as a sample, without columns that are passed through, and the privacy models.
+
+        ``rows``: maximum number of records; None: all.
+        """
         self.open(frame.schema)
         plan, blocks = self._opened, list[Block]()
         for batch in frame.batches():
@@ -378,6 +385,8 @@ class Stream:
                 encoded, newest = self._encoded(batch)
                 blocks += [each.block for each in encoded]
                 self._watermark = max(self._watermark, newest)
+            if rows is not None and sum(map(len, blocks)) >= rows:
+                break
         tuples = sum(map(len, blocks))
         if tuples < 2:
             raise ValueError(f"data: has {tuples} valid record{'s' * (tuples != 1)}; a replay needs a few thousand")
@@ -391,7 +400,7 @@ class Stream:
             checked=plan.layout.encode.checked,
             subject_key=self._config.subject_key,
         )
-        return sample, plan.context.privacy
+        return sample if rows is None else sample.first(rows), plan.context.privacy
 
     def _watermarks(self, columns: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64] | None, int]:
         """Return the watermark at the arrival of each record, and the one after all of them."""

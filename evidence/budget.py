@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import NoiseWithin, SamplingAndNoise
 from crenel.anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 """Epsilons of a budget by default, as far as a sample rate can reach them."""
@@ -96,6 +101,25 @@ class Budget:
             if self.wanted is None
             else dict(zip(("epsilon", "delta", "sample_rate"), self.wanted, strict=True)),
         }
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per epsilon, with its delta; null: there is none, because the epsilon is too small."""
+        deltas = self.to_dict()["deltas"]
+        return pa.table({name: pa.array([row[name] for row in deltas], pa.float64()) for name in ("epsilon", "delta")})
+
+    def figure(self) -> Figure:
+        """Return delta over epsilon as a picture.
+
+        Raises
+        ------
+        PolicyError
+            The sample rate is 1, which has no epsilon.
+        ModuleNotFoundError
+            matplotlib is not installed.
+        """
+        from crenel.evidence.figures import budget_figure
+
+        return budget_figure(self.k, self.sample_rate)
 
 
 def account(

@@ -7,6 +7,9 @@ import re
 LONGEST = 36_525 * 86_400_000
 """Maximum of a duration in milliseconds: a century, which no epoch time plus a delay overflows."""
 
+MINUTE = 60_000
+"""Milliseconds of a minute."""
+
 _UNITS = {"day": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
 _SPELLINGS = {"": "ms", "millisecond": "ms", "sec": "s", "second": "s", "minute": "min", "hour": "h", "d": "day"}
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from crenel.anonymity.model.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ALL = "quasi-identifiers"
 """Knowledge of an attacker who knows all quasi-identifiers."""
@@ -131,6 +134,18 @@ class AttackResults:
         names = [*(f.name for f in fields(Attack)), "above"]
         schema = pa.schema([(name, kinds.get(name, pa.string())) for name in names])
         return pa.Table.from_pylist([attack.to_dict() for attack in self.attacks], schema)
+
+    def figure(self) -> Figure:
+        """Return the success of each attack with its confidence interval as a picture.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            matplotlib is not installed.
+        """
+        from crenel.evidence.figures import attack_figure
+
+        return attack_figure(self.attacks, [attack.promised for attack in self.attacks])
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
+
+from crenel.anonymity.model.durations import MINUTE
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy
 from crenel.anonymity.model.region_tree import RegionTree
@@ -20,6 +23,9 @@ from crenel.evidence.plan.replays import Make, Progress, Replays, Starting
 from crenel.evidence.replay import Totals
 from crenel.evidence.sample import Sample, Setting
 from crenel.state.block import Block, TupleColumns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LEARNED = 20_000
 """Maximum number of tuples to learn regions from, as in ``crenel regions``."""
@@ -83,6 +89,10 @@ class Request:
 class Configuration(Protocol):
     """Conversion of points to settings, as the configuration of a job makes them."""
 
+    @property
+    def learns_regions(self) -> bool:
+        """Whether regions may be learned from the sample."""
+
     def make(self, point: Point) -> Make:
         """Return a function that makes the setting of a point; raise ``PolicyError`` if the point is impossible."""
 
@@ -127,14 +137,99 @@ class Plan:
         """Whether delays are milliseconds of event time, and not tuples."""
         return self.sample.milliseconds > 0
 
+    @property
+    def meets(self) -> bool:
+        """Whether the chosen setting meets the constraints."""
+        return self.chosen is not None and not self.chosen.missed
 
-def plan(request: Request, configuration: Configuration, progress: Progress, starting: Starting = nullcontext) -> Plan:
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sample's size, the constraints, the settings and the choice as plain values."""
+        chosen = self.chosen
+        return {
+            "sample": {
+                "tuples": len(self.sample),
+                "rejected": len(self.sample.rejected.column),
+                "minutes": self.sample.milliseconds / MINUTE if self.timed else None,
+            },
+            "delay_in": "milliseconds" if self.timed else "tuples",
+            "wanted": {name: None if value == inf else value for name, value in vars(self.wanted).items()},
+            "settings": [self._row(point) for point in self.figures],
+            "impossible": len(self.impossible),
+            "meets": self.meets,
+            "chosen": None if chosen is None else self._row(chosen.setting),
+            "missed": {} if chosen is None else {name: None if by == inf else by for name, by in chosen.missed.items()},
+            "steps": [{"dimension": name, **self._row(point)} for name, point in self.steps],
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per replayed setting, with its cost, and whether it is configured, chosen or on the front."""
+        chosen = None if self.chosen is None else self.chosen.setting
+        rows = [
+            {**self._row(point), "is_configured": point == self.configured, "is_chosen": point == chosen}
+            for point in self.figures
+        ]
+        reasons = list(dict.fromkeys(reason for totals in self.totals.values() for reason in totals.suppressed))
+        for row in rows:
+            by_reason = row.pop("suppressed_by_reason")
+            row |= {f"suppressed_{reason}": by_reason.get(reason, 0) for reason in reasons}
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return pa.table({name: pa.array([row.get(name) for row in rows], _KINDS.get(name)) for name in names})
+
+    def figure(self) -> Figure:
+        """Return the loss, suppression and delay of the settings as a picture.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            matplotlib is not installed.
+        """
+        from crenel.evidence.figures import plan_figure
+
+        return plan_figure(self)
+
+    def _row(self, point: Point) -> dict[str, Any]:
+        totals, costs = self.totals[point], self.figures[point]
+        return {
+            "algorithm": point.algorithm,
+            "k": point.k,
+            "l": point.l,
+            "delay_tuples": point.tuples,
+            "delay_event_time_ms": point.milliseconds,
+            "shards": point.shards,
+            "by": point.by,
+            **dict(point.further),
+            "mean_loss": totals.mean_loss,
+            "suppressed": totals.share_suppressed,
+            "suppressed_by_reason": totals.suppressed,
+            "delay_p50": None if costs.middle == inf else costs.middle,
+            "delay_p99": None if costs.delay == inf else costs.delay,
+            "releases": sum(totals.releases.values()),
+            "fewest_subjects": totals.fewest_subjects,
+            "on_front": point in self.best,
+        }
+
+
+_KINDS = {
+    **dict.fromkeys(("delay_tuples", "delay_event_time_ms", "fewest_subjects"), pa.int64()),
+    **dict.fromkeys(("mean_loss", "delay_p50", "delay_p99"), pa.float64()),
+}
+"""Types of the columns of ``Plan.to_arrow`` that may hold nothing but nulls."""
+
+
+def plan(
+    request: Request,
+    configuration: Configuration,
+    progress: Progress,
+    starting: Starting = nullcontext,
+    processes: int | None = None,
+) -> Plan:
     """Replay a grid of settings and choose one.
 
     Parameters
     ----------
     progress : called with the number of replays before they begin; its result is called after each
     starting : context in which processes start
+    processes : as of ``Replays``
     """
     sample, limits = request.sample, request.limits
     wanted = limits.wanted(request.setting)
@@ -143,7 +238,7 @@ def plan(request: Request, configuration: Configuration, progress: Progress, sta
     unfit = {name: problem for name in grid.algorithms if (problem := _unfit(request, configuration, grid, name))}
     grid = replace(grid, algorithms=tuple(name for name in grid.algorithms if name not in unfit))
     points = grid.points(request.replays)
-    with Replays(sample, configuration.make, starting) as replays:
+    with Replays(sample, configuration.make, starting, processes) as replays:
         all_of = list(dict.fromkeys([configured, *points]))
         _learn(request, configuration, all_of)
         replays.run(all_of, progress(len(all_of)))
@@ -203,6 +298,8 @@ def _no_worse(wanted: Wanted, limits: Limits, now: Figures | None) -> Wanted:
 
 def _learn(request: Request, configuration: Configuration, points: Sequence[Point]) -> None:
     """Learn regions for each number of regions that the configuration has none for, if the sample suffices."""
+    if not configuration.learns_regions:
+        return
     counts = {point.shards for point in points if point.by == SHARD_BY_REGIONS}
     for count in sorted(count for count in counts if not configuration.has_regions(count)):
         values, members = _values(request.sample), members_of(request.setting.privacy.k)

@@ -31,6 +31,13 @@ Starting: TypeAlias = Callable[[], AbstractContextManager[object]]
 class Replays:
     """Process pool that replays each setting once; use it as a context manager.
 
+    Parameters
+    ----------
+    sample : to replay
+    make : returns a function that makes the setting of a point; raises ``PolicyError``
+    starting : context in which processes start
+    processes : number of processes; None: one per core; 1: the replays run in this process
+
     Attributes
     ----------
     figures : of each replayed setting
@@ -38,15 +45,23 @@ class Replays:
     impossible : reasons why other settings are invalid
     """
 
-    def __init__(self, sample: Sample, make: Callable[[Point], Make], starting: Starting = nullcontext) -> None:
-        self._make, self._starting = make, starting
+    def __init__(
+        self,
+        sample: Sample,
+        make: Callable[[Point], Make],
+        starting: Starting = nullcontext,
+        processes: int | None = None,
+    ) -> None:
+        self._sample, self._make, self._starting = sample, make, starting
         self.figures: dict[Point, Figures] = {}
         self.totals: dict[Point, Totals] = {}
         self.impossible: dict[Point, str] = {}
-        # Spawned and not forked, because Java has threads in this process.
-        self._pool = ProcessPoolExecutor(
-            cores(), mp_context=get_context("spawn"), initializer=_begin, initargs=(sample,)
-        )
+        self._pool: ProcessPoolExecutor | None = None
+        if processes != 1:
+            # Spawned and not forked, because Java has threads in this process.
+            self._pool = ProcessPoolExecutor(
+                processes or cores(), mp_context=get_context("spawn"), initializer=_begin, initargs=(sample,)
+            )
 
     def __enter__(self) -> Replays:
         return self
@@ -54,6 +69,8 @@ class Replays:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._pool is None:
+            return
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
         if kind is not None:
             for process in list((getattr(self._pool, "_processes", None) or {}).values()):
@@ -72,19 +89,25 @@ class Replays:
                 self.impossible[point] = str(error)
                 done()
                 continue
+            if self._pool is None:
+                self._keep(point, _replayed(self._sample, make))
+                done()
+                continue
             with self._starting():
                 running[self._pool.submit(_one, make)] = point
         for future in as_completed(running):
-            point, found = running[future], future.result()
-            if isinstance(found, str):
-                self.impossible[point] = found
-            else:
-                self.totals[point], self.figures[point] = found, Figures.of(found)
+            self._keep(running[future], future.result())
             done()
         # In the order of the requests, and not of completion.
         self.figures = {
             point: self.figures[point] for point in dict.fromkeys([*before, *wanted]) if point in self.figures
         }
+
+    def _keep(self, point: Point, result: Totals | str) -> None:
+        if isinstance(result, str):
+            self.impossible[point] = result
+        else:
+            self.totals[point], self.figures[point] = result, Figures.of(result)
 
 
 def cores() -> int:
@@ -102,8 +125,12 @@ def _begin(sample: Sample) -> None:
 
 
 def _one(make: Make) -> Totals | str:
-    """Return the totals of a replay, or the reason why the setting is invalid."""
     (sample,) = _sample
+    return _replayed(sample, make)
+
+
+def _replayed(sample: Sample, make: Make) -> Totals | str:
+    """Return the totals of a replay, or the reason why the setting is invalid."""
     try:
         return replay(sample, make())
     except PolicyError as error:

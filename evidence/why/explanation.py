@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,16 @@ class RunFigures:
     losses: Mapping[str, float | None]
     rejected: tuple[RejectedRows, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        return {
+            "released": self.released,
+            "suppressed_by_reason": self.suppressed,
+            "fully_generalized": self.fully_generalized,
+            "losses": self.losses,
+            "rejected": [vars(row) for row in self.rejected],
+        }
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -71,6 +82,76 @@ class Explanation:
     rejected_in_sample: int
     rejected: tuple[RejectedRows, ...]
     run: RunFigures | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain values."""
+        found, totals = self.remedies, self.remedies.configured.totals
+        return {
+            "sample": {
+                "tuples": totals.tuples,
+                "rejected": self.rejected_in_sample,
+                "shorter_than_two_delays": found.is_short,
+            },
+            "mean_loss": totals.mean_loss,
+            "suppressed": totals.share_suppressed,
+            "suppressed_by_reason": dict(found.suppressed),
+            "losses": {
+                name: {
+                    "loss": loss,
+                    "share": share_of_loss(found.losses, name),
+                    "others": mean_loss_of_others(found, name),
+                    "without": None if name not in found.omitted else _as_dict(found, found.omitted[name]),
+                }
+                for name, loss in found.losses.items()
+            },
+            "above_their_share": None
+            if self.parts is None
+            else [vars(part) | {"share": part.share} for part in self.parts],
+            "counts_rounded_down_to": self.k,
+            "rejected": [vars(row) for row in self.rejected],
+            "tried": [_as_dict(found, remedy) for remedy in found.tried],
+            "nearest": {
+                reason: None if (nearest := found.nearest(reason)) is None else nearest.change
+                for reason, count in found.suppressed.items()
+                if count
+            },
+            "impossible": dict(found.impossible),
+            "outputs": None if self.run is None else self.run.to_dict(),
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per replayed setting, the configured one first, with its suppressed tuples and its loss."""
+        found, configured = self.remedies, self.remedies.configured
+        settings: list[tuple[str, str, bool, Remedy | Replayed, Mapping[str, int], float | None]] = [
+            ("configured", "as configured", False, configured, found.suppressed, configured.totals.mean_loss)
+        ]
+        settings += [(r.kind, r.change, r.is_weaker, r, r.suppressed, r.mean_loss) for r in found.tried]
+        delays = [delay_of(of) for _, _, _, of, _, _ in settings]
+        columns: dict[str, Any] = {
+            "kind": pa.array([kind for kind, *_ in settings], pa.string()),
+            "change": pa.array([change for _, change, *_ in settings], pa.string()),
+            "is_weaker": pa.array([weaker for _, _, weaker, *_ in settings], pa.bool_()),
+            "mean_loss": pa.array([loss for *_, loss in settings], pa.float64()),
+            "delay_p99": pa.array([None if delay is None else delay.p99 for delay in delays], pa.int64()),
+        }
+        for reason in found.suppressed:
+            amounts = [suppressed.get(reason, 0) for *_, suppressed, _ in settings]
+            columns[f"suppressed_{reason}"] = pa.array(amounts, pa.int64())
+        return pa.table(columns)
+
+
+def _as_dict(found: Remedies, remedy: Remedy) -> dict[str, Any]:
+    delay = delay_of(remedy)
+    return {
+        "kind": remedy.kind,
+        "change": remedy.change,
+        "promises_less": remedy.is_weaker,  # names of version 0.1.0, which scripts read
+        "withheld_by_reason": dict(remedy.suppressed),
+        "saves": {reason: found.saves(remedy, reason) for reason, count in found.suppressed.items() if count},
+        "mean_loss": remedy.mean_loss,
+        "losses": dict(remedy.losses),
+        "delay_p99": None if delay is None else delay.p99,
+    }
 
 
 def explain(

@@ -146,7 +146,7 @@ def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], pr
     for name in names:
         change = _Change("quasi_identifiers", f"{name} in policy.drop", name)
         attempt(change, partial(without, sample, name, setting.shards), lambda: setting)
-    order = ("delay", "shards", "hierarchy", "quasi_identifiers", "suppression", "promise", "l", "k")
+    order = ("delay", "shards", "hierarchy", "quasi_identifiers", "suppression", "model", "l", "k")
     return Remedies(
         configured=configured,
         suppressed=configured.totals.suppressed,
@@ -209,7 +209,7 @@ def _changes(setting: Setting) -> Iterator[tuple[_Change, Point]]:
         yield _Change("suppression", f"{name}: {GENERALIZE}"), replace(now, further=((name, GENERALIZE),))
     for model, _ in privacy.further:
         name = f"privacy.{model.name}"
-        yield _Change("promise", f"no {name}", weaker=True), replace(now, further=((name, "~"),))
+        yield _Change("model", f"no {name}", weaker=True), replace(now, further=((name, "~"),))
     if privacy.l > 1:
         yield _Change("l", f"privacy.l: {privacy.l - 1}", weaker=True), replace(now, l=privacy.l - 1)
     lower = max(privacy.k // 2, privacy.l, 2)

@@ -138,7 +138,7 @@ def budget(
         if plot is not None:
             if found is None:
                 raise typer.BadParameter("--plot draws delta, and the configuration has no sampling_and_noise")
-            draw_budget(plot, k, found.sample_rate)
+            draw_budget(plot, found)
         warn(config.warnings)
         if json:
             figures = {} if found is None else found.to_dict() | {"warnings": list(config.warnings)}

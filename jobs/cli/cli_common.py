@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from crenel.anonymity.model.durations import LONGEST, parse_duration
+from crenel.anonymity.model.durations import LONGEST, MINUTE, parse_duration
 from crenel.anonymity.model.errors import InputError
 from crenel.jobs.cli.savepoint import SavepointError
 from crenel.jobs.config.load import ConfigError
@@ -71,10 +71,6 @@ def grid(rows: Iterable[Sequence[str]]) -> Table:
 def indent(console: Console, content: Table | str, below: int = 0) -> None:
     """Print indented below a title; ``below``: empty lines at the end."""
     console.print(Padding(content, (0, 0, below, 2), expand=False))
-
-
-MINUTE = 60_000
-"""Milliseconds of a minute."""
 
 
 def in_minutes(milliseconds: float) -> str:

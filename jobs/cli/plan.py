@@ -14,19 +14,20 @@ from rich.console import Console
 from rich.table import Table
 
 from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.model.durations import MINUTE
 from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from crenel.evidence.plan.choice import Figures
 from crenel.evidence.plan.grid import Wait
 from crenel.evidence.plan.plan import Limits, Plan, Request, plan
 from crenel.evidence.plan.point import Point
-from crenel.jobs.cli.cli_common import MINUTE, in_minutes, indent, parse_option_duration, table
-from crenel.jobs.cli.plan_configuration import PlanConfiguration
-from crenel.jobs.cli.plot import draw_plan, require_drawable
+from crenel.jobs.cli.cli_common import in_minutes, indent, parse_option_duration, table
+from crenel.jobs.cli.plot import require_drawable, save
 from crenel.jobs.config.load import load
 from crenel.jobs.local.sample import read_beginning
 from crenel.jobs.local.stop import shielded_from_terminal, temporary_folder
 from crenel.jobs.pipeline.evidence_inputs import setting_of
+from crenel.jobs.pipeline.plan_configuration import PlanConfiguration
 from crenel.jobs.progress import replay_bar
 
 _SHOWN = 20
@@ -130,12 +131,12 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
         except OSError as error:
             raise PlanError(f"--regions: {options.regions} cannot be written: {error.strerror}") from None
     if options.picture is not None:
-        draw_plan(options.picture, found)
+        save(found.figure(), options.picture)
     if options.as_json:
         print(json.dumps(_as_json(shown)))
     else:
         _show(shown, options, console)
-    return found.chosen is not None and not found.chosen.missed
+    return found.meets
 
 
 def parse_delay(text: str, option: str) -> Wait:
@@ -232,47 +233,9 @@ _DIMENSIONS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
 
 def _as_json(shown: Shown) -> dict[str, Any]:
     """Return a plan as plain values for ``json.dumps``."""
-    found = shown.plan
-    sample, chosen = found.sample, found.chosen
-    return {
-        "sample": {
-            "tuples": len(sample),
-            "rejected": len(sample.rejected.column),
-            "whole": shown.is_whole,
-            "minutes": sample.milliseconds / MINUTE if found.timed else None,
-        },
-        "delay_in": "milliseconds" if found.timed else "tuples",
-        "wanted": {name: None if value == inf else value for name, value in vars(found.wanted).items()},
-        "settings": [_setting(found, point) for point in found.figures],
-        "impossible": len(found.impossible),
-        "meets": chosen is not None and not chosen.missed,
-        "chosen": None if chosen is None else _setting(found, chosen.setting),
-        "missed": {} if chosen is None else {name: None if by == inf else by for name, by in chosen.missed.items()},
-        "steps": [{"dimension": name, **_setting(found, point)} for name, point in found.steps],
-        "yaml": shown.text,
-    }
-
-
-def _setting(found: Plan, point: Point) -> dict[str, Any]:
-    totals, costs = found.totals[point], found.figures[point]
-    return {
-        "algorithm": point.algorithm,
-        "k": point.k,
-        "l": point.l,
-        "delay_tuples": point.tuples,
-        "delay_event_time_ms": point.milliseconds,
-        "shards": point.shards,
-        "by": point.by,
-        **dict(point.further),
-        "mean_loss": totals.mean_loss,
-        "suppressed": totals.share_suppressed,
-        "suppressed_by_reason": totals.suppressed,
-        "delay_p50": None if costs.middle == inf else costs.middle,
-        "delay_p99": None if costs.delay == inf else costs.delay,
-        "releases": sum(totals.releases.values()),
-        "fewest_subjects": totals.fewest_subjects,
-        "on_front": point in found.best,
-    }
+    document = shown.plan.to_dict()
+    document["sample"]["whole"] = shown.is_whole
+    return document | {"yaml": shown.text}
 
 
 def _show(shown: Shown, options: Options, console: Console) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -23,12 +22,12 @@ from crenel.evidence.why.explanation import (
 )
 from crenel.evidence.why.remedies import Remedies, Remedy
 from crenel.jobs.cli.cli_common import in_minutes, indent, table
-from crenel.jobs.cli.plan_configuration import PlanConfiguration
 from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import read_beginning
 from crenel.jobs.local.stop import temporary_folder
 from crenel.jobs.pipeline.evidence_inputs import setting_of
+from crenel.jobs.pipeline.plan_configuration import PlanConfiguration
 from crenel.jobs.progress import replay_bar
 
 _FEW = 30
@@ -80,69 +79,11 @@ def show_why(path: Path, overrides: Sequence[str], options: Options, console: Co
         setting = setting_of(config, beginning.privacy)
         why = explain(beginning.sample, setting, configuration.make, progress, run)
     if options.as_json:
-        print(json.dumps(_as_json(why, is_whole=beginning.whole)))
+        document = why.to_dict()
+        document["sample"]["whole"] = beginning.whole
+        print(json.dumps(document))
     else:
         _show(why, console, is_whole=beginning.whole)
-
-
-def _as_json(why: Explanation, *, is_whole: bool) -> dict[str, Any]:
-    """Return an explanation as plain values for ``json.dumps``."""
-    found, totals = why.remedies, why.remedies.configured.totals
-    return {
-        "sample": {
-            "tuples": totals.tuples,
-            "rejected": why.rejected_in_sample,
-            "whole": is_whole,
-            "shorter_than_two_delays": found.is_short,
-        },
-        "mean_loss": totals.mean_loss,
-        "suppressed": totals.share_suppressed,
-        "suppressed_by_reason": dict(found.suppressed),
-        "losses": {
-            name: {
-                "loss": loss,
-                "share": share_of_loss(found.losses, name),
-                "others": mean_loss_of_others(found, name),
-                "without": None if name not in found.omitted else _remedy_as_json(found, found.omitted[name]),
-            }
-            for name, loss in found.losses.items()
-        },
-        "above_their_share": None if why.parts is None else [vars(part) | {"share": part.share} for part in why.parts],
-        "counts_rounded_down_to": why.k,
-        "rejected": [vars(row) for row in why.rejected],
-        "tried": [_remedy_as_json(found, remedy) for remedy in found.tried],
-        "nearest": {
-            reason: None if (nearest := found.nearest(reason)) is None else nearest.change
-            for reason, count in found.suppressed.items()
-            if count
-        },
-        "impossible": dict(found.impossible),
-        "outputs": None if why.run is None else _run_as_json(why.run),
-    }
-
-
-def _remedy_as_json(found: Remedies, remedy: Remedy) -> dict[str, Any]:
-    delay = delay_of(remedy)
-    return {
-        "kind": remedy.kind,
-        "change": remedy.change,
-        "promises_less": remedy.is_weaker,
-        "withheld_by_reason": dict(remedy.suppressed),
-        "saves": {reason: found.saves(remedy, reason) for reason, count in found.suppressed.items() if count},
-        "mean_loss": remedy.mean_loss,
-        "losses": dict(remedy.losses),
-        "delay_p99": None if delay is None else delay.p99,
-    }
-
-
-def _run_as_json(run: RunFigures) -> dict[str, Any]:
-    return {
-        "released": run.released,
-        "suppressed_by_reason": run.suppressed,
-        "fully_generalized": run.fully_generalized,
-        "losses": run.losses,
-        "rejected": [vars(row) for row in run.rejected],
-    }
 
 
 def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:

@@ -123,10 +123,8 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     return _config(file, regions, file.source.core(varied), _sinks(file))
 
 
-def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> tuple[File, RegionTree | None]:
+def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> tuple[File, Config]:
     """Validate the sections of a configuration that a program needs, which has no source and no sinks.
-
-    The result has the regions of the shards, where the sections name any.
 
     Parameters
     ----------
@@ -134,18 +132,23 @@ def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -
     folder : folder that paths of hierarchies are relative to
     where : origin of the settings, which an error names
 
+    Returns
+    -------
+    The sections, and the configuration of a program that follows from them.
+
     Raises
     ------
     ConfigError
         Lists every problem, each with its field and a valid form.
     """
     problems = list(_import_extensions(content))
-    return _validated(file_model(job=False), content, folder, where, problems, {})
+    file, regions = _validated(file_model(job=False), content, folder, where, problems, {})
+    return file, _config(file, regions, Source(""), {"released": {}})
 
 
 def load_settings(content: Mapping[str, Any], folder: Path, where: Path | str) -> Config:
-    """Return the configuration of a program, which has no sinks; arguments and errors as for ``load_sections``."""
-    return _config(*load_sections(content, folder, where), Source(""), {"released": {}})
+    """Return the configuration of a program; arguments and errors as for ``load_sections``."""
+    return load_sections(content, folder, where)[1]
 
 
 def _validated(

@@ -14,7 +14,14 @@ import pytest
 
 import crenel
 
-MODULES = ("crenel.settings", "crenel.stream", "crenel.results", "crenel.assessment", "crenel.profiling")
+MODULES = (
+    "crenel.settings",
+    "crenel.stream",
+    "crenel.results",
+    "crenel.assessment",
+    "crenel.planning",
+    "crenel.profiling",
+)
 
 FUNCTIONS = """
 anonymize(data: 'Any', settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False) -> 'Result'
@@ -22,15 +29,16 @@ attack(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, lat
 budget(settings: 'Settings', *, epsilons: 'Sequence[float] | None' = None, wanted: 'tuple[float, float] | None' = None) -> 'Budget'
 load(path: 'str | Path', overrides: 'Sequence[str]' = ()) -> 'Settings'
 open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None) -> 'Stream'
+plan(data: 'Any', settings: 'Settings', *, max_loss: 'float | None' = None, max_delay: 'Delay | None' = None, max_suppressed: 'float | None' = None, min_k: 'int | None' = None, vary: 'Mapping[str, Sequence[Any]] | None' = None, replays: 'int' = 100, rows: 'int' = 50000, lateness: 'Duration' = 0, regions: 'str | Path | None' = None, processes: 'int | None' = 1) -> 'Plan'
 profile(data: 'Any', *, rows: 'int' = 100000, k: 'int' = 10) -> 'Profile'
 verify(result: 'Result', settings: 'Settings') -> 'Verdict'
+why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 'int' = 50000, lateness: 'Duration' = 0) -> 'Explanation'
 """  # noqa: E501
 
 CLASSES = """
-Adaptive AttackResults Budget Castle Categorical Confidence CustomAlgorithm Dates Delay Ip Mask Mondrian Nearest
-NoiseWithinRelease Noised Numbers Numeric Ola Persons Policy Privacy Profile Pseudonym Recursive Result SamplingAndNoise
-Sensitive Settings Shards
-Stream Suhdsa Summary Target Tolerance Verdict Window
+Adaptive AttackResults Budget Castle Categorical Confidence CustomAlgorithm Dates Delay Explanation Ip Mask Mondrian
+Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy Privacy Profile Pseudonym Recursive Result
+SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary Target Tolerance Verdict Window
 """
 
 ERRORS = "AttackError ConfigError PolicyError StateError"
@@ -40,8 +48,9 @@ METHODS = {
     "Result": "joined mapped",
     "Summary": "to_dict",
     "Verdict": "outcome to_arrow to_dict",
-    "AttackResults": "to_arrow to_dict",
-    "Budget": "to_dict",
+    "AttackResults": "figure to_arrow to_dict",
+    "Budget": "figure to_arrow to_dict",
+    "Explanation": "to_arrow to_dict",
     "Profile": "to_dict",
     "Settings": "to_yaml validated",
 }

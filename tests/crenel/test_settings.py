@@ -115,6 +115,15 @@ def test_overrides_of_a_file_are_those_of_the_command_line() -> None:
         crenel.load(ROOT / "conf/built.yaml", ["privacy.k=many"])
 
 
+def test_a_file_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, replaced = crenel.load(ROOT / "conf/built.yaml"), []
+    again = dataclasses.replace(read)
+    assert (again.validated.parameters, again.validated.shards) == (read.validated.parameters, read.validated.shards)
+    monkeypatch.setattr("crenel.jobs.config.load.load_settings", lambda *_: replaced.append(True))
+    assert crenel.load(ROOT / "conf/built.yaml").validated is not None
+    assert not replaced
+
+
 def test_durations_are_milliseconds_texts_or_timedeltas() -> None:
     for duration in (7_200_000, "2 h", timedelta(hours=2)):
         made = settings(algorithm="nearest")

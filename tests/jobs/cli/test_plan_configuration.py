@@ -19,10 +19,10 @@ from crenel.evidence.plan.plan import Limits
 from crenel.evidence.plan.point import Point, waits
 from crenel.evidence.sample import Sample
 from crenel.jobs.cli.plan import PlanError, delay_limit, parse_delay, parse_share, parse_varied
-from crenel.jobs.cli.plan_configuration import PlanConfiguration
 from crenel.jobs.config.file import override, read
 from crenel.jobs.config.load import load
 from crenel.jobs.pipeline.evidence_inputs import setting_of
+from crenel.jobs.pipeline.plan_configuration import PlanConfiguration
 from tests.evidence.test_replay import timed
 
 ROOT = Path(__file__).resolve().parents[3]

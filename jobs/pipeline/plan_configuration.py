@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -22,7 +22,7 @@ from crenel.evidence.plan.point import Point, waits
 from crenel.evidence.plan.replays import Make
 from crenel.evidence.sample import Setting
 from crenel.jobs.config.file import ConfigError, override, read
-from crenel.jobs.config.load import Config, load
+from crenel.jobs.config.load import Config, load, load_settings
 from crenel.jobs.config.regions import regions_text
 from crenel.jobs.config.schema import SinksSection
 from crenel.jobs.pipeline.evidence_inputs import setting_of
@@ -31,7 +31,38 @@ _BOUNDS = ("tuples", "event_time")
 """Last parts of the paths of settings that bound a delay."""
 
 
-def _load_setting(path: Path, overrides: Sequence[str], coded: Privacy) -> Setting:
+Changed: TypeAlias = Callable[[Sequence[str]], Config]
+"""A function that returns the configuration with overrides; it can be pickled, and raises ``ConfigError``."""
+
+
+def _changed_file(path: Path, overrides: Sequence[str], changes: Sequence[str]) -> Config:
+    return load(path, [*overrides, *changes])
+
+
+def _changed_sections(content: Mapping[str, Any], folder: Path, changes: Sequence[str]) -> Config:
+    return load_settings(overridden(content, changes), folder, "settings")
+
+
+def overridden(content: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """Return a copy of raw sections with overrides.
+
+    Raises
+    ------
+    ConfigError
+        An override cannot be applied.
+    """
+    changed: dict[str, Any] = _copied(content)
+    if problems := override(changed, changes):
+        raise ConfigError("settings", (problem.removeprefix("--set ") for problem in problems))
+    return changed
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of the mappings, which overrides change; objects such as hierarchies stay the same."""
+    return {name: _copied(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
+def _load_setting(changed: Changed, changes: Sequence[str], coded: Privacy) -> Setting:
     """Return the setting of a changed configuration; ``coded``: configured privacy models, with codes of references.
 
     Raises
@@ -40,7 +71,7 @@ def _load_setting(path: Path, overrides: Sequence[str], coded: Privacy) -> Setti
         The configuration is not valid.
     """
     try:
-        config = load(path, overrides)
+        config = changed(changes)
     except ConfigError as error:
         raise PolicyError(error.problems[0]) from None
     codes = {column.name: column.reference for column in coded.sensitive}
@@ -50,25 +81,24 @@ def _load_setting(path: Path, overrides: Sequence[str], coded: Privacy) -> Setti
 
 @dataclass(frozen=True)
 class PlanConfiguration:
-    """A job's configuration, and those of other points that are based on it.
+    """A configuration, and those of other points that are based on it.
 
     Attributes
     ----------
-    path, overrides : of the configuration
+    changed : returns the configuration with overrides
     config : the configuration
     content : the same in raw form
     privacy : configured privacy models, with the codes of their references
-    folder : for learned regions files
+    folder : for learned regions files; None: no regions are learned
     regions : the regions file, by number of regions
     learned : content of the learned regions files, by number of regions
     """
 
-    path: Path
-    overrides: tuple[str, ...]
+    changed: Changed
     config: Config
     content: Mapping[str, Any]
     privacy: Privacy
-    folder: Path
+    folder: Path | None
     regions: dict[int, str] = field(default_factory=dict)
     learned: dict[int, str] = field(default_factory=dict)
 
@@ -76,16 +106,34 @@ class PlanConfiguration:
     def of(
         cls, path: Path, overrides: Sequence[str], config: Config, privacy: Privacy, folder: Path
     ) -> PlanConfiguration:
-        """Return the plan configuration of a valid configuration."""
+        """Return the plan configuration of a valid file."""
         content = read(path)
         override(content, overrides)
+        return cls._of(partial(_changed_file, path, tuple(overrides)), config, content, privacy, folder)
+
+    @classmethod
+    def of_sections(
+        cls, content: Mapping[str, Any], base: Path, config: Config, privacy: Privacy, folder: Path | None
+    ) -> PlanConfiguration:
+        """Return the plan configuration of valid sections of a program; ``base``: folder of their relative paths."""
+        return cls._of(partial(_changed_sections, content, base), config, content, privacy, folder)
+
+    @classmethod
+    def _of(
+        cls, changed: Changed, config: Config, content: Mapping[str, Any], privacy: Privacy, folder: Path | None
+    ) -> PlanConfiguration:
         shards = config.shards
         regions = {} if shards.regions is None else {shards.count: str(content["shards"]["regions"])}
-        return cls(path, tuple(overrides), config, content, privacy, folder, regions)
+        return cls(changed, config, content, privacy, folder, regions)
+
+    @property
+    def learns_regions(self) -> bool:
+        """Whether regions may be learned from a sample."""
+        return self.folder is not None
 
     def make(self, point: Point) -> Make:
         """Return a function that makes the setting of a point; raise ``PolicyError`` where regions are missing."""
-        return partial(_load_setting, self.path, (*self.overrides, *self.changes(point)), self.privacy)
+        return partial(_load_setting, self.changed, tuple(self.changes(point)), self.privacy)
 
     def has_regions(self, count: int) -> bool:
         """Return whether there is a regions file with this number of regions."""
@@ -93,6 +141,8 @@ class PlanConfiguration:
 
     def add_regions(self, policy: Policy, tree: RegionTree, rows: int, members: int) -> None:
         """Write learned regions to a file; parameters as of ``regions_text``."""
+        if self.folder is None:
+            raise ValueError("there is no folder for learned regions")
         count = len(tree)
         self.learned[count] = regions_text(policy, tree, rows, members)
         path = self.folder / f"regions-{count}.yaml"
@@ -106,7 +156,11 @@ class PlanConfiguration:
     def changes(self, point: Point) -> list[str]:
         """Return the changes as overrides for ``load``, which also remove incompatible fields."""
         if point.by == SHARD_BY_REGIONS and not self.has_regions(point.shards):
-            raise PolicyError("shards.regions: the sample holds too little for so many regions")
+            raise PolicyError(
+                "shards.regions: the sample holds too little for so many regions"
+                if self.learns_regions
+                else "shards.regions: no file is given for learned regions"
+            )
         sections = self._sections(point, self.regions.get(point.shards, ""))
         # JSON is YAML, and its quoting cannot be broken by a value.
         changed = [f"{name}={json.dumps(value)}" for name, value in sections.items()]
@@ -139,7 +193,7 @@ class PlanConfiguration:
             content["shards"]["regions"] = self.regions.get(point.shards, "")
         removed = [f"{name}=~" for name in self.replaced(point) if name not in content]
         changed = (f"{name}={json.dumps(value)}" for name, value in content.items())
-        return load(self.path, [*self.overrides, *removed, *changed])
+        return self.changed([*removed, *changed])
 
     def replaced(self, point: Point) -> list[str]:
         """Return the sections and sinks that a block replaces or makes useless."""
