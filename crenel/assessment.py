@@ -178,7 +178,17 @@ def outputs_of(result: Result, settings: Settings) -> Outputs:
     tables = {name: getattr(result, name) for name in ("released", "audit", "suppressed", "rejected")}
     found = {name: _typed(name, table, schemas[name]) for name, table in tables.items()}
     further = {name: _typed(f"further[{name!r}]", table, schemas[name]) for name, table in result.further.items()}
-    return Outputs(config.policy, **found, further=further)
+    counts = [
+        {"shard": shard, "name": name, "amount": float(amount)}
+        for shard, amounts in result.summary.shards.items()
+        for name, amount in amounts.items()
+    ]
+    further["summary"] = pa.Table.from_pylist(counts, _SUMMARY)
+    return Outputs(config.policy, **found, further=further, read=result.summary.read if counts else None)
+
+
+_SUMMARY = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
+"""Columns of the output ``summary`` of a job, as it is read back."""
 
 
 def _typed(name: str, table: Any, schema: pa.Schema) -> pa.Table:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.evidence.replay import Waited, delays_of
+from crenel.operators.output_columns import summary_counts
 
 if TYPE_CHECKING:
     from crenel.jobs.config.load import Config
@@ -35,6 +36,8 @@ class Summary:
     releases : number of releases by kind
     mean_loss : mean InfoLoss of published records, from 0 to 1; None where none was published
     delay : waiting time of records in later tuples of their shard; None where none was admitted
+    shards : counts of each shard at the end of the stream, under the names of ``summary`` in docs/outputs.md; empty
+        before the end
     """
 
     read: int = 0
@@ -47,6 +50,7 @@ class Summary:
     releases: Mapping[str, int] = field(default_factory=dict)
     mean_loss: float | None = None
     delay: Waited | None = None
+    shards: Mapping[int, Mapping[str, float]] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as nested dictionaries."""
@@ -126,8 +130,11 @@ class Result:
         )
 
 
-def summarize(settings: Config, counters: Sequence[Counters], read: int, rejected: NDArray[np.int64]) -> Summary:
-    """Return the figures of a stream from the counters of its shards."""
+def summarize(
+    settings: Config, shards: Mapping[int, Counters], read: int, rejected: NDArray[np.int64], *, finished: bool
+) -> Summary:
+    """Return the figures of a stream from the counters of its shards; ``finished``: whether the stream has ended."""
+    counters = list(shards.values())
     released = sum(of.released for of in counters)
     return Summary(
         read=read,
@@ -140,6 +147,10 @@ def summarize(settings: Config, counters: Sequence[Counters], read: int, rejecte
         releases=_positive({name: sum(of.releases[name] for of in counters) for name in KINDS}),
         mean_loss=sum(of.loss_sum for of in counters) / released if released else None,
         delay=delays_of(counters) if counters else None,
+        shards={
+            number: dict(summary_counts(settings.algorithm, settings.privacy, of))
+            for number, of in (shards.items() if finished else ())
+        },
     )
 
 

@@ -283,8 +283,8 @@ class Stream:
     @property
     def summary(self) -> Summary:
         """Figures of the stream so far."""
-        counters = [shard.live.counters for shard in self._in_order()]
-        return summarize(self._config, counters, self._next_row, self._rejected)
+        counters = {shard.number: shard.live.counters for shard in self._in_order()}
+        return summarize(self._config, counters, self._next_row, self._rejected, finished=self._finished)
 
     def snapshot(self) -> bytes:
         """Return the state of the stream, including buffered records as they were read: keep it as safe as these."""

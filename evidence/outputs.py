@@ -28,6 +28,7 @@ class Outputs:
     rejected : one row per rejected input row
     further : the algorithm's own outputs, and ``forgotten`` and ``summary``, by the name of the sink
     closing : the closing records of a chained audit log, in the columns of ``audit``; None where the run kept none
+    read : number of records that were read, counted on their own; None where it is unknown
     files : name and number of rows of each file of ``released``, in the order of its rows; None where it was not read
         from files
     """
@@ -39,6 +40,7 @@ class Outputs:
     rejected: pa.Table | None = None
     further: dict[str, pa.Table] = field(default_factory=dict)
     closing: pa.Table | None = None
+    read: int | None = None
     files: tuple[tuple[str, int], ...] | None = None
 
     @property

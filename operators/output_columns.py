@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Output
+from crenel.anonymity.algorithm import Algorithm, Counters, Output
+from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.operators.bounds import integer_bounds, within
+from crenel.state.counters import declared
 
 Kind: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
 """A type of the operator's rows, by its name in ``pyflink.common.Types``."""
@@ -168,6 +170,21 @@ SUMMARY = (
     OutputColumn("name", "name", "STRING", "name of a counter or of a value in force"),
     OutputColumn("amount", "amount", "DOUBLE", "its amount at the end of the input"),
 )
+
+
+def summary_counts(algorithm: Algorithm, privacy: Privacy, counters: Counters) -> Iterator[tuple[str, float]]:
+    """Yield the counters of a shard as (name, amount) of ``summary``, without those of rejected rows."""
+    for name in (*algorithm.counted, "loss_sum", "longest_delay"):
+        yield name, getattr(counters, name)
+    for group, amounts in (("suppressed", counters.suppressed), ("releases", counters.releases)):
+        for name, amount in amounts.items():
+            yield f"{group}.{name}", amount
+    for declaration in declared(Counters):
+        if declaration.exists(privacy):
+            yield declaration.name, getattr(counters, declaration.name)
+    for bucket in counters.delays.nonzero()[0].tolist():
+        yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
+
 
 ROWS: Mapping[str, tuple[tuple[OutputColumn, ...], tuple[OutputColumn, ...]]] = {
     "suppressed": ((SHARD,), tuple(column for column in SUPPRESSED if column is not SHARD)),

@@ -181,7 +181,7 @@ def counts(
     if outputs.rejected is not None:
         words.append(f"{outputs.rejected.num_rows:,} rows rejected")
     for shard, amounts in sorted(ended.items()):
-        findings += _unaccounted(shard, amounts)
+        findings += _unaccounted("the closing record", shard, amounts)
         others = dict.fromkeys(_seen_of(shard, outputs, classes), 0)  # a closing record omits counts of 0
         findings += _against("the closing record", shard, {**others, **amounts}, outputs, classes, generalizes)
     if ended:
@@ -200,6 +200,37 @@ def counts(
     return judged("counts", "; ".join(words), findings)
 
 
+def nothing_lost(outputs: Outputs, resumed: Collection[int] = ()) -> Check:
+    """Check that each record that was read has been published, suppressed, forgotten, sampled out or rejected.
+
+    ``resumed``: as of ``counts``.
+    """
+    summary, findings = outputs.further.get("summary"), list[Finding]()
+    stated = {} if summary is None else _summarized(summary)
+    known = {shard: sums for shard, sums in stated.items() if shard not in resumed and "tuples_in" in sums}
+    if outputs.audit is None or outputs.suppressed is None or not known:
+        return unseen("nothing lost", "only the sink summary has the number of input rows, at the end of the input")
+    for shard, sums in sorted(known.items()):
+        findings += _unaccounted("the summary", shard, sums)
+    admitted, sampled_out = (
+        int(sum(of.get(name, 0) for of in known.values())) for name in ("tuples_in", "sampled_out")
+    )
+    words = [f"{admitted:,} admitted tuples, each published, suppressed or forgotten"]
+    counted = [amount for of in known.values() for name, amount in of.items() if name.startswith("rejected.")]
+    if outputs.rejected is not None and counted and not resumed:
+        rejected, rows = int(sum(counted)), outputs.rejected.num_rows
+        words.append(f"{rows:,} rejected rows")
+        if rejected != rows:
+            findings.append(Finding(f"the summary counts {rejected:,} rejected rows, and there are {rows:,}"))
+    if outputs.read is not None:
+        ended = admitted + sampled_out + (0 if outputs.rejected is None else outputs.rejected.num_rows)
+        words.append(f"{outputs.read:,} records read")
+        if outputs.read != ended:
+            text = f"{outputs.read:,} records were read, and {ended:,} were admitted, sampled out or rejected"
+            findings.append(Finding(text))
+    return judged("nothing lost", "; ".join(words), findings)
+
+
 def _suppressed_twice(suppressed: pa.Table) -> Iterator[Finding]:
     tuples = Counter(zip(suppressed["shard"].to_pylist(), suppressed["position"].to_pylist(), strict=True))
     for (shard, position), times in tuples.items():
@@ -216,13 +247,13 @@ def _summarized(summary: pa.Table) -> dict[int, dict[str, float]]:
     return found
 
 
-def _unaccounted(shard: int, amounts: Mapping[str, int]) -> Iterator[Finding]:
-    """Yield a finding where a closing record counts tuples that were neither published, suppressed nor forgotten."""
+def _unaccounted(who: str, shard: int, amounts: Mapping[str, float]) -> Iterator[Finding]:
+    """Yield a finding where a record counts tuples that were neither published, suppressed nor forgotten."""
     suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
     published = amounts.get("released", 0) - amounts.get("releases.generalized", 0)
     came, ended = amounts.get("tuples_in", 0), published + suppressed + amounts.get("forgotten", 0)
     if came != ended:
-        text = f"the closing record counts {came:,} admitted tuples, and {ended:,} that were decided"
+        text = f"{who} counts {came:,.0f} admitted tuples, and {ended:,.0f} that were decided"
         yield Finding(text, shard)
 
 

@@ -61,7 +61,8 @@ def verify(
             checks.append(chain.end(log, guarantees.shards, runs_on=runs_on))
     resumed = set() if log is None else chain.ends(log).keys() - ended.keys()
     checks.append(accounts.counts(outputs, classes, generalizes=guarantees.generalizes, ended=ended, resumed=resumed))
-    checks += _outside(outputs, guarantees)
+    checks.append(accounts.nothing_lost(outputs, resumed))
+    checks += _outside(guarantees)
     if log is None:
         return Verdict(tuple(checks))
     if earlier is not None:
@@ -128,12 +129,9 @@ def _without_audit(name: str, why: str) -> Check:
     return unchecked(name, f"sinks.audit is missing: {why}")
 
 
-def _outside(outputs: Outputs, guarantees: Guarantees) -> Iterator[Check]:
+def _outside(guarantees: Guarantees) -> Iterator[Check]:
     """Yield the statements that no output can show."""
     yield unseen("truth", "only the input shows whether a row's values lie inside its generalization")
-    summary = outputs.further.get("summary")
-    if outputs.audit is None or outputs.suppressed is None or summary is None or not summary.num_rows:
-        yield unseen("nothing lost", "only the sink summary has the number of input rows, at the end of the input")
     yield unseen("delay", "no output has the time of arrival of a tuple")
     if guarantees.privacy.lasting is not None:
         yield unseen("lasting", "no output has the members of anonymity sets; audit counts them")

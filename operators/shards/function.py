@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
-from crenel.anonymity.algorithm import Algorithm, Counters, Shard, Step
-from crenel.anonymity.buffer.release_buffer import delay_of_bucket
+from crenel.anonymity.algorithm import Algorithm, Shard, Step
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.operators.output_columns import summary_counts
 from crenel.operators.rows import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
@@ -35,7 +35,6 @@ from crenel.operators.signed_errors import ErrorSigner
 from crenel.operators.worker import flush_each, prepare_worker
 from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import kind_of
-from crenel.state.counters import declared
 from crenel.state.flink import ShardStore
 from crenel.state.operator import ChainState, Forget, rejected_from_bytes, rejected_to_bytes
 from crenel.state.shard import StoredShard
@@ -276,19 +275,9 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     ``delay.N`` counts tuples with a delay of about N tuples. Names of parameters begin with ``parameter.``. The result
     includes ``StreamDiagnostics.found``.
     """
-    counters: Counters = keyed.counters
-    for name in (*plan.algorithm.counted, "loss_sum", "longest_delay"):
-        yield name, getattr(counters, name)
-    rejected = dict(zip(REJECTIONS, keyed.rejected.tolist(), strict=True))
-    groups = {"suppressed": counters.suppressed, "rejected": rejected, "releases": counters.releases}
-    for group, amounts in groups.items():
-        for name, amount in amounts.items():
-            yield f"{group}.{name}", amount
-    for declaration in declared(Counters):
-        if declaration.exists(plan.context.privacy):
-            yield declaration.name, getattr(counters, declaration.name)
-    for bucket in counters.delays.nonzero()[0].tolist():
-        yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
+    yield from summary_counts(plan.algorithm, plan.context.privacy, keyed.counters)
+    for name, amount in zip(REJECTIONS, keyed.rejected.tolist(), strict=True):
+        yield f"rejected.{name}", amount
     yield from keyed.diagnostics.results()
     for name, in_force in plan.context.privacy.in_force.items():
         yield f"parameter.{name}", in_force

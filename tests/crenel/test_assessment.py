@@ -33,6 +33,8 @@ def test_a_result_holds_under_its_settings(algorithm: str, kind: str) -> None:
     verdict = crenel.verify(crenel.anonymize(table, of), of)
     assert [check for check in verdict.checks if check.findings] == []
     assert verdict.outcome == "holds"
+    (lost,) = [check for check in verdict.checks if check.name == "nothing lost"]
+    assert (lost.outcome, lost.words.endswith("; 400 records read")) == ("holds", True)
     assert verdict.to_arrow()["statement"].to_pylist() == [check["name"] for check in verdict.to_dict()["checks"]]
 
 
@@ -46,6 +48,28 @@ def test_changed_results_are_broken() -> None:
     equal = replace(result, released=result.released.set_column(position, "diagnosis", same))
     assert "l of diagnosis" in broken(equal, of)
     assert "in force" in broken(result, replace(of, privacy=crenel.Privacy(k=5, l=2)))
+
+
+def test_a_lost_record_is_found_by_the_counts_of_the_stream() -> None:
+    of = replace(settings(), algorithm=crenel.Nearest(crenel.Delay(tuples=5)))
+    with crenel.open_stream(of) as stream:
+        parts = [stream.push(records(200))]
+        kept = stream.snapshot()
+    assert parts[0].summary.shards == {}  # a stream that has not ended has no final counts
+    with crenel.open_stream(of, snapshot=kept) as stream:
+        parts += [stream.push(records(100, seed=4)), stream.finish()]
+    result = Result.joined(parts)
+    assert broken(result, of) == []
+    assert result.suppressed.num_rows > 1
+    assert result.rejected.num_rows > 1
+    summary = result.summary
+    assert broken(replace(result, suppressed=result.suppressed.slice(1)), of) == ["counts"]
+    assert broken(replace(result, rejected=result.rejected.slice(1)), of) == ["nothing lost"]
+    assert broken(replace(result, summary=replace(summary, read=summary.read + 1)), of) == ["nothing lost"]
+    counts = {shard: {**amounts, "tuples_in": amounts["tuples_in"] + 1} for shard, amounts in summary.shards.items()}
+    assert broken(replace(result, summary=replace(summary, read=summary.read + 1, shards=counts)), of) == [
+        "nothing lost"
+    ]
 
 
 def test_a_table_of_other_settings_is_refused() -> None:
