@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from crenel.evidence.attack.result import AttackResults as AttackResults
     from crenel.evidence.budget import Budget as Budget
     from crenel.evidence.profile.profile import Profile as Profile
+    from crenel.evidence.report.context import ReportError as ReportError
     from crenel.evidence.verify.verdict import Verdict as Verdict
     from crenel.evidence.why.explanation import Explanation as Explanation
     from crenel.jobs.config.file import ConfigError as ConfigError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from crenel.planning import plan as plan
     from crenel.planning import why as why
     from crenel.profiling import profile as profile
+    from crenel.reporting import report as report
     from crenel.results import Result as Result
     from crenel.results import Summary as Summary
     from crenel.settings import *  # noqa: F403
@@ -55,6 +57,8 @@ _NAMES = {
     "Budget": "crenel.evidence.budget",
     **dict.fromkeys(("plan", "Plan", "why"), "crenel.planning"),
     "Explanation": "crenel.evidence.why.explanation",
+    "report": "crenel.reporting",
+    "ReportError": "crenel.evidence.report.context",
     "profile": "crenel.profiling",
     "Profile": "crenel.evidence.profile.profile",
     "ConfigError": "crenel.jobs.config.file",

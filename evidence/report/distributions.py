@@ -20,7 +20,7 @@ from crenel.evidence.report.bins import nice, weighted_quantile
 from crenel.evidence.report.context import number
 from crenel.evidence.report.losses import intervals, nodes
 from crenel.evidence.report.releases import Releases
-from crenel.state.block import Block
+from crenel.state.block import TupleColumns
 
 _MOST = 12
 _AT_ONCE = 100_000
@@ -211,8 +211,8 @@ class Came:
         self._pairs = [np.zeros(0, np.uint64) for _ in axes]
         self._own = True
 
-    def add(self, block: Block) -> None:
-        """Count the tuples of a block."""
+    def add(self, block: TupleColumns) -> None:
+        """Count the tuples of a block, or of a sample."""
         self.tuples += len(block)
         if not len(block):
             return

@@ -112,7 +112,7 @@ def intervals(
         for place, (value, (low, high), baseline) in enumerate(zip(values, bounds, baselines, strict=True)):
             first = place == 0
             axes.plot([max(low, 0), high], [place, place], color=MAIN, linewidth=2)
-            axes.plot(value, place, "o", color=MAIN, markersize=7, label="success, with bounds" if first else None)
+            axes.plot(value, place, "o", color=MAIN, markersize=7, label="success, 95 % interval" if first else None)
             if baseline is not None:
                 axes.plot(baseline, place, "x", color=SECOND, markersize=9, markeredgewidth=2.2)
         if any(baseline is not None for baseline in baselines):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
@@ -104,3 +108,39 @@ class Report:
                 "were made under a lower k, or privacy.persons.moved is 'count'"
             )
         return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """A writable file for the report, as far as this can be checked in advance.
+
+    Raises
+    ------
+    ReportError
+        The file is not writable, or a package for the page is not installed.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        require_packages()
+        if self.path.is_dir():
+            raise ReportError(f"{self.path} is a folder; name a file, such as {self.path / 'report.html'}")
+        if not self.path.absolute().parent.is_dir():
+            raise ReportError(f"{self.path} cannot be written: its folder does not exist")
+
+    def write(self, text: str) -> None:
+        """Write the page with read access for its owner alone; raise ``ReportError`` if that fails."""
+        try:
+            with open(self.path, "w", encoding="utf-8", newline="", opener=_private) as file:
+                file.write(text)
+        except OSError as error:
+            raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file with access for its owner alone, even if it existed with wider permissions."""
+    file = os.open(path, flags, 0o600)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        os.fchmod(file, 0o600)
+    return file

@@ -47,7 +47,8 @@ def run(
     with reported(configuration):
         place = None
         if report is not None:  # drawing packages are imported only on demand, here and below
-            from crenel.jobs.cli.report import Place, report_of_run
+            from crenel.evidence.report.page import Place
+            from crenel.jobs.cli.report import report_of_run
 
             place = Place(report)
         config = load(configuration, overrides or [])
@@ -244,7 +245,8 @@ def demo(
         shown = console()
         if keep is not None:
             from crenel.evidence.report.context import ReportError
-            from crenel.jobs.cli.report import Place, report_of_run
+            from crenel.evidence.report.page import Place
+            from crenel.jobs.cli.report import report_of_run
 
             ended = run_demo(keep.absolute(), rows, seed, shown)
             try:

@@ -111,7 +111,7 @@ def report(
 ) -> None:
     """Write a report of the output in the sinks as an HTML page; needs the extra 'report'."""
     with reported(configuration):
-        from crenel.jobs.cli.report import Place
+        from crenel.evidence.report.page import Place
         from crenel.jobs.cli.report import report as write_report
 
         config = write_report(configuration, overrides or [], Place(output), source=source, attacks=attacks)

@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import re
-import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from crenel.anonymity.model.durations import format_duration
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.report.context import About, Flow, ReportError
+from crenel.evidence.report.context import Flow, ReportError
 from crenel.evidence.report.distributions import Came
-from crenel.evidence.report.page import Report, require_packages
-from crenel.jobs.cli.check import guarantee_lines, roles
+from crenel.evidence.report.page import Place, Report
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import reading
 from crenel.jobs.local.summary import Summary
-from crenel.jobs.local.versions import versions
+from crenel.jobs.pipeline.evidence_inputs import about
 
 FIRST_ROWS = 100_000
 """Maximum number of tuples to read from an unbounded source."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A writable file for the report, as far as this can be checked in advance.
-
-    Raises
-    ------
-    ReportError
-        The file is not writable, or a package for the page is not installed.
-    """
-
-    path: Path
-
-    def __post_init__(self) -> None:
-        require_packages()
-        if self.path.is_dir():
-            raise ReportError(f"{self.path} is a folder; name a file, such as {self.path / 'report.html'}")
-        if not self.path.absolute().parent.is_dir():
-            raise ReportError(f"{self.path} cannot be written: its folder does not exist")
-
-    def write(self, text: str) -> None:
-        """Write the page with read access for its owner alone; raise ``ReportError`` if that fails."""
-        try:
-            with open(self.path, "w", encoding="utf-8", newline="", opener=_private) as file:
-                file.write(text)
-        except OSError as error:
-            raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
-
-
-def _private(path: str, flags: int) -> int:
-    """Open a file with access for its owner alone, even if it existed with wider permissions."""
-    file = os.open(path, flags, 0o600)
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        os.fchmod(file, 0o600)
-    return file
 
 
 def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, attacks: Path | None = None) -> Config:
@@ -161,7 +119,7 @@ def write(
     ended : summary of a run that has just read the source; if a second read gives another number of rows, the page
         omits the input
     """
-    page = Report(outputs, _about(config, name, (*config.warnings, *warnings)))
+    page = Report(outputs, about(config, name, (*config.warnings, *warnings)))
     if not source or not page.axes:
         place.write(page.html(flow, attacks=attacks))
         return
@@ -181,29 +139,6 @@ def _came(config: Config, page: Report) -> tuple[Came, bool]:
             if not source.ends and came.tuples >= FIRST_ROWS:
                 break
     return came, source.ends
-
-
-def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
-    # Knowledge of the seed would allow an attacker to reproduce the random choices.
-    seed = {"seed": "fixed"} if config.seed is not None else {}
-    settings_text = ((name, seed.get(name, _timed(text))) for name, text in guarantee_lines(config))
-    return About(
-        name=name,
-        made=datetime.now(timezone.utc).strftime("%d %B %Y, %H:%M UTC"),
-        privacy=config.privacy,
-        algorithm=config.algorithm.name,
-        settings={"Roles of columns": tuple(roles(config)), "Promises and settings": tuple(settings_text)},
-        sampling_and_noise=config.sampling_and_noise,
-        representative=config.algorithm.representative(config.parameters),
-        published=getattr(config.parameters, "suppression", "withhold") == "generalize",
-        versions=tuple(versions(config)),
-        warnings=tuple(warnings),
-    )
-
-
-def _timed(text: str) -> str:
-    """Write the durations in a text as a configuration does."""
-    return re.sub(r"\b(\d+) ms\b", lambda found: format_duration(int(found[1])), text)
 
 
 def _flow(summary: Summary) -> Flow:

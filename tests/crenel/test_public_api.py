@@ -31,6 +31,7 @@ load(path: 'str | Path', overrides: 'Sequence[str]' = ()) -> 'Settings'
 open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None) -> 'Stream'
 plan(data: 'Any', settings: 'Settings', *, max_loss: 'float | None' = None, max_delay: 'Delay | None' = None, max_suppressed: 'float | None' = None, min_k: 'int | None' = None, vary: 'Mapping[str, Sequence[Any]] | None' = None, replays: 'int' = 100, rows: 'int' = 50000, lateness: 'Duration' = 0, regions: 'str | Path | None' = None, processes: 'int | None' = 1) -> 'Plan'
 profile(data: 'Any', *, rows: 'int' = 100000, k: 'int' = 10) -> 'Profile'
+report(result: 'Result', settings: 'Settings', path: 'str | Path | None' = None, *, data: 'Any' = None, attacks: 'Sequence[AttackResults]' = (), name: 'str' = 'result', lateness: 'Duration' = 0) -> 'str'
 verify(result: 'Result', settings: 'Settings') -> 'Verdict'
 why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 'int' = 50000, lateness: 'Duration' = 0) -> 'Explanation'
 """  # noqa: E501
@@ -41,7 +42,7 @@ Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy Privac
 SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary Target Tolerance Verdict Window
 """
 
-ERRORS = "AttackError ConfigError PolicyError StateError"
+ERRORS = "AttackError ConfigError PolicyError ReportError StateError"
 
 METHODS = {
     "Stream": "advance finish forget open push snapshot summary",
