@@ -41,7 +41,8 @@ class ColumnProfile:
     ----------
     type : SQL type
     form : form of the values, which may be narrower than the type
-    length : number of characters of each value, for ``digits``; else None
+    length : number of characters of each value, for ``digits``; of the longest, for whole numbers from 0 on; else None
+    density : share of the numbers from the lowest to the highest value that occur, for whole numbers; else 0
     distinct : number of distinct values, without missing ones
     missing : share of rows without a value
     unique_values : share of distinct values that occur once
@@ -56,6 +57,7 @@ class ColumnProfile:
     type: str
     form: Form
     length: int | None = None
+    density: float = 0
     distinct: int = 0
     missing: float = 0
     unique_values: float = 0
@@ -173,6 +175,7 @@ def _column(name: str, sql: str, values: pa.Array, codes: NDArray[np.int64], k: 
         type=sql,
         form=form,
         length=length,
+        density=_density(values) if form in ("whole", "digits") else 0,
         distinct=len(values),
         missing=int(sizes[0]) / max(len(codes), 1),
         unique_values=int(np.sum(sizes[1:] == 1)) / max(len(values), 1),
@@ -184,6 +187,8 @@ def _column(name: str, sql: str, values: pa.Array, codes: NDArray[np.int64], k: 
 
 def _form(sql: str, values: pa.Array) -> tuple[Form, int | None]:
     form = form_of_type(sql)
+    if form == "whole" and len(values):
+        return form, _digits(values)
     if form != "text" or not len(values):
         return form, None
     texts: list[str] = values.to_pylist()
@@ -191,7 +196,18 @@ def _form(sql: str, values: pa.Array) -> tuple[Form, int | None]:
     lengths = set(map(len, texts))
     if form == "whole" and len(lengths) == 1 and all(map(str.isdigit, texts)):
         return "digits", lengths.pop()
-    return form, None
+    return form, _digits(values) if form == "whole" else None
+
+
+def _digits(values: pa.Array) -> int | None:
+    """Return the number of digits of the highest of some whole numbers; None where one is below 0."""
+    numbers = [int(value) for value in values.to_pylist()]
+    return len(str(max(numbers))) if min(numbers) >= 0 else None
+
+
+def _density(values: pa.Array) -> float:
+    numbers = {int(value) for value in values.to_pylist()}
+    return len(numbers) / (max(numbers) - min(numbers) + 1) if numbers else 0
 
 
 def _pair(names: tuple[str, str], one: NDArray[np.int64], two: NDArray[np.int64], k: int) -> PairProfile:

@@ -20,6 +20,12 @@ _MANY = 10
 _LONGEST_CODE = 6
 """Maximum number of digits of a masked code: a hierarchy has at most 2^20 leaves."""
 
+_FIVE = 5
+"""Number of digits of the postal codes that are recognized without a known name."""
+
+_FEW_GAPS = 0.5
+"""Density from which whole numbers of five digits are taken for codes: quantities of this size leave more gaps."""
+
 _PERSONS = frozenset(
     "patient person subject customer user member client citizen employee passenger visitor student driver insured "
     "participant individual owner pid".split()
@@ -60,6 +66,7 @@ class Proposal:
     hierarchy : builder of the hierarchy of a quasi-identifier, or ``file``; None for a numeric one
     domain : bounds by the meaning of the name, which do not depend on the data; None: a person decides
     length : number of characters of each value, for ``mask``
+    was_number : whether the values of a mask read as numbers, which may have lost leading zeros; a person decides
     """
 
     column: str
@@ -69,6 +76,7 @@ class Proposal:
     domain: tuple[str, str] | None = None
     length: int | None = None
     figures: str = ""
+    was_number: bool = False
 
 
 def propose(profile: Profile) -> tuple[Proposal, ...]:
@@ -138,6 +146,8 @@ def _proposal(of: ColumnProfile, *, is_person: bool) -> Proposal:
         return Proposal(of.name, "drop", "singles out nearly every row, as an identifier of records does")
     if of.form in ("date", "timestamp"):
         return _quasi_identifier(of, "an attacker may know the day")
+    if of.form == "whole" and of.length == _FIVE and of.density >= _FEW_GAPS and not words & _IDS:
+        return _code(of, "five digits with few gaps, as postal codes have")
     if measured and of.form in ("whole", "number") and of.distinct >= _MANY and not words & _IDS:
         if of.unique < _NEARLY_ALL:
             return _quasi_identifier(of, "a number of medium uniqueness")
@@ -147,19 +157,23 @@ def _proposal(of: ColumnProfile, *, is_person: bool) -> Proposal:
 def _quasi_identifier(of: ColumnProfile, reason: str) -> Proposal:
     words = _words(of.name)
     hierarchy: Hierarchy | None = "file"
-    domain, length = None, None
+    domain = None
     if of.form == "ip":
         hierarchy = "ip"
     elif of.form in ("date", "timestamp"):
         hierarchy = "dates"
         domain = ("1900-01-01", "2029-12-31") if words & _BIRTHS else None
     elif words & _CODES:
-        if of.form == "digits" and of.length is not None and of.length <= _LONGEST_CODE:
-            hierarchy, length = "mask", of.length
+        if of.form in ("digits", "whole") and of.length is not None and of.length <= _LONGEST_CODE:
+            return _code(of, reason)
     elif of.form in ("whole", "number", "digits") and (words & _COUNTS or not words & _CATEGORIES):
         hierarchy = None if form_of_type(of.type) in ("whole", "number") else "numbers"
         domain = ("0", "120") if words & _AGES else None
-    return Proposal(of.name, "quasi_identifier", reason, hierarchy, domain, length)
+    return Proposal(of.name, "quasi_identifier", reason, hierarchy, domain)
+
+
+def _code(of: ColumnProfile, reason: str) -> Proposal:
+    return Proposal(of.name, "quasi_identifier", reason, "mask", length=of.length, was_number=of.form == "whole")
 
 
 def _is_measured(of: ColumnProfile) -> bool:

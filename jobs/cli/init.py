@@ -169,7 +169,11 @@ def _attribute(of: Proposal) -> tuple[str, str]:
         )
     if of.hierarchy == "mask" and of.length is not None:
         keep = ", ".join(map(str, range(of.length, 0, -1)))
-        return "", categorical % f"{{mask: {{length: {of.length}, keep: [{keep}, 0]}}}}"
+        length, advice = str(of.length), ""
+        if of.was_number:
+            length = UNDECIDED
+            advice = "Length: digits of each code. A number loses leading zeros: restore any in source.query by LPAD."
+        return advice, categorical % f"{{mask: {{length: {length}, keep: [{keep}, 0]}}}}"
     return "Hierarchy: the path of a CSV file of its categories, from each value to the root.", categorical % UNDECIDED
 
 

@@ -142,6 +142,28 @@ def test_the_file_is_a_job_with_reasons_beside_roles(visits: Path) -> None:
     assert max(map(len, lines)) <= 140
 
 
+@pytest.mark.parametrize("name", ["zip", "postal_code", "area_number", "value"])
+def test_a_code_that_reads_as_a_number_is_masked_once_a_person_decides_its_length(tmp_path: Path, name: str) -> None:
+    columns = {"patient_id": [f"p{number % 60}" for number in range(300)], name: [31_000 + n % 80 for n in range(300)]}
+    result, path = init(write_csv(tmp_path / "visits.csv", columns))
+    assert result.exit_code == 0, result.output
+    field = f"policy.quasi_identifiers.{name}"
+    if name == "area_number":  # a number of something that an attacker knows, and not a code by its name
+        assert problems(path).keys() == {f"{field}.hierarchy"}
+        return
+    assert problems(path).keys() == {f"{field}.hierarchy.mask.length"}
+    assert f"quasi_identifiers.{name}" in result.stdout
+    (zips,) = load(path, [f"{field}.hierarchy.mask.length=5"]).policy.categorical
+    assert zips.hierarchy.labels[:2] == ("00000", "00001")
+    assert "restore any in source.query by LPAD" in path.read_text(encoding="utf-8")
+
+
+def test_quantities_of_five_digits_are_no_codes(tmp_path: Path) -> None:
+    columns = {"patient_id": [f"p{n % 60}" for n in range(300)], "value": [10_000 + 137 * (n % 80) for n in range(300)]}
+    _, path = init(write_csv(tmp_path / "visits.csv", columns))
+    assert problems(path).keys() == {"policy.quasi_identifiers.value.domain"}
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_no_value_of_a_record_is_written_or_printed(tmp_path: Path, form: str) -> None:
     columns = records()
