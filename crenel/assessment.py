@@ -11,7 +11,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.columns import decoded, milliseconds, texts
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.replays import attack_replays
-from crenel.evidence.attack.result import AttackError, AttackResults, Effort
+from crenel.evidence.attack.result import AttackResults, Effort, InputNames
 from crenel.evidence.budget import Budget, account
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify.verdict import Verdict
@@ -123,15 +123,20 @@ def attack(
     )
     sample, setting = read_sample(data, settings, lateness=lateness)
     if result is None:
-        return attack_replays(sample, setting, effort)
-    exact = setting.sampling_and_noise is None
-    try:
-        return attack_outputs(
-            outputs_of(result, settings), sample, setting.privacy.k, effort, exact=exact, shards=setting.shards
-        )
-    except AttackError as error:
-        text = str(error).replace("sinks.released", "result.released").replace(" with --sample", "")
-        raise AttackError(text) from None
+        return attack_replays(sample, setting, effort, names=_NAMES)
+    return attack_outputs(
+        outputs_of(result, settings),
+        sample,
+        setting.privacy.k,
+        effort,
+        exact=setting.sampling_and_noise is None,
+        shards=setting.shards,
+        names=_NAMES,
+    )
+
+
+_NAMES = InputNames("result.released", "data", "the data of the result")
+"""Names of the parameters of ``attack``, for messages."""
 
 
 def budget(
@@ -213,4 +218,6 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         missing = column.is_null().to_numpy(zero_copy_only=False)
         return pa.array(milliseconds(column), pa.int64(), mask=missing)
+    if pa.types.is_decimal(column.type) and field.type == pa.float64():
+        column = column.cast(pa.string())  # rounded once, as the encoder reads it; members at an end would be missed
     return column.cast(field.type, safe=field.type != pa.float64())

@@ -47,7 +47,7 @@ class Totals:
     sampled_out : tuples that sampling excluded
     released : published tuples, including suppressed tuples that were published fully generalized
     suppressed : by reason, every reason named
-    withheld : suppressed and not published
+    unpublished : suppressed and not published
     releases : by kind, every kind named
     mean_loss : mean InfoLoss of released tuples, 0 to 1; None where none was released
     fewest_subjects : distinct subjects of the smallest release, without fully generalized tuples; None where there is
@@ -63,7 +63,7 @@ class Totals:
     sampled_out: int
     released: int
     suppressed: dict[str, int]
-    withheld: int
+    unpublished: int
     releases: dict[str, int]
     mean_loss: float | None
     fewest_subjects: int | None
@@ -200,7 +200,7 @@ def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[Sha
         sampled_out=sum(of.sampled_out for of in counters),
         released=released,
         suppressed=suppressed,
-        withheld=sum(suppressed.values()) - releases["generalized"],
+        unpublished=sum(suppressed.values()) - releases["generalized"],
         releases=releases,
         mean_loss=sum(of.loss_sum for of in counters) / released if released else None,
         fewest_subjects=int(subjects.min()) if len(subjects) else None,

@@ -13,14 +13,21 @@ from crenel.anonymity.model.policy import Shards
 from crenel.evidence.attack import disclosure, identity
 from crenel.evidence.attack.attack_data import Groups, Scene, groups, placed, runs
 from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, Sums, Tries
+from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, InputNames, Sums, Tries
 from crenel.evidence.attack.search import Integers, crowds
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.sample import Sample
 
 
 def attack_outputs(
-    outputs: Outputs, sample: Sample, k: int, effort: Effort, *, exact: bool = True, shards: Shards | None = None
+    outputs: Outputs,
+    sample: Sample,
+    k: int,
+    effort: Effort,
+    *,
+    exact: bool = True,
+    shards: Shards | None = None,
+    names: InputNames | None = None,
 ) -> AttackResults:
     """Attack the outputs of a run.
 
@@ -30,19 +37,21 @@ def attack_outputs(
     k : of the privacy model
     exact : whether each row lies in its generalization, because no noise was added before
     shards : how the run divided the input; None: it had one shard
+    names : of the inputs, for messages; None: those of a job
 
     Raises
     ------
     AttackError
         Nothing was released, or ``sample`` is not the input of the run.
     """
+    names = names or InputNames()
     if not len(outputs.released):
-        raise AttackError("sinks.released: holds no rows to attack")
+        raise AttackError(f"{names.released}: holds no rows to attack")
     random, sums = np.random.default_rng(0), Sums("outputs")
     scene = Scene.of(outputs, sample, shards)
     seen = groups(scene)
     if exact:
-        _require_input(scene, seen)
+        _require_input(scene, seen, names)
     observers = [(ALL, seen, random)]
     if scene.placement is not None:
         # A separate random generator keeps the other results unchanged.
@@ -78,12 +87,11 @@ def attack_outputs(
     )
 
 
-def _require_input(scene: Scene, seen: Groups) -> None:
+def _require_input(scene: Scene, seen: Groups, names: InputNames) -> None:
     """Raise if the rows cannot come from this input."""
     if len(seen.of) > len(scene.points):
-        raise AttackError(
-            f"sinks.released: has {len(seen.of):,} rows, and the input {len(scene.points):,}; give the run's own input"
-        )
+        rows, records = len(seen.of), len(scene.points)
+        raise AttackError(f"{names.released}: has {rows:,} rows, and {names.sample} {records:,}; give {names.remedy}")
     if any(f"{name}_min" not in scene.outputs.released.column_names for name in scene.numbers):
         return  # a representative value need not be any member's value
     every = np.arange(len(seen.size))
@@ -91,8 +99,8 @@ def _require_input(scene: Scene, seen: Groups) -> None:
     strange = int((inside == 0).sum())
     if strange:
         raise AttackError(
-            f"sinks.released: no input row lies in {strange:,} of {len(inside):,} generalizations; give the "
-            "run's own input with --sample, or run it again"
+            f"{names.released}: no record of {names.sample} lies in {strange:,} of {len(inside):,} generalizations; "
+            f"give {names.remedy}"
         )
 
 

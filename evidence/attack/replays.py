@@ -32,7 +32,7 @@ from crenel.evidence.attack.downcoding import downcode, downcode_placed
 from crenel.evidence.attack.minimality import minimality
 from crenel.evidence.attack.published_records import add_homogeneity, add_intersection
 from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, Sums, Tries
+from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, InputNames, Sums, Tries
 from crenel.evidence.attack.search import Floats, Integers
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.sample import Sample, Setting
@@ -49,7 +49,11 @@ _LOOKS = 16
 
 
 def attack_replays(
-    sample: Sample, setting: Setting, effort: Effort, on_progress: Callable[[], object] = lambda: None
+    sample: Sample,
+    setting: Setting,
+    effort: Effort,
+    on_progress: Callable[[], object] = lambda: None,
+    names: InputNames | None = None,
 ) -> AttackResults:
     """Replay a sample under a setting, with seeds from ``setting.seed`` on, and attack its outputs.
 
@@ -57,19 +61,21 @@ def attack_replays(
 
     Parameters
     ----------
-    rank_by_release : called after each seed
+    on_progress : called after each seed
+    names : of the inputs, for messages; None: those of a job
 
     Raises
     ------
     AttackError
         There are too few persons, or nothing was released.
     """
+    names = names or InputNames()
     sums, wrong, released = Sums("replay"), [np.zeros(0)], 0
     person = persons_of(sample)
     people = int(person.max(initial=-1)) + 1
     if people < FOLDS:
         raise AttackError(
-            f"the sample has {people} persons, and a fifth is the control group; give {FOLDS}, or a few thousand"
+            f"{names.sample} has {people} persons, and a fifth is the control group; give {FOLDS}, or a few thousand"
         )
     fold = np.random.default_rng(setting.seed).permutation(people) % FOLDS
     for number in range(effort.seeds):
@@ -93,7 +99,7 @@ def attack_replays(
             wrong.append(errors(scene, attacker.blind.seen, random, effort.queries))
         on_progress()
     if not released:
-        raise AttackError("privacy: nothing of the sample was released under it; there is nothing to attack")
+        raise AttackError(f"privacy: nothing of {names.sample} was released under it; there is nothing to attack")
     return AttackResults(tuple(sums.attacks()), median(np.concatenate(wrong)), released)
 
 

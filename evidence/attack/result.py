@@ -29,6 +29,22 @@ class AttackError(InputError):
 
 
 @dataclass(frozen=True)
+class InputNames:
+    """Names of the inputs of an attack, for messages.
+
+    Attributes
+    ----------
+    released : of the published records
+    sample : of the original records, as a noun
+    remedy : how to give the right original records
+    """
+
+    released: str = "sinks.released"
+    sample: str = "the sample"
+    remedy: str = "the run's own input with --sample, or run it again"
+
+
+@dataclass(frozen=True)
 class Effort:
     """The attacks to run, and their effort.
 

@@ -82,7 +82,7 @@ def test_a_table_of_other_settings_is_refused() -> None:
         crenel.verify(replace(result, audit=named), of)
 
 
-def test_attacks_on_replays_and_on_a_result() -> None:
+def test_attacks_on_replays() -> None:
     of, table = settings(shards=2), records(800)
     replays = crenel.attack(table, of, seeds=1, targets=100)
     assert {attack.judged for attack in replays.attacks} == {"replay"}
@@ -90,9 +90,31 @@ def test_attacks_on_replays_and_on_a_result() -> None:
     assert {"re-identification at 1", "linking", "disclosure of diagnosis"} <= set(names)
     assert replays.to_arrow()["name"].to_pylist() == names
     assert pc.min(replays.to_arrow()["success"]).as_py() >= 0
-    outputs = crenel.attack(table, of, result=crenel.anonymize(table, of), seeds=1, targets=100)
+
+
+def test_attacks_on_a_result_succeed_as_often_as_a_guess_among_all_records_that_fit() -> None:
+    of, table = settings(shards=2), records(800)
+    result = crenel.anonymize(table, of)
+    outputs = crenel.attack(table, of, result=result, seeds=1, targets=10_000)
     assert {attack.judged for attack in outputs.attacks} == {"outputs"}
-    assert outputs.to_dict()["released"] == outputs.released > 0
+    assert outputs.to_dict()["released"] == outputs.released == result.released.num_rows
+    people = [r for r in table.to_pylist() if r["age"] is not None and r["area"] != "Mars"]
+    areas = {"*": {"Oslo", "Bergen", "Lund"}, "Norway": {"Oslo", "Bergen"}, "Sweden": {"Lund"}}
+    guesses = [
+        1
+        / sum(
+            row["age_min"] <= person["age"] <= row["age_max"]
+            and row["height_min"] <= person["height"] <= row["height_max"]
+            and person["area"] in areas.get(row["area"], {row["area"]})
+            for person in people
+        )
+        for row in result.released.to_pylist()
+    ]
+    expected = sum(guesses) / len(guesses)
+    linking = next(a for a in outputs.attacks if (a.name, a.knows) == ("linking", "quasi-identifiers"))
+    assert linking.success == pytest.approx(expected)
+    assert linking.baseline == pytest.approx(1 / len(people))
+    assert linking.low > 10 * linking.baseline  # what is released narrows the persons down
 
 
 def test_a_replay_releases_as_many_records_as_the_stream() -> None:
@@ -110,9 +132,15 @@ def test_attacks_need_records_and_the_data_of_the_result() -> None:
     with pytest.raises(ValueError, match="data: has 0 valid records"):
         crenel.attack(records().slice(0, 0), of)
     result = crenel.anonymize(records(), of)
-    with pytest.raises(crenel.AttackError, match=r"result\.released: .* give the run's own input") as error:
+    with pytest.raises(crenel.AttackError, match=r"result\.released: .* give the data of the result") as error:
         crenel.attack(records(20), of, result=result)
     assert "--sample" not in str(error.value)
+    with pytest.raises(
+        crenel.AttackError, match=r"result\.released: no record of data lies in .* give the data of the re"
+    ):
+        crenel.attack(records(seed=9), of, result=result)
+    with pytest.raises(crenel.AttackError, match="data has 3 persons"):
+        crenel.attack(records(3), of)
 
 
 def test_figures_are_matplotlib_objects_without_pyplot() -> None:

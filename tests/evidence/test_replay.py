@@ -69,11 +69,11 @@ def test_each_tuple_is_in_its_own_release_or_suppressed_once(case: Case, shards:
     name = sample.policy.members[IDENTITY]
     assert outputs.released[name].to_pylist() == [str(published[i]) for i in replayed.row.tolist()]
     assert sorted([*replayed.row.tolist(), *replayed.suppressed_row.tolist()]) == list(range(len(sample)))
-    assert totals.tuples == len(sample) == totals.released + totals.withheld
+    assert totals.tuples == len(sample) == totals.released + totals.unpublished
     reasons = pc.value_counts(outputs.suppressed["reason"]).to_pylist()
     if not totals.releases["generalized"]:
         assert {r["values"]: r["counts"] for r in reasons} == {k: v for k, v in totals.suppressed.items() if v}
-    assert len(outputs.suppressed) == totals.withheld
+    assert len(outputs.suppressed) == totals.unpublished
 
     # A row's release is the one of the audit log that says the same of it.
     audit = {(r["shard"], r["release_id"]): r for r in outputs.audit.to_pylist()}

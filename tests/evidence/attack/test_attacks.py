@@ -430,8 +430,8 @@ def test_what_cannot_be_attacked_is_told_in_a_line() -> None:
     outputs = replay_outputs(people, setting).outputs
     with pytest.raises(AttackError, match=r"sinks.released: holds no row"):
         attack_outputs(replace(outputs, released=outputs.released.slice(0, 0)), people, 15, EFFORT)
-    with pytest.raises(AttackError, match=r"sinks.released: has \d+ rows, and the input 10;"):
+    with pytest.raises(AttackError, match=r"sinks.released: has \d+ rows, and the sample 10;"):
         attack_outputs(outputs, people.first(10), 15, EFFORT)
     moved = replace(people, tuples=replace(people.tuples, numeric=people.tuples.numeric + 9))
-    with pytest.raises(AttackError, match=r"no input row lies in 1 of 1 generalizations"):
+    with pytest.raises(AttackError, match=r"no record of the sample lies in 1 of 1 generalizations"):
         attack_outputs(outputs, moved, 15, EFFORT)
