@@ -73,9 +73,9 @@ __all__ = [*_NAMES]
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'crenel' has no attribute {name!r}")
-    found = getattr(import_module(_NAMES[name]), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_NAMES[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -111,8 +111,8 @@ def attack(
     ...     algorithm=crenel.Nearest(crenel.Delay(tuples=100)),
     ...     seed=1,
     ... )
-    >>> found = crenel.attack(visits, settings, seeds=1)
-    >>> found.attacks[0].name, found.attacks[0].promised
+    >>> results = crenel.attack(visits, settings, seeds=1)
+    >>> results.attacks[0].name, results.attacks[0].promised
     ('re-identification at 1', 0.2)
     """
     effort = Effort(
@@ -198,13 +198,13 @@ _SUMMARY = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", p
 
 def _typed(name: str, table: Any, schema: pa.Schema) -> pa.Table:
     """Return the columns of a schema of a table of any kind."""
-    held = pa.Table.from_batches(list((frame := Frame.of(table)).batches()), frame.schema)
+    arrow = pa.Table.from_batches(list((frame := Frame.of(table)).batches()), frame.schema)
     columns = []
     for field in schema:
-        if field.name not in held.column_names:
+        if field.name not in arrow.column_names:
             raise ValueError(f"result.{name}: lacks the column {field.name!r}; is it of other settings?")
         try:
-            columns.append(_cast(decoded(held[field.name].combine_chunks()), field))
+            columns.append(_cast(decoded(arrow[field.name].combine_chunks()), field))
         except pa.ArrowInvalid:
             raise ValueError(
                 f"result.{name}: the column {field.name!r} is not of type {field.type}; is it of other settings?"

@@ -40,6 +40,9 @@ class Plan(evidence.Plan):
         table = self.to_arrow()
         return f"{table.num_rows} settings on {len(self.sample):,} records\n{table.to_pandas().to_string(index=False)}"
 
+    def __repr__(self) -> str:
+        return str(self)  # not the records of the sample
+
 
 def plan(
     data: Any,
@@ -95,10 +98,10 @@ def plan(
     ...     seed=1,
     ... )
     >>> vary = {"algorithm": ["nearest"], "delay": [crenel.Delay(tuples=10), crenel.Delay(tuples=80)]}
-    >>> found = crenel.plan(visits, settings, max_delay=crenel.Delay(tuples=100), vary=vary)
-    >>> found.meets, found.settings.algorithm.delay.tuples, found.settings.privacy.k
+    >>> plan = crenel.plan(visits, settings, max_delay=crenel.Delay(tuples=100), vary=vary)
+    >>> plan.meets, plan.settings.algorithm.delay.tuples, plan.settings.privacy.k
     (True, 80, 5)
-    >>> found.to_arrow().column_names[:5]
+    >>> plan.to_arrow().column_names[:5]
     ['algorithm', 'k', 'l', 'delay_tuples', 'delay_event_time_ms']
     """
     varied = _varied(vary or {})
@@ -166,10 +169,10 @@ def why(
     ...     algorithm=crenel.Nearest(crenel.Delay(tuples=5)),
     ...     seed=1,
     ... )
-    >>> found = crenel.why(visits, settings)
-    >>> found.remedies.suppressed["too_few_subjects"]
+    >>> explanation = crenel.why(visits, settings)
+    >>> explanation.remedies.suppressed["too_few_subjects"]
     300
-    >>> found.remedies.nearest("too_few_subjects").change
+    >>> explanation.remedies.nearest("too_few_subjects").change
     'a delay of 10 tuples'
     """
     sample, setting = read_sample(data, settings, lateness=lateness, rows=rows)

@@ -25,11 +25,11 @@ def profile(data: Any, *, rows: int = 100_000, k: int = SMALL) -> Profile:
     Examples
     --------
     >>> import crenel, pyarrow as pa
-    >>> found = crenel.profile(pa.table({"age": [31, 34, 31, 58], "sex": ["f", "m", "f", None]}), k=3)
-    >>> age, sex = found.columns
+    >>> profile = crenel.profile(pa.table({"age": [31, 34, 31, 58], "sex": ["f", "m", "f", None]}), k=3)
+    >>> age, sex = profile.columns
     >>> age.distinct, age.unique, sex.missing
     (3, 0.5, 0.25)
-    >>> print(found)
+    >>> print(profile)
     4 rows
     column  type    form   distinct  missing  occur once  unique rows  below 3
     age     BIGINT  whole         3     0.0%       66.7%        50.0%   100.0%

@@ -452,8 +452,8 @@ class Stream:
     def _drop_rows(self, at_most: int) -> None:
         """Drop records that no shard holds any more, where there are more records than ``at_most``."""
         if len(self._rows.numbers) > at_most:
-            held = [shard.live.buffered().column(ROW).to_numpy() for shard in self._shards.values()]
-            self._rows.keep(np.sort(np.concatenate([np.zeros(0, np.int64), *held])))
+            buffered = [shard.live.buffered().column(ROW).to_numpy() for shard in self._shards.values()]
+            self._rows.keep(np.sort(np.concatenate([np.zeros(0, np.int64), *buffered])))
 
 
 class _Refused(NamedTuple):

@@ -46,9 +46,9 @@ class Outputs:
     @property
     def generalization(self) -> tuple[str, ...]:
         """The columns that the members of a release share, in the order of ``released`` and ``audit``."""
-        held = set(self.released.column_names)
+        columns = set(self.released.column_names)
         names = (name for a in self.policy.quasi_identifiers for name in generalized_names(a.name))
-        return tuple(name for name in names if name in held)
+        return tuple(name for name in names if name in columns)
 
 
 def split_audit(log: pa.Table) -> tuple[pa.Table, pa.Table]:

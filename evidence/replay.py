@@ -178,9 +178,9 @@ def _members(sample: Sample) -> pa.RecordBatch:
 
     All other values are looked up by the row afterwards; until then placeholders take their place.
     """
-    policy, held = sample.policy, sample.tuples.members
+    policy, members = sample.policy, sample.tuples.members
     columns: dict[str, pa.Array] = {name: pa.array(np.zeros(len(sample), np.bool_)) for name in policy.sensitive}
-    columns |= {attribute.name: held.column(attribute.name) for attribute in policy.noised}
+    columns |= {attribute.name: members.column(attribute.name) for attribute in policy.noised}
     columns[ROW] = pa.array(np.arange(len(sample)))
     return pa.record_batch(list(columns.values()), list(columns))
 

@@ -99,7 +99,7 @@ def _passing(shard: Shard, watermark: NDArray[np.int64], now: int, tick: int) ->
 
 
 def _block(tuples: TupleColumns, start: int, stop: int, shard: int, passed: NDArray[np.int64]) -> Block:
-    held: dict[str, Any] = {f.name: getattr(tuples, f.name) for f in fields(TupleColumns)}
-    members = held.pop("members").slice(start, stop - start)
-    columns: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in held.items()}
+    values: dict[str, Any] = {f.name: getattr(tuples, f.name) for f in fields(TupleColumns)}
+    members = values.pop("members").slice(start, stop - start)
+    columns: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in values.items()}
     return Block(shard=shard, members=members, watermark=passed[start:stop], **columns)

@@ -55,18 +55,18 @@ class Sample:
         ValueError
             There is no block.
         """
-        held = list(blocks)
-        if not held:
+        joined = list(blocks)
+        if not joined:
             raise ValueError("a sample is made of one block at least")
         columns: dict[str, Any] = {}
         for name in (f.name for f in fields(TupleColumns)):
-            parts = [getattr(block, name) for block in held]
+            parts = [getattr(block, name) for block in joined]
             if name == "members":
                 table = pa.Table.from_batches(parts).combine_chunks()
                 columns[name] = table.to_batches()[0] if len(table) else parts[0]
             else:
                 columns[name] = None if parts[0] is None else np.concatenate(parts)
-        return cls(policy, TupleColumns(**columns), _joined([block.rejected for block in held]), **known)
+        return cls(policy, TupleColumns(**columns), _joined([block.rejected for block in joined]), **known)
 
     def __len__(self) -> int:
         return len(self.tuples)
@@ -75,9 +75,9 @@ class Sample:
         """Return the sample of the first tuples alone."""
         if rows >= len(self):
             return self
-        held = {f.name: getattr(self.tuples, f.name) for f in fields(TupleColumns)}
-        members = held.pop("members").slice(0, rows)
-        columns: dict[str, Any] = {name: None if column is None else column[:rows] for name, column in held.items()}
+        values = {f.name: getattr(self.tuples, f.name) for f in fields(TupleColumns)}
+        members = values.pop("members").slice(0, rows)
+        columns: dict[str, Any] = {name: None if column is None else column[:rows] for name, column in values.items()}
         return replace(self, tuples=TupleColumns(**columns, members=members))
 
     @cached_property

@@ -326,8 +326,8 @@ def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats]:
     for attribute in policy.coded:
         name = attribute.name
         if isinstance(attribute, Numeric):
-            held = (f"{name}_min", f"{name}_max") if f"{name}_min" in released.column_names else (name, name)
-            for ends, column in zip((lower, upper), held, strict=True):
+            columns = (f"{name}_min", f"{name}_max") if f"{name}_min" in released.column_names else (name, name)
+            for ends, column in zip((lower, upper), columns, strict=True):
                 ends.append(released[column].to_numpy().astype(np.float64))
         else:
             tree = attribute.hierarchy

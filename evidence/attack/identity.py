@@ -153,10 +153,10 @@ def intersect(scene: Scene, owner: Integers, random: np.random.Generator, most: 
     sets = [ordered[begin[i] : begin[i] + min(count[i], rows)] for i in chosen]
     if not sets:
         return np.zeros(0, np.int64)
-    held = np.concatenate(sets)
+    rows_of_sets = np.concatenate(sets)
     return persons_per_set(
-        np.ascontiguousarray(scene.lower[held]),
-        np.ascontiguousarray(scene.upper[held]),
+        np.ascontiguousarray(scene.lower[rows_of_sets]),
+        np.ascontiguousarray(scene.upper[rows_of_sets]),
         np.cumsum([0, *map(len, sets)]),
         scene.points,
         scene.scale,

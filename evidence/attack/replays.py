@@ -226,7 +226,7 @@ class _Attacker:
         for name in scene.sample.policy.sensitive:
             came = [of.tuples.members.column(name) for of in (scene.sample, control)]
             value = disclosure.values(scene.outputs.released[name], pa.concat_arrays(came))
-            truth, held = value.known[targets], value.known[len(scene.sample) :]
+            truth, control_truth = value.known[targets], value.known[len(scene.sample) :]
             for who in (self.blind, *self._timed, *self._placed):
                 right, usual = disclosure.disclose(who.seen, who.weight, who.seen.points[targets], value, truth)
                 self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
@@ -236,7 +236,7 @@ class _Attacker:
             hits = Tries(len(targets), float((common[released_groups.of[row[targets]]] == truth).sum()))
             self._sums.add(f"disclosure of {name}", RELEASE_KNOWN, hits, baseline=usual)
             right, _ = disclosure.disclose(self.blind.seen, self.blind.weight, scene.points[targets], value, truth)
-            others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, held)
+            others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, control_truth)
             attack = f"disclosure of {name}, beside control"
             self._sums.add(attack, ALL, right, baseline=others, excess=True)
             for who, random in (

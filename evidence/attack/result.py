@@ -240,7 +240,7 @@ class Sums:
     """
 
     judged: str
-    _held: dict[tuple[str, str], _Sum] = field(default_factory=dict)
+    _sums: dict[tuple[str, str], _Sum] = field(default_factory=dict)
 
     def add(
         self,
@@ -259,11 +259,11 @@ class Sums:
         """
         if not tries.count:
             return
-        before = self._held.get((name, knows))
+        before = self._sums.get((name, knows))
         if before is not None:
             tries = before.tries + tries
             baseline = None if baseline is None or before.baseline is None else before.baseline + baseline
-        self._held[name, knows] = _Sum(tries, baseline, promised, note, excess)
+        self._sums[name, knows] = _Sum(tries, baseline, promised, note, excess)
 
     def attacks(self) -> list[Attack]:
         """Return each attack with its confidence interval, in the order in which they were first added."""
@@ -271,18 +271,18 @@ class Sums:
             attack(
                 name,
                 knows,
-                held.tries,
-                baseline=None if held.baseline is None else held.baseline.share,
-                promised=held.promised,
+                of.tries,
+                baseline=None if of.baseline is None else of.baseline.share,
+                promised=of.promised,
                 judged=self.judged,
-                note=_note(held),
+                note=_note(of),
             )
-            for (name, knows), held in self._held.items()
+            for (name, knows), of in self._sums.items()
         ]
 
 
-def _note(held: _Sum) -> str:
-    if not held.excess or held.baseline is None:
-        return held.note.format(count=f"{held.tries.count:,}")
-    more, low, high = excess(held.tries, held.baseline)
+def _note(of: _Sum) -> str:
+    if not of.excess or of.baseline is None:
+        return of.note.format(count=f"{of.tries.count:,}")
+    more, low, high = excess(of.tries, of.baseline)
     return f"excess over the control group {more:.1%} ({low:.1%} to {high:.1%})"

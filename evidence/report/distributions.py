@@ -140,8 +140,8 @@ def _over_bins(
 ) -> NDArray[np.float64]:
     """Count tuples per bin, each spread evenly from ``low`` up to below ``high``, or at one point if they are equal."""
     width = np.where(high > low, high - low, 1)[:, None]
-    within = np.clip((edges[None, :] - low[:, None]) / width, 0, 1)
-    below = np.where((high > low)[:, None], within, edges[None, :] > low[:, None])
+    shares = np.clip((edges[None, :] - low[:, None]) / width, 0, 1)
+    below = np.where((high > low)[:, None], shares, edges[None, :] > low[:, None])
     reached: NDArray[np.float64] = amounts @ below
     return np.diff(np.concatenate(([0.0], reached, [amounts.sum()])))
 
@@ -174,21 +174,21 @@ def _shown_nodes(tree: Hierarchy, reached: NDArray[np.float64]) -> list[int]:
     They cover all leaves, except where the root has more children than the page shows.
     """
 
-    def held(node: int) -> float:
+    def count(node: int) -> float:
         return float(reached[tree.last[node] + 1] - reached[tree.first[node]])
 
     below: dict[int, list[int]] = {}
     for child, parent in enumerate(tree.parent.tolist()):
         if child != parent:
             below.setdefault(parent, []).append(child)
-    shown = sorted(below.get(tree.root, [tree.root]), key=held, reverse=True)[:_MOST]
+    shown = sorted(below.get(tree.root, [tree.root]), key=count, reverse=True)[:_MOST]
     while True:
         # A node with a value directly below it stays closed.
         open_to = [n for n in shown if n in below and all(child in below for child in below[n])]
         open_to = [n for n in open_to if len(shown) - 1 + len(below[n]) <= _MOST]
         if not open_to:
             return sorted(shown, key=lambda n: int(tree.first[n]))
-        fullest = max(open_to, key=held)
+        fullest = max(open_to, key=count)
         shown.remove(fullest)
         shown += below[fullest]
 

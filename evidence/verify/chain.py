@@ -203,10 +203,10 @@ def _counts(text: str) -> dict[str, int]:
 def still_there(log: Log, earlier: Sequence[Head]) -> Check:
     """Check that the chain of each shard still contains an earlier recorded end."""
     links = {(shard, e.release, e.closing): e.link for shard, entries in log.items() for e in entries}
-    held = {(shard, e.closing, e.link) for shard, entries in log.items() for e in entries}
+    known = {(shard, e.closing, e.link) for shard, entries in log.items() for e in entries}
     findings = []
     for head in earlier:
-        if (head.shard, head.closing, head.chain) not in held:
+        if (head.shard, head.closing, head.chain) not in known:
             there = (head.shard, head.release, head.closing) in links
             text = "existed earlier, with another chain" if there else "existed earlier, and is gone"
             if head.closing:
@@ -252,11 +252,11 @@ def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest)
         stated[number] += int(members or "0", 16)
         of.setdefault(number, []).append(place)
     findings = []
-    for number, held in of.items():
+    for number, releases in of.items():
         if (sums[number] - stated[number]) % 2**128:
-            found = audit.take(held[:_NAMED]).to_pylist()
+            found = audit.take(releases[:_NAMED]).to_pylist()
             others = [f"{row['release_id']} of shard {row['shard']}" for row in found[1:]]
-            more = f" and {len(held) - len(found)} more" if len(held) > len(found) else ""
+            more = f" and {len(releases) - len(found)} more" if len(releases) > len(found) else ""
             alike = f", or under one with its generalization ({', '.join(others)}{more})," if others else ""
             text = f"released rows differ in values from the members of this release{alike}"
             findings.append(Finding(text.rstrip(","), found[0]["shard"], found[0]["release_id"]))

@@ -69,11 +69,11 @@ def distance(counts: Mapping[str, int], reference: Reference) -> float:
     persons = sum(counts.values())
     usual = dict(zip(reference.values, reference.shares, strict=True))
     strange = sum(count for value, count in counts.items() if value not in usual) / persons
-    held = {value: counts.get(value, 0) / persons for value in usual}
+    shares = {value: counts.get(value, 0) / persons for value in usual}
     if reference.distance == "equal":
-        return strange + sum(max(held[value] - share, 0.0) for value, share in usual.items())
+        return strange + sum(max(shares[value] - share, 0.0) for value, share in usual.items())
     # Mass on unknown values replaces known values in proportion; the remaining mass moves among known values.
-    over = {value: held[value] - (1 - strange) * share for value, share in usual.items()}
+    over = {value: shares[value] - (1 - strange) * share for value, share in usual.items()}
     if reference.distance == "ordered" or reference.hierarchy is None:
         return strange + sum(map(abs, list(accumulate(over.values()))[:-1])) / max(len(over) - 1, 1)
     below: dict[tuple[str, ...], float] = {}

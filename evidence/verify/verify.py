@@ -114,9 +114,9 @@ def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: Classes) -> Iter
         if not loose:
             values = counted(classes.released, numbered(outputs.released[column]))
             findings = [
-                Finding(f"only {len(held)} values lie under one generalization")
-                for _, held in values
-                if len(held) < least
+                Finding(f"only {len(distinct)} values lie under one generalization")
+                for _, distinct in values
+                if len(distinct) < least
             ]
             yield judged(f"values of {column}", f"{least} or more under each generalization", findings)
         for name in (f"l of {column}", *(f"{model.name} of {column}" for model, *_ in privacy.further_of(column))):

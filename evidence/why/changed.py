@@ -78,7 +78,7 @@ def one_level_up(sample: Sample, name: str, shards: Shards) -> Sample | None:
 
 
 def _changed(sample: Sample, policy: Policy, columns: dict[str, Any], shards: Shards) -> Sample:
-    held: dict[str, Any] = {f.name: getattr(sample, f.name) for f in fields(Sample)}
+    values: dict[str, Any] = {f.name: getattr(sample, f.name) for f in fields(Sample)}
     arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
     tuples: TupleColumns = replace(sample.tuples, **arrays)
-    return AsDivided(**held | {"policy": policy, "tuples": tuples}, of_shard=sample.shards(shards))
+    return AsDivided(**values | {"policy": policy, "tuples": tuples}, of_shard=sample.shards(shards))

@@ -83,6 +83,14 @@ class Explanation:
     rejected: tuple[RejectedRows, ...]
     run: RunFigures | None
 
+    def __str__(self) -> str:
+        totals = self.remedies.configured.totals
+        counts = f"{totals.share_suppressed:.2%} suppressed, {self.rejected_in_sample:,} rejected"
+        return f"{totals.tuples:,} records, {counts}\n{self.to_arrow().to_pandas().to_string(index=False)}"
+
+    def __repr__(self) -> str:
+        return str(self)  # not the records of the replay
+
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
         found, totals = self.remedies, self.remedies.configured.totals

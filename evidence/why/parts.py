@@ -67,11 +67,11 @@ def above_their_share(sample: Sample, suppressed: NDArray[np.bool_], k: int, mos
         return []
     found: list[tuple[float, Part]] = []
     for column, label, inside in _all(sample, suppressed, k):
-        held, lost = int(inside.sum()), int((inside & suppressed).sum())
+        tuples, count = int(inside.sum()), int((inside & suppressed).sum())
         if min(persons(sample, inside), persons(sample, inside & suppressed)) < k:
             continue
-        part = Part(column, label, held // k * k, lost // k * k, (lost // k) / (held // k) / total)
-        clear = (lost - held * total) / sqrt(held * total * (1 - total))
+        part = Part(column, label, tuples // k * k, count // k * k, (count // k) / (tuples // k) / total)
+        clear = (count - tuples * total) / sqrt(tuples * total * (1 - total))
         if part.times >= _MORE and clear >= _CLEARLY:
             found.append((clear, part))
     return [part for _, part in sorted(found, key=lambda pair: -pair[0])[:most]]

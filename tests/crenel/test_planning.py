@@ -30,6 +30,7 @@ def test_a_plan_recommends_settings_that_anonymize_as_it_says() -> None:
     assert [row["mean_loss"] for row in rows] == [setting["mean_loss"] for setting in document["settings"]]
     assert sum(row["is_chosen"] for row in rows) == sum(row["is_configured"] for row in rows) == 1
     assert len(found.figure().axes) == 3
+    assert repr(found) == str(found)
     assert str(found).startswith(f"{len(rows)} settings on ")
 
 
@@ -108,6 +109,8 @@ def test_suppression_is_explained_with_remedies() -> None:
     assert nearest.kind == "delay"
     document, rows = found.to_dict(), found.to_arrow()
     assert document["nearest"][reason] == nearest.change
+    assert repr(found) == str(found)
+    assert str(found).startswith("380 records, ")
     assert rows["change"].to_pylist() == ["as configured", *(tried["change"] for tried in document["tried"])]
     assert rows[f"suppressed_{reason}"][0].as_py() == count
     assert {row["column"] for row in document["rejected"]} == {"age", "area"}
