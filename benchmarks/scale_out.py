@@ -87,10 +87,10 @@ def run(cluster: PinnedCluster, slots: int, rows: int, folder: Path) -> float:
             raise RuntimeError(done.stdout + done.stderr)
         job = job_id(done)
         cluster.wait(lambda: cluster.state(job) in ("FINISHED", "FAILED"), "end", _PATIENCE)
-        told: dict[str, Any] = cluster.get(f"/jobs/{job}")
-        if told["state"] != "FINISHED":
+        final: dict[str, Any] = cluster.get(f"/jobs/{job}")
+        if final["state"] != "FINISHED":
             raise RuntimeError(str(cluster.get(f"/jobs/{job}/exceptions"))[:2000])
-        return float(told["timestamps"]["FINISHED"] - told["timestamps"]["RUNNING"]) / 1000
+        return float(final["timestamps"]["FINISHED"] - final["timestamps"]["RUNNING"]) / 1000
 
 
 def tables(repeats: int = 2) -> list[Table]:
