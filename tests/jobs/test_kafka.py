@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from tests.support.behind import behind
 from tests.support.broker import Broker
 from tests.support.cluster import Cluster, job_id, restored, with_settings
 from tests.support.launch import ROOT, Host
+from tests.support.tutorials import run
 
 pytestmark = pytest.mark.cluster("standalone")
 
@@ -49,6 +51,13 @@ CANNOT_BE_READ = (
     b'{"person": {"first": 1}, "age": [33]}',
     b'{"person": "p000001", "age": 33, "area": 7, "education": "master", "salary": "n/a", "visited_ms": "soon"}',
 )
+
+TOOL = f"""#!{sys.executable}
+import sys
+from tests.support.broker import tool
+tool(sys.argv)
+"""
+"""Program in the place of one of Kafka's tools, which Maven does not hold."""
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +136,15 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     cluster.stop_job(job, tmp_path / "savepoints", drain=True)
     cluster.wait(lambda: len(broker.read("released")) >= len(left["released"]) + len(more), "end of transactions")
     require_once(records + [record for _, record in more], {name: broker.read(name) for name in SINKS})
+
+
+def test_the_tutorial_runs_and_prints_what_it_shows(
+    mini: Host, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.address)
+    monkeypatch.setenv("CONNECTOR", str(brokers.connector()))
+    tools = ("kafka-topics.sh", "kafka-console-producer.sh", "kafka-console-consumer.sh")
+    run(ROOT / "docs" / "tutorials" / "kafka.md", tmp_path, mini, dict.fromkeys(tools, TOOL))
 
 
 def require_once(records: list[bytes | None], left: dict[str, list[Any]]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -174,3 +176,39 @@ class Broker:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
+
+
+def tool(command: list[str]) -> None:
+    """Do what one of Kafka's command line tools does, as far as the tutorial uses it.
+
+    Parameters
+    ----------
+    command : ``kafka-topics.sh``, ``kafka-console-producer.sh`` or ``kafka-console-consumer.sh``, and its arguments
+    """
+    options = argparse.ArgumentParser(allow_abbrev=False)
+    options.add_argument("--bootstrap-server", required=True)
+    options.add_argument("--topic", required=True)
+    options.add_argument("--partitions", type=int)
+    options.add_argument("--max-messages", type=int)
+    options.add_argument("--isolation-level", choices=["read_committed"])
+    options.add_argument("--create", action="store_true")
+    options.add_argument("--from-beginning", action="store_true")
+    given = options.parse_args(command[1:])
+    connected = {"bootstrap.servers": given.bootstrap_server, "log_level": 0}
+    if given.create:
+        admin = AdminClient(connected)
+        admin.create_topics([NewTopic(given.topic, given.partitions, 1)])[given.topic].result(30)
+    elif given.from_beginning:
+        reader = {"group.id": "tool", "isolation.level": given.isolation_level, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**connected, **reader})
+        consumer.subscribe([given.topic])
+        for _ in range(given.max_messages):
+            message = consumer.poll(30)
+            assert message is not None, f"{given.topic} has fewer records"
+            print(message.value().decode())
+        consumer.close()
+    else:
+        producer = Producer(connected)
+        for line in sys.stdin.buffer:
+            producer.produce(given.topic, line.rstrip(b"\n"))
+        producer.flush(60)

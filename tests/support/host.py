@@ -19,7 +19,10 @@ from subprocess import CompletedProcess
 
 
 def ask(place: Path, program: str, /, *arguments: str | Path, **variables: str) -> CompletedProcess[str]:
-    """Have the host at ``place`` run ``crenel``, ``anonymize`` or ``paced`` with ``variables`` in the environment."""
+    """Have the host at ``place`` run ``crenel``, ``anonymize`` or ``paced`` with ``variables`` in the environment.
+
+    The variable ``CRENEL_HOST_FOLDER`` is the folder in which Python runs meanwhile; Java stays in its own.
+    """
     with Client(str(place), "AF_UNIX") as host:
         host.send_bytes(json.dumps([program, [str(argument) for argument in arguments], variables]).encode())
         answer = json.loads(host.recv_bytes())
@@ -54,12 +57,14 @@ def _run(
 ) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
-    before = dict(os.environ)
+    before, folder = dict(os.environ), Path.cwd()
     os.environ.update(variables)
+    os.chdir(variables.get("CRENEL_HOST_FOLDER", folder))
     try:
         with redirect_stdout(out), redirect_stderr(err):
             code = _exit_code(program, arguments)
     finally:
+        os.chdir(folder)
         for name in os.environ.keys() & variables:
             del os.environ[name]
             if name in before:
