@@ -387,7 +387,7 @@ def test_every_page_is_in_the_readme_and_every_example_in_a_page() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
 
 
 def blocks(page: Path) -> list[str]:

@@ -1,13 +1,14 @@
-"""The tutorials run as they stand, and print what they show."""
+"""Blocks of the tutorials and of README.md run as they stand, and print the output that the page shows."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.support.launch import ROOT, Host
-from tests.support.tutorials import run
+from tests.support.tutorials import blocks, outputs, run
 
 PAGES = ROOT / "docs" / "tutorials"
 WITH_FLINK = ("first-stream", "your-own-csv", "pyflink", "report")
@@ -28,3 +29,14 @@ def test_a_tutorial_runs_and_prints_what_it_shows(page: str, mini: Host, folder:
 
 def test_the_tutorial_of_the_library_needs_no_flink(folder: Path) -> None:
     run(PAGES / "dataframe.md", folder)
+
+
+def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = (f"p{draw.randrange(300)},{draw.randrange(90)},{draw.choice(['flu', 'asthma', 'cold'])}" for _ in range(900))
+    (tmp_path / "visits.csv").write_text("\n".join(["patient,age,diagnosis", *rows]), encoding="utf-8")
+    (lines,) = [block.text for block in blocks(ROOT / "README.md") if block.language == "python"]
+    assert lines.count("\n") == 10
+    (printed,) = outputs([lines], tmp_path)
+    assert printed.endswith("holds\n")
+    assert "89 cluster 89" in printed

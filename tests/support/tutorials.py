@@ -92,7 +92,7 @@ def run(page: Path, folder: Path, process: Host | None = None, commands: Mapping
     if process is not None:
         variables["CRENEL_HOST"] = str(process.folder / "socket")
     found = blocks(page)
-    session = _outputs([block.text for block in found if _is_in_session(block)], folder, variables)
+    session = outputs([block.text for block in found if _is_in_session(block)], folder, variables)
     printed: str | None = None
     for block in found:
         place = f"{page.relative_to(ROOT)}:{block.line}"
@@ -119,13 +119,13 @@ def _is_in_session(block: Block) -> bool:
     return block.language == "python" and not _FILE.match(block.text)
 
 
-def _outputs(texts: list[str], folder: Path, variables: Mapping[str, str]) -> Iterator[str]:
+def outputs(texts: list[str], folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield the outputs of blocks that run in one process."""
     if texts:
         done = subprocess.run(
             [sys.executable, "-c", _SESSION],
             cwd=folder,
-            env=variables,
+            env=variables or environment(),
             input=json.dumps(texts),
             capture_output=True,
             text=True,
