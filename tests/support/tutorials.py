@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.support import host
 from tests.support.launch import ROOT, TIMEOUT, Host, environment
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w.-]+\.(?:py|yaml))\n")
 _SHOWN = re.compile(r"# from ([\w./-]+)\n")
 _CODE = re.compile(r"# exit code (\d+)")
@@ -112,7 +112,7 @@ def run(page: Path, folder: Path, process: Host | None = None, commands: Mapping
             missing = [line for line in block.text.splitlines()[1:] if line not in lines and line.strip() != "..."]
             assert missing == [], f"{place}: {match[1]} has no such lines"
         else:
-            assert block.language in ("sh", "mermaid"), f"{place}: a block of {block.language} is not tested"
+            assert block.language == "sh" or block.language[:1] == "{", f"{place}: {block.language!r} is not tested"
 
 
 def _is_in_session(block: Block) -> bool:
