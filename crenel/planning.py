@@ -37,8 +37,8 @@ class Plan(evidence.Plan):
     regions: Path | None
 
     def __str__(self) -> str:
-        table = self.to_arrow()
-        return f"{table.num_rows} settings on {len(self.sample):,} records\n{table.to_pandas().to_string(index=False)}"
+        table = self.to_arrow().to_pandas().dropna(axis="columns", how="all")
+        return f"{len(table)} settings on {len(self.sample):,} records\n{table.to_string(index=False)}"
 
     def __repr__(self) -> str:
         return str(self)  # not the records of the sample

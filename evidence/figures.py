@@ -113,7 +113,7 @@ def attack_figure(attacks: Sequence[DrawnAttack], allowed: Sequence[float | None
     axes.hlines(rows, [max(of.low, 0) for of in attacks], [of.high for of in attacks], color=color, linewidth=2)
     axes.scatter([of.success for of in attacks], rows, c=color, marker=marker, label="success, 95 % interval", zorder=3)
     for label, (color, marker), values in (
-        ("baseline", _STYLES[1], [of.baseline for of in attacks]),
+        ("baseline", (_STYLES[1][0], "x"), [of.baseline for of in attacks]),
         ("by k", ("black", "|"), allowed),
     ):
         known = [(value, row) for row, value in zip(rows, values, strict=True) if value is not None]

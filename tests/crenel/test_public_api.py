@@ -159,6 +159,8 @@ assert crenel.attack(data, settings, result=result).to_arrow().num_rows
 assert crenel.profile(data).rows == 2
 assert crenel.load("conf/demo.yaml").privacy.k == 10
 assert crenel.budget(crenel.load("conf/taxi-noise.yaml")).k == 10
+assert "<h1>Published records: result</h1>" in crenel.report(result, settings)
+crenel.plan, crenel.why
 flink = {"apache_beam", "orjson", "psutil", "py4j", "pyflink", "rich", "typer"} & set(sys.modules)
 assert not flink, flink
 """

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 from crenel.anonymity.builtin import BETA, T
 from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.anonymity.model.reference import Reference
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify.accounts import nothing_lost
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
 from crenel.evidence.verify.verify import verify
+from tests.support.published import POLICY
 from tests.support.released import AUDIT, GUARANTEES, K, Run, runs
 from tests.support.sensitive import distance, ground_of
 
@@ -260,3 +264,26 @@ def test_where_nothing_left_nothing_is_broken(subject: bool, pseudonym: bool) ->
     guarantees = replace(GUARANTEES, privacy=replace(GUARANTEES.privacy, sensitive=(of,)))
     assert broken(verify(run.outputs(), guarantees)) == set()
     assert broken(verify(replace(run.outputs(), audit=None), guarantees)) == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        ({}, None),
+        ({"tuples_in": 6}, "shard 0: the summary counts 6 admitted tuples, and 5 that were decided"),
+        ({"forgotten": 1}, "shard 0: the summary counts 5 admitted tuples, and 6 that were decided"),
+        ({"rejected.missing": 2}, "the summary counts 2 rejected rows, and there are 1"),
+        ({"sampled_out": 1}, "9 records were read, and 10 were admitted, sampled out or rejected"),
+    ],
+)
+def test_a_record_that_no_output_accounts_for_is_lost(change: dict[str, int], finding: str | None) -> None:
+    counts = {"tuples_in": 5, "released": 3, "suppressed.outlier": 3, "releases.generalized": 1, "rejected.missing": 1}
+    rows = [{"shard": 0, "name": name, "amount": float(amount)} for name, amount in (counts | change).items()]
+    rows += [{"shard": 1, "name": name, "amount": 3.0} for name in ("tuples_in", "released")]
+    one, empty = pa.table({"reason": ["missing"]}), pa.table({})
+    of = Outputs(POLICY, empty, empty, empty, one, {"summary": pa.Table.from_pylist(rows)}, read=9)
+    check = nothing_lost(of)
+    assert [str(found) for found in check.findings][:1] == ([] if finding is None else [finding])
+    # A shard that has gone on since its summary is not judged by it.
+    assert nothing_lost(replace(of, read=None), resumed=[0]).outcome == HOLDS
+    assert nothing_lost(replace(of, audit=None)).outcome == UNSEEN
