@@ -35,14 +35,14 @@ def start_warnings(options: Mapping[str, str]) -> Iterator[str]:
     if mode is None:
         yield (
             f"source.ddl: '{STARTUP}' is not given, so a job that starts without state begins at the offsets that were "
-            "committed under 'properties.group.id'. The tuples that waited in the job before it are lost then, unless "
-            "that was drained (flink stop --drain); and where no offset was committed, it fails, unless "
+            "committed under 'properties.group.id'. The tuples that the job before it had buffered are lost then, "
+            "unless it was drained (flink stop --drain); and where no offset was committed, it fails, unless "
             "'properties.auto.offset.reset' is given. Name a mode"
         )
     elif mode.lower() in _AGAIN:
         yield (
-            f"source.ddl: '{STARTUP}' = '{mode}' reads again what an earlier job has read, and what had left leaves "
-            "once more, under another generalization. That is right for the first start alone: go on from the state "
+            f"source.ddl: '{STARTUP}' = '{mode}' reads again what an earlier job has read, and publishes it once more, "
+            "under another generalization. That is right for the first start alone: go on from the state "
             f"of the earlier job (flink run -s); where that is refused, {DRAIN_FIRST}"
         )
 

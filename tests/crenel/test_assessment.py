@@ -169,7 +169,7 @@ print(type(budget_figure(10, 0.5)).__name__, "matplotlib.pyplot" in sys.modules)
 
 def test_a_figure_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ModuleNotFoundError, match=r"'plot' brings: pip install 'crenel\[plot\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"install crenel with its extra 'plot'"):
         crenel.evidence.figures.budget_figure(10, 0.5)
 
 

@@ -80,7 +80,7 @@ def _compile() -> None:
 
 
 def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
-    return "nearest", "", "each left with those that lie nearest"
+    return "nearest", "", "each due tuple with its nearest neighbors"
 
 
 NEAREST = delayed_algorithm(
