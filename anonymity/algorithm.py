@@ -215,10 +215,12 @@ class Output:
     ----------
     columns : type of each column by name: ``INT``, ``LONG``, ``DOUBLE``, ``BOOLEAN`` or ``STRING``; a LONG column
         ``event_time`` holds epoch milliseconds, and is published in the form of the source's event time
+    meanings : meaning of each column by name, for the reference
     """
 
     name: str
     columns: Mapping[str, str]
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)

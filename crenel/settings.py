@@ -1,6 +1,6 @@
 """Settings of an anonymization as Python objects, with the fields of the configuration file.
 
-Each class has the fields of one section of the file, under the same names (docs/configuration.md). ``Settings``
+Each class has the fields of one section of the file, under the same names (docs/reference/configuration). ``Settings``
 validates all of them together, exactly as a file is validated, and its errors name the same fields.
 """
 
@@ -30,10 +30,13 @@ class Numeric:
 
     Attributes
     ----------
-    domain : lowest and highest valid value, both included; None: every finite value, and losses are relative to the
-        range observed so far
-    step : grid on which noise is drawn, above 0, in the unit of the column
-    ends : grid of the ends of published intervals, above 0, in the unit of the column
+    domain : lowest and highest valid value, both included; a value outside is rejected. Its width is at least 2.2e-308,
+        unless both ends are equal. None: every finite value, and losses are relative to the range observed so far
+    step : grid on which noise is drawn, above 0, in the unit of the column; the width of the domain holds one to 2^40
+        steps. None: 1 for whole numbers; with noise, other numbers need a step
+    ends : grid of the ends of published intervals, above 0, in the unit of the column. With ``5`` they are multiples of
+        5, rounded outwards, or an end of the domain. A whole number if the type of the column is one; at most the width
+        of the domain; not with representatives (``suhdsa.output``). None: no grid
     """
 
     domain: tuple[float, float] | None = None
@@ -47,11 +50,11 @@ class Numbers:
 
     Attributes
     ----------
-    domain : lowest and highest number
-    levels : widths, each a multiple of the one before, the leaves first
+    domain : lowest and highest number, both included
+    levels : widths of intervals, each a multiple of the one before, the leaves first
     origin : a number at which an interval of every width begins
-    whole : whether the numbers are whole
-    open : whether the highest leaf takes all larger numbers
+    whole : whether only whole numbers are known, and none with a fraction
+    open : whether the leaf of the highest number has no upper end, and contains every larger number
     """
 
     domain: tuple[float, float]
@@ -68,8 +71,9 @@ class Mask:
     Attributes
     ----------
     keep : numbers of characters that the levels keep, each fewer than the one before, the leaves first
-    length : characters of every value; None where ``values`` are given
-    alphabet : all characters of a value, each once
+    length : number of characters of every value: all texts of this length are known, 2^20 at most. None where
+        ``values`` are given
+    alphabet : all characters of these texts, each once
     values : all values, or the path of a text file with one in each line
     """
 
@@ -85,7 +89,7 @@ class Dates:
 
     Attributes
     ----------
-    domain : first and last day
+    domain : first and last day, both included, 2^20 days at most
     levels : some of day, month, quarter, year and decade, in this order
     """
 
@@ -100,7 +104,7 @@ class Ip:
     Attributes
     ----------
     networks : networks that contain all values, such as ``"10.0.0.0/16"``
-    levels : lengths of prefixes, the leaves first
+    levels : lengths of prefixes, each shorter than the one before, the leaves first
     """
 
     networks: Sequence[str]
@@ -130,8 +134,9 @@ class Noised:
 
     Attributes
     ----------
-    domain : lowest and highest value; noise stays within
-    step : grid on which noise is drawn, above 0, in the unit of the column; 1 for whole numbers
+    domain : lowest and highest value; a value outside is rejected, and noise stays within
+    step : grid on which noise is drawn, above 0, in the unit of the column. None: 1 for whole numbers; other numbers
+        need a step
     """
 
     domain: tuple[float, float]
@@ -144,9 +149,12 @@ class Pseudonym:
 
     Attributes
     ----------
-    column : name of the published column
-    scope : scope in which the records of one person share a code
-    accept_linkable : whether records may be linked to one person, although the guarantee holds per release
+    column : name of the published column, which holds 32 hexadecimal digits and differs from all other published
+        names; needs ``policy.subject`` and ``subject_key``
+    scope : scope in which the records of one person share a code: the ``"stream"``; a ``"day"`` of event time in UTC,
+        which needs ``policy.event_time``; a ``"release"`` of a shard
+    accept_linkable : whether ``"stream"`` and ``"day"`` may link the records of a person although the guarantee holds
+        per release; not needed with a lasting guarantee
     """
 
     column: str
@@ -162,16 +170,20 @@ class Policy:
     ----------
     quasi_identifiers : at least one, by column, in the order of publication
     sensitive : columns in which every release is l-diverse; published unchanged
-    noised : numbers that are published with noise, by column
+    noised : numbers that are published with noise within each release, by column; no equivalence class is formed by
+        them, and a record without one is rejected
     passthrough : columns that are published unchanged and without any guarantee
     drop : columns that are discarded
-    subject : column that identifies the person; None: every record is its own person
-    event_time : column of event time
-    event_time_limit : how far ahead of the watermark a record may be dated; None: no limit
+    subject : column that identifies the person of a record; k counts persons. None: every record is its own person
+    event_time : column of event time; None: none
+    event_time_limit : maximum lead of a record's event time over the watermark; a record beyond it is rejected as
+        ``outside_domain``. None: no limit
     reference : column that identifies a rejected record; never published with released ones
-    missing : ``"reject"`` records with a missing value, or keep a missing category as a ``"value"`` of its own
+    missing : ``"reject"`` records with a missing value; or keep it as a ``"value"``: a missing category is a leaf
+        ``(missing)`` below the root, and a missing sensitive value is a value
     pseudonym : a code of the subject in each published record; None: no code
-    neutralize_formulas : whether texts that a spreadsheet would evaluate get an apostrophe in front
+    neutralize_formulas : whether a text of a sensitive, pass-through or reference column that begins with ``=``, ``+``,
+        ``-``, ``@``, a tab or a carriage return gets an apostrophe in front, so that no spreadsheet evaluates it
     """
 
     quasi_identifiers: Mapping[str, Numeric | Categorical]
@@ -195,7 +207,8 @@ class Recursive:
     Attributes
     ----------
     c : the most frequent value has fewer than c times as many persons as the l-th most frequent and all rarer ones
-    l : from 2 to k
+        together; above 0
+    l : rank of the first value in that sum, a whole number from 2 to k
     """
 
     c: float
@@ -204,15 +217,16 @@ class Recursive:
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitive:
-    """Privacy models of one sensitive column, in addition to those of all columns.
+    """Privacy models of one sensitive column, each in place of that of all columns.
 
     Attributes
     ----------
-    l : from 1 to k; None: that of all columns
-    reference : path of a CSV file of values with their shares or counts; None: the stream so far
-    distance : how far values are from each other for t-closeness
-    hierarchy : path of a hierarchy file whose leaves are the values, for the distance ``"hierarchical"``
-    alpha, t, entropy_l, beta, recursive : as in ``Privacy``
+    l : diversity of this column, from 1 to k, above or below that of all columns; None: that of all columns
+    reference : path of a CSV file of values with their shares or counts, for t and beta; None: the stream of the shard
+        so far
+    distance : distance between values for t: ``"equal"``, ``"ordered"`` or ``"hierarchical"``
+    hierarchy : path of a hierarchy file whose leaves are the values; required for the distance ``"hierarchical"``
+    alpha, t, entropy_l, beta, recursive : privacy model of the same name for this column; None: that of all columns
     """
 
     l: int | None = None  # noqa: E741 - the name of the field
@@ -232,9 +246,12 @@ class Persons:
 
     Attributes
     ----------
-    guarantee : whether the guarantee holds for each release, or lasts over all releases of a person
-    horizon : event time since a person's last record after which the person is forgotten; None: never
-    moved : treatment of a record outside the generalization of its person's anonymity set
+    guarantee : ``"each_release"``: k and l hold for each release; ``"lasting"``: for all records of a person together,
+        with ``algorithm: nearest`` only
+    horizon : event time since the last record of a person and of the whole anonymity set after which they are
+        forgotten, at least ``nearest.delay.event_time``; None: never, and state grows with the number of persons
+    moved : treatment of a record if it, or the latest values of a member of the anonymity set, lie outside the
+        generalization: ``"widen"`` it, ``"suppress"`` the record, or publish it and ``"count"``
     """
 
     guarantee: Literal["each_release", "lasting"] = "each_release"
@@ -248,13 +265,16 @@ class Privacy:
 
     Attributes
     ----------
-    k : minimum number of distinct persons, 1 or more
-    l : distinct l-diversity of each sensitive column, counted by persons, from 1 to k
-    alpha : maximum share of persons with the most frequent value (alpha, k-anonymity)
-    t : maximum distance to the reference distribution (t-closeness)
-    entropy_l : entropy l-diversity
-    beta : basic beta-likeness to the reference distribution
-    recursive : recursive (c, l)-diversity
+    k : minimum number of distinct persons in every release, 1 or more
+    l : l-diversity of each sensitive column in every release, counted by persons, from 1 to k
+    alpha : maximum share of a release's persons with the most frequent value of each sensitive column, above 0 and at
+        most 1 ((alpha, k)-anonymity)
+    t : t-closeness of each sensitive column: maximum Earth Mover's Distance between the values of a release and the
+        reference distribution, above 0 and at most 1
+    entropy_l : entropy l-diversity of each sensitive column, from 1 to k; need not be whole
+    beta : basic beta-likeness of each sensitive column: bound on (p - q) / q, for a share p in the release and q in the
+        reference distribution; above 0, at most 1,000,000
+    recursive : recursive (c, l)-diversity of each sensitive column
     persons : the guarantee over all records of a person
     sensitive : privacy models of single sensitive columns
     models : parameters of privacy models of your own, by their names
@@ -278,9 +298,12 @@ class Delay:
 
     Attributes
     ----------
-    tuples : number of later tuples of its shard
-    event_time : event time
-    jitter : share of the delay that a tuple's own deadline may be earlier, from 0 to 1 (CASTLE and nearest release)
+    tuples : maximum number of later tuples of its shard for which a tuple waits; None: unbounded, for SUHDSA two
+        windows
+    event_time : maximum wait in event time; None: unbounded, for SUHDSA two windows
+    jitter : maximum share of the delay, from 0 to 1, by which a tuple's random deadline comes earlier. It hides the
+        time of arrival of tuples in singleton releases: by reuse, or with ``suppression: generalize`` (CASTLE and
+        nearest release)
     """
 
     tuples: int | None = None
@@ -290,12 +313,12 @@ class Delay:
 
 @dataclass(frozen=True)
 class Window:
-    """Bounds of a window, at least one of the two.
+    """Bounds of a window; without both, the end of a bounded input closes it.
 
     Attributes
     ----------
-    tuples : number of tuples, k or more
-    event_time : event time
+    tuples : number of tuples that close a window, k or more; None: no number
+    event_time : event time that closes a window; None: no time
     """
 
     tuples: int | None = None
@@ -309,11 +332,13 @@ class Castle:
     Attributes
     ----------
     delay : how long a tuple may wait
-    max_clusters : bound on the open clusters (beta)
-    loss_window : number of recent releases in the moving mean of loss (mu)
-    reuse_limit : number of published generalizations that are kept for reuse; 0: none, so that every release holds k
-        persons
-    suppression : whether a tuple without class is withheld, or published fully generalized
+    max_clusters : maximum number of open clusters (beta in the paper)
+    loss_window : number of recent releases (mu) in the mean loss tau, up to which a cluster takes tuples before
+        another one is opened
+    reuse_limit : maximum number of published generalizations that are kept for reuse (Omega); the paper keeps all.
+        Above 0, singleton releases occur, and each run warns: set a jitter with it
+    suppression : ``"withhold"`` suppresses a tuple without a class; ``"generalize"`` publishes it fully generalized, as
+        the paper does, and is refused if ``shards.by`` divides by values
     """
 
     delay: Delay
@@ -332,7 +357,11 @@ class Nearest:
     Attributes
     ----------
     delay : how long a tuple may wait
-    loss_window, reuse_limit, suppression : as for ``Castle``
+    loss_window : number of recent releases in the mean loss that the choice of reuse compares with
+    reuse_limit : maximum number of published generalizations that are kept for reuse. Above 0, singleton releases
+        occur, and each run warns: set a jitter with it
+    suppression : ``"withhold"`` suppresses a tuple without a class; ``"generalize"`` publishes it fully generalized,
+        and is refused if ``shards.by`` divides by values
     """
 
     delay: Delay
@@ -349,10 +378,10 @@ class Target:
 
     Attributes
     ----------
-    most : from l to k
-    smoothing : above 0 and at most 1
-    band : from 0 to 1
-    dwell : number of windows
+    most : maximum of the target l_t of repairs, whose minimum is l; from l to k (l_max in the paper)
+    smoothing : weight of the newest entropy, above 0 and at most 1 (alpha)
+    band : minimum change of entropy that moves l_t, from 0 to 1
+    dwell : number of windows between two moves
     """
 
     most: int
@@ -367,9 +396,9 @@ class Adaptive:
 
     Attributes
     ----------
-    least : minimum number of tuples of a window, k or more
-    delay_weight : from 0 to 1
-    windows : number of windows after which the size may change
+    least : minimum number of tuples of a window, k or more; the maximum is ``suhdsa.tuples``
+    delay_weight : weight of delay against loss, from 0 to 1
+    windows : number of windows that are judged together, after which the size may change
     """
 
     least: int
@@ -383,12 +412,18 @@ class Suhdsa:
 
     Attributes
     ----------
-    tuples, event_time : what closes a window (beta, T_beta); at least one of the two
-    delay : how long a tuple may wait; None: for two windows
-    distortion_weight, neighbors, growth_cap : the repair controller (lambda, c, gamma)
-    output : whether a class is published as a generalization, or by a representative value
-    numeric, categorical : the representative value
-    weights : weights of quasi-identifiers in distances, 1 where not given
+    tuples : number of tuples that close a window, including carried ones; at least k of them are new (beta in the
+        paper). One of ``tuples`` and ``event_time`` is required
+    event_time : event time that closes a window (T_beta)
+    delay : how long a tuple may wait, one window or more; None: two windows
+    distortion_weight : weight of the change of loss against that of time in the choice of a repair, from 0 to 1
+        (lambda)
+    neighbors : number of nearest groups that a repair considers (c)
+    growth_cap : maximum size of a merged group, as a multiple of k subjects, 2 or more (gamma)
+    output : whether a class is published as a ``"generalization"``, or by a ``"representative"`` value
+    numeric : representative of the numbers of a group, in the output and in the search for neighbors
+    categorical : representative of the categories of a group, in the same places
+    weights : weight of each quasi-identifier in distances, 0 or more; 1 where not given
     target, adaptive : controllers of diversity and window size; None: without them
     """
 
@@ -415,7 +450,8 @@ class Mondrian:
     Attributes
     ----------
     window : what closes a window; None: the end of a bounded input
-    cut : whether the cut with the least loss is taken, or one of the widest attribute
+    cut : ``"loss"``: a partition is cut where that lowers the loss most; ``"widest"``: across its widest attribute, as
+        in the paper
     """
 
     window: Window | None = None
@@ -432,7 +468,7 @@ class Ola:
     ----------
     window : what closes a window; None: the end of a bounded input
     max_suppression : maximum share of a window's tuples that are suppressed, from 0 to 1
-    metric : loss that is minimized
+    metric : loss to minimize
     """
 
     window: Window | None = None
@@ -468,8 +504,8 @@ class Tolerance:
 
     Attributes
     ----------
-    share : share of the range, above 0
-    probability : probability with which noise stays within the share, above 0 and below 1
+    share : share of the range within which noise stays with that probability, above 0 (r in equation 4)
+    probability : probability with which noise stays within the share, above 0 and below 1 (Pr)
     """
 
     share: float
@@ -483,9 +519,9 @@ class SamplingAndNoise:
     Attributes
     ----------
     sample_rate : probability that a tuple is admitted (beta), above 0 and at most 1
-    phi : noise has the Laplace scale range / phi
+    phi : noise has the Laplace scale range / phi; None where ``within`` is given
     within : in place of phi, a tolerance
-    range : whether the range is the declared domain, or the one observed so far
+    range : whether the range is the ``"declared"`` domain, or the one ``"observed"`` so far, as in the paper
     """
 
     sample_rate: float
@@ -500,8 +536,8 @@ class Confidence:
 
     Attributes
     ----------
-    c : above 0 and below 1
-    k : from 2 to ``Privacy.k``
+    c : probability of the linking range, above 0 and below 1; records with too few subjects within it are suppressed
+    k : minimum number of subjects within it, unless there are none; from 2 to ``privacy.k``
     """
 
     c: float
@@ -514,10 +550,11 @@ class NoiseWithinRelease:
 
     Attributes
     ----------
-    epsilon : above 0, for all noised attributes of a record
-    shares : share of epsilon of each noised attribute, 1 together; None: equal shares
-    scale : whether noise is scaled by the class or by the domain
-    least : minimum scale, as a share of the width of the domain, from 0 to 1
+    epsilon : privacy parameter of a record, shared among its noised attributes; above 0
+    shares : share of epsilon of each noised attribute: all attributes, with the sum 1; None: equal shares
+    scale : the noise has the scale width / (epsilon x share); the width is that of the ``"release"``, as in the paper,
+        or of the declared ``"domain"``
+    least : minimum width of a release for the noise, as a share of the width of the domain, from 0 to 1
     confidence : suppression by confidence; None: none
     """
 
@@ -534,9 +571,9 @@ class Shards:
 
     Attributes
     ----------
-    count : number of shards
-    by : ``"subject"``, a quasi-identifier, or ``"regions"``
-    regions : path of a file of regions, which ``crenel regions`` writes
+    count : number of independent anonymizers
+    by : ``"subject"``, a quasi-identifier (categorical, or numeric with a domain), or ``"regions"``
+    regions : path of a file of regions, which ``crenel regions`` writes; required with ``by: regions``
     """
 
     count: int = 1
@@ -558,8 +595,12 @@ class Settings:
     shards : division of the stream
     seed : determines every random choice, so that a run can be repeated; None: drawn from the operating system, which
         is right for data that is published
-    subject_key : key of the hash of subjects: text or bytes, or a mapping such as ``{"environment": "NAME"}``
-    subject_key_derivation : ``"scrypt"``, or ``"direct"`` for pseudonyms of earlier versions
+    subject_key : key of the hash of subjects, 16 random bytes or more; a shorter one causes a warning, and is refused
+        with a pseudonym. Text or bytes, or the place where each process reads it, such as ``{"environment": "NAME"}``.
+        A restore needs the same key
+    subject_key_derivation : ``"scrypt"`` stretches the key before others are derived from it, so that each guess is
+        slow; ``"direct"`` does not, as state, pseudonyms and codes of ``forgotten`` of version 0.1.0 require. A restore
+        needs the same derivation
     extensions : Python modules that register algorithms or privacy models of your own
     folder : folder that relative paths of hierarchies refer to
 

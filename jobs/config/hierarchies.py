@@ -122,6 +122,13 @@ class IpSection(BuilderSection):
 
 
 class HierarchySection(Section):
+    """A file or one builder.
+
+    Attributes
+    ----------
+    file : path of a hierarchy file; ``hierarchy: PATH`` is short for ``hierarchy: {file: PATH}``
+    """
+
     file: Annotated[Hierarchy, BeforeValidator(_loaded)] | None = Field(
         None, description="the path of a hierarchy file, relative to the configuration"
     )

@@ -93,6 +93,14 @@ def _as_type(value: object) -> object:
 
 
 class JsonFieldSection(Section):
+    """Column that is read from a field of a JSON record.
+
+    Attributes
+    ----------
+    type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
+    path : JSON path of the field; None: the field of the column's name
+    """
+
     type: Annotated[str, AfterValidator(_json_type)] = Field(
         description="one of STRING, BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, "
         "TIME, TIMESTAMP(p), TIMESTAMP_LTZ(p)"
@@ -103,6 +111,13 @@ class JsonFieldSection(Section):
 
 
 class JsonSection(Section):
+    """Columns that are read from JSON records, instead of by a query.
+
+    Attributes
+    ----------
+    column : text column of the table that holds the record, readable or not
+    """
+
     column: Column = Field(description="the column of the table source that holds a record's text, such as record")
     fields: dict[Column, Annotated[JsonFieldSection, BeforeValidator(_as_type)]] = Field(
         min_length=1, description="at least one 'column: TYPE' or 'column: {type: TYPE, path: $.a.b}'"
@@ -116,6 +131,17 @@ class JsonSection(Section):
 
 
 class CsvSection(Section):
+    """Columns that are read from lines of CSV, instead of by a query.
+
+    Attributes
+    ----------
+    column : text column of the table that holds the line, readable or not
+    fields : type of each field of a line by its column, in order
+    delimiter : separator of fields
+    quote : quote around a field; a doubled quote within a field stands for itself. None: there are no quotes
+    null_literal : text of a missing value; ``""`` is an empty field
+    """
+
     column: Column = Field(description="the column of the table source that holds a line, such as line")
     fields: dict[Column, Annotated[str, AfterValidator(_csv_type)]] = Field(
         min_length=1,

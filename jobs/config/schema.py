@@ -50,6 +50,13 @@ def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
 
 
 class QuasiIdentifier(Section):
+    """Section of one quasi-identifier.
+
+    Attributes
+    ----------
+    type : ``numeric`` is published as an interval, ``categorical`` as a label of its hierarchy
+    """
+
     type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
     domain: Annotated[tuple[Real, Real], AfterValidator(_increasing)] | None = Field(
         None, description="[lowest, highest], two finite numbers, for a numeric one; without it the observed range"
@@ -83,6 +90,13 @@ class QuasiIdentifier(Section):
 
 
 class NoisedAttribute(Section):
+    """Section of one noised attribute.
+
+    Attributes
+    ----------
+    type : kind of the attribute; only numbers can be noised
+    """
+
     type: Literal["numeric"] = Field("numeric", description="'numeric'")
     domain: Annotated[tuple[Real, Real], AfterValidator(_increasing)] = Field(
         description="[lowest, highest], two finite numbers: noise stays within"
@@ -303,6 +317,20 @@ _DISCARDED = Field(None, description="the options of a Flink connector, or null 
 
 
 class SinksSection(Section):
+    """Connector options of each output.
+
+    Attributes
+    ----------
+    released : published records, into an exactly-once connector
+    suppressed : suppressed records without their values, into an exactly-once connector; None: discarded
+    rejected : rejected rows without their values, into an exactly-once connector; None: discarded
+    audit : one row for each release, into an exactly-once connector; None: discarded
+    forgotten : codes of forgotten persons with the time, into any connector; None: discarded
+    summary : counters of each shard at the end of the input, into any connector; None: discarded
+    repairs : repairs of SUHDSA, into any connector; with ``algorithm: suhdsa`` only. None: discarded
+    windows : windows of SUHDSA, into any connector; with ``algorithm: suhdsa`` only. None: discarded
+    """
+
     released: Sink = Field(
         description="the options of a Flink connector, such as {connector: filesystem, path: /out, format: csv}"
     )
@@ -330,13 +358,32 @@ class _Head(Section):
 
 
 class AuditChainSection(Section):
+    """Hash chain through the audit log.
+
+    Attributes
+    ----------
+    key : key of the chain, or the place where each process reads it. ``audit_chain: {}`` chains without a key. The
+        chain needs ``sinks.audit``, which receives a closing record for each shard at the end of the input. To turn it
+        on or off, give ``released`` and ``audit`` other folders, because the columns of ``audit`` change
+    """
+
     key: Annotated[InstanceOf[Secret] | None, secret_field("audit_chain.key")] = Field(
         None, description=f"text, best as ${{CRENEL_AUDIT_KEY}}, {KEY_SOURCES}, or null for a chain without a key"
     )
 
 
 class File(Section):
-    """The whole of a configuration file; ``file_model`` adds the head, with a section for each algorithm."""
+    """The whole of a configuration file; ``file_model`` adds the head, with a section for each algorithm.
+
+    Attributes
+    ----------
+    algorithm : the algorithm; its section is required, and that of any other is refused
+    seed : determines every random choice, with a warning if there is noise; None: drawn from the operating system
+    flink : settings of Flink by Flink's names, dotted or nested, passed on unchanged
+    accept_duplicates : whether source, sinks and checkpoints need not be exactly-once, so that a tuple may be published
+        twice
+    epoch : another number makes shards start anew if a drained job continues under a policy that its state does not fit
+    """
 
     if TYPE_CHECKING:
         policy: PolicySection

@@ -53,6 +53,14 @@ class Source:
 
 
 class ForgetSection(Section):
+    """Source of requests to forget.
+
+    Attributes
+    ----------
+    ddl : statement that creates the table ``forget``
+    query : a SELECT of one column, the subject; None: the one column of the table
+    """
+
     ddl: Annotated[str, Field(min_length=1)] = Field(
         description="a statement CREATE TEMPORARY TABLE forget (...) WITH (...)"
     )
@@ -65,6 +73,14 @@ class ForgetSection(Section):
 
 
 class SourceSection(Section):
+    """Source of tuples.
+
+    Attributes
+    ----------
+    ddl : statement that creates the table ``source``
+    query : a SELECT whose columns have the roles of the policy; None: all columns of the table
+    """
+
     ddl: Annotated[str, Field(min_length=1)] = Field(
         description="a statement CREATE TEMPORARY TABLE source (...) WITH (...)"
     )

@@ -15,6 +15,51 @@ from crenel.operators.metrics import SCALE, Metrics
 from crenel.operators.shards.classes import CLASS_COUNTERS, Classes
 from crenel.state.counters import declared
 
+MEANINGS = {
+    "tuples_in": "records admitted",
+    "sampled_out": "records that sampling left out",
+    "released": "records published",
+    "suppressed_*": "records suppressed, or published fully generalized, by [reason](outputs.md#reasons); that of a "
+    "privacy model exists with this model only, and ends in a colon and the column where the model is of one column",
+    "rejected_*": "rows rejected, by [reason](outputs.md#reasons)",
+    "releases_*": "releases, by [kind](outputs.md#kinds-of-release)",
+    "persons_below_k": "persons with a record published under a generalization that held fewer than k members of their "
+    "anonymity set; with ``privacy.persons.guarantee: lasting`` only, and 0 except for ``moved: count``",
+    "forgotten": "buffered records of persons who were forgotten",
+    "linked": "published records that count as ``linkable`` in the audit log; with ``policy.noised`` only",
+    "released_alone": "records in singleton releases: all ``reused`` or ``generalized`` ones, and single records of "
+    "``again`` and ``widened``",
+    "classes_from_*": "equivalence classes of this many persons or more, in percent of k, and below the next bound; "
+    "releases of the kinds ``cluster``, ``merged`` and ``split``",
+    "loss_sum_x1000": "sum of the loss of all published records; its increase over that of ``released`` is the mean "
+    "loss of an interval",
+    "diversity_sum": "sum of l over all published records, each in its least diverse sensitive column, without fully "
+    "generalized ones; with sensitive columns only",
+    "merges": "clusters, or groups, merged with others",
+    "splits": "clusters published in parts",
+    "windows": "windows closed",
+    "swaps": "groups repaired by a swap",
+    "buffered": "records buffered",
+    "oldest_waiting": "records admitted since the oldest buffered one",
+    "mean_loss_x1000": "mean loss of all published records",
+    "least_class_size": "minimum number of persons behind a published generalization since the task started, without "
+    "fully generalized rows; 0 before the first",
+    "alone_x1000": "share of ``released_alone`` in all published records",
+    "mean_diversity_x1000": "mean of the terms of ``diversity_sum``; with sensitive columns only",
+    "k": "k in force",
+    "delay_tuples": "maximum number of later records for which a record may wait; absent if only event time limits the "
+    "delay",
+    "open_clusters": "open clusters",
+    "tau_x1000": "maximum tau of the shards",
+    "carried": "records without a group in the last window",
+    "target": "maximum l_t of the shards",
+    "fullest_region_x1000": "ratio of the fullest region's share of the records to its expected share; with "
+    "``shards.by: regions`` only",
+    "fullest_shard_x1000": "the same for other shards, relative to equal shares",
+    "share_of_shard_*": "share of the records that this shard receives",
+}
+"""Meaning of each metric by name or pattern, for the reference; those of the encoder are the last three."""
+
 
 def counter_names(algorithm: Algorithm, context: ShardContext) -> tuple[str, ...]:
     """Return the names of all counters of a job."""

@@ -33,6 +33,21 @@ REPAIRS = Output(
         "time_change": "DOUBLE",
         "inspected": "LONG",
     },
+    {
+        "shard": "number of the shard",
+        "event_time": "of the newest record that the window published; null if it published none",
+        "window": "number of the window within the shard",
+        "group": "number of the group within the window",
+        "neighbor": "number of the other group",
+        "action": "``swap`` or ``merge``",
+        "tuples_before": "number of records of the group",
+        "tuples_after": "the same after the repair",
+        "diversity_before": "diversity of the group",
+        "diversity_after": "the same after the repair",
+        "loss_change": "change of the loss of both groups",
+        "time_change": "change of their modeled time",
+        "inspected": "number of inspected neighbors",
+    },
 )
 """Output of repairs (``crenel.anonymity.algorithms.suhdsa.log.Actions``). ``event_time`` is that of the newest tuple
 released by the window; None without releases or without event time."""
@@ -56,6 +71,25 @@ WINDOWS = Output(
         "target": "LONG",
         "milliseconds": "DOUBLE",
         "repairs_per_second": "DOUBLE",
+    },
+    {
+        "shard": "number of the shard",
+        "event_time": "of the newest record that the window published; null if it published none",
+        "window": "number of the window within the shard",
+        "tuples": "number of records",
+        "groups": "number of groups",
+        "violations": "number of groups that lacked diversity",
+        "unrepaired": "number of those that stayed so",
+        "swaps": "number of repairs by a swap",
+        "merges": "number of repairs by a merge",
+        "releases": "number of releases",
+        "carried": "number of records carried to the next window",
+        "lsr": "share of releases with l values",
+        "entropy_mean": "mean entropy of the releases, in bits",
+        "entropy_least": "minimum entropy of the releases, in bits",
+        "target": "target l_t",
+        "milliseconds": "processing time, which differs from run to run",
+        "repairs_per_second": "by processing time",
     },
 )
 """Output of windows (``crenel.anonymity.algorithms.suhdsa.log.Windows``), with the same ``event_time``."""
