@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test tests durations laws mutants compat lint image browser bench lock clean
+.PHONY: help demo check test tests durations laws mutants compat lint image browser docs bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 PACKAGES := $(VENV)/packages
 INSTALLED := $(VENV)/installed
 READY := $(VENV)/ready
+SITE := $(VENV)/site
 SOURCES := $(shell find anonymity state -name '*.py')
 
 # The first Python of a version that Crenel supports; override with `make PYTHON=/path/to/python ...`.
@@ -27,7 +28,8 @@ help:
 	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
 	@echo 'make compat  the library with the lowest and the highest versions of its packages (needs uv)'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
-	@echo 'make browser what tests of the report need beside a Chromium'
+	@echo 'make browser what tests in a browser need beside a Chromium'
+	@echo 'make docs    the documentation as a site, in docs/_build/html'
 	@echo 'make bench   speed, latency, memory and state, as tables'
 	@echo 'make lock    pin all packages anew (needs uv)'
 	@echo 'make clean   remove the environment and all caches'
@@ -86,9 +88,17 @@ compat:
 image: $(READY)
 	@$(WITH_JAVA) exec $(BIN)/python -m pytest tests/docker/image.py --capture=no
 
-# What the test of the report in a browser needs beside a Chromium.
-browser: $(INSTALLED)
+# What the tests of the report and of the site in a browser need beside a Chromium.
+browser: $(INSTALLED) $(SITE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.lock
+
+# Warnings are errors. The site needs no server and no network: open docs/_build/html/index.html.
+docs: $(SITE)
+	@exec $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build/html
+
+$(SITE): $(INSTALLED) requirements-docs.lock
+	$(call timed,packages of the site,$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock)
+	@touch $@
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks
@@ -119,13 +129,15 @@ EXTRA = sed -n 's/^$(1) = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '" ' | tr ',' 
 lock:
 	{ sed -n 1p requirements.lock; $(LOCK) --extra dev pyproject.toml; } > requirements.lock.new
 	{ sed -n 1p requirements-browser.lock; $(call EXTRA,browser); } > requirements-browser.lock.new
+	{ sed -n 1p requirements-docs.lock; $(call EXTRA,docs) --constraint requirements.lock.new; } > requirements-docs.lock.new
 	{ sed -n 1p requirements-java.lock; $(call EXTRA,java); } > requirements-java.lock.new
 	{ sed -n 1p requirements-run.lock; $(LOCK) --constraint requirements.lock.new --extra flink pyproject.toml; } > requirements-run.lock.new
 	mv requirements.lock.new requirements.lock
 	mv requirements-run.lock.new requirements-run.lock
 	mv requirements-browser.lock.new requirements-browser.lock
+	mv requirements-docs.lock.new requirements-docs.lock
 	mv requirements-java.lock.new requirements-java.lock
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

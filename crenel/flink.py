@@ -76,7 +76,7 @@ def anonymize(
 
     Returns
     -------
-    The outputs, with the columns of docs/outputs.md.
+    The outputs, with the columns of docs/reference/outputs.md.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def execute(t_env: StreamTableEnvironment, statement_set: StatementSet) -> JobCl
 
 
 class Outputs:
-    """The outputs of an anonymization in a program, with the columns of docs/outputs.md.
+    """The outputs of an anonymization in a program, with the columns of docs/reference/outputs.md.
 
     Only ``anonymize`` makes objects of this class. Each attribute is a ``Table``, and needs ``delivery="caller"``.
     """

@@ -88,7 +88,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Result:
-    """Outputs of an anonymization, as tables; columns as in docs/outputs.md.
+    """Outputs of an anonymization, as tables; columns as in docs/reference/outputs.md.
 
     Attributes
     ----------

@@ -1,7 +1,8 @@
 """Columns of all outputs, each declared once: name, type, meaning, and first version.
 
 The rows of the operator, the SQL of the sinks, the tables of ``crenel.evidence.outputs.Outputs`` and the reference in
-``docs/outputs.md`` derive from these declarations. The columns of an algorithm's own output are in its ``Output``.
+``docs/reference/outputs.md`` derive from these declarations. The columns of an algorithm's own output are in its
+``Output``.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ _ENDS = (
 _NUMBER = OutputColumn("NAME", "q#", "DOUBLE", "instead of the ends: numeric representative")
 _CATEGORY = OutputColumn("NAME", "q#", "STRING", "label of a categorical quasi-identifier")
 _MEMBER = OutputColumn("NAME", "m#", "STRING", "sensitive, noised or pass-through value of the record", _OF_SOURCE)
-_PSEUDONYM = OutputColumn("NAME", "m#", "STRING", "[pseudonym](privacy.md#pseudonyms), if the policy has one")
+_PSEUDONYM = OutputColumn("NAME", "m#", "STRING", "[pseudonym](../privacy/guarantees.md), if the policy has one")
 _NO_MEMBER = OutputColumn("", "m0", "BOOLEAN")
 """Column of the operator's rows, always TRUE, where no column is published with a value per member."""
 
@@ -242,7 +243,10 @@ def in_rows(members: tuple[OutputColumn, ...]) -> tuple[OutputColumn, ...]:
 
 def own_columns(output: Output) -> tuple[OutputColumn, ...]:
     """Return the columns of an algorithm's own output; a name such as ``window`` would be an SQL keyword in rows."""
-    return tuple(OutputColumn(name, f"c{i}", cast(Kind, kind)) for i, (name, kind) in enumerate(output.columns.items()))
+    return tuple(
+        OutputColumn(name, f"c{i}", cast(Kind, kind), output.meanings.get(name, ""))
+        for i, (name, kind) in enumerate(output.columns.items())
+    )
 
 
 def numbers_in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:

@@ -1,7 +1,7 @@
 """Counters of every shard, declared once.
 
 Stored state, the counters in memory, metrics and the summary of a run follow from these fields ("How do I add a counter
-to all shards?" in docs/development.md). Compiled code imports this module, and no other of ``state``.
+to all shards?" in docs/project/development.md). Compiled code imports this module, and no other of ``state``.
 """
 
 from __future__ import annotations

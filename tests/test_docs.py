@@ -4,43 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
 
-import numpy as np
-import pyarrow as pa
 import pytest
-import typer
+import reference
 import yaml
-from pydantic.fields import FieldInfo
 
+import crenel
 from crenel.anonymity import builtin
-from crenel.anonymity.algorithm import Algorithm, Output, ShardContext
+from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.builtin import SUHDSA
 from crenel.anonymity.model.attributes import Noised, Numeric
-from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Lasting, NoiseWithin
 from crenel.anonymity.model.secret import Secret
-from crenel.anonymity.regions.loads import Loads
 from crenel.jobs.anonymize import main as anonymize
 from crenel.jobs.causes import CAUSES
-from crenel.jobs.cli.app import app
-from crenel.jobs.config.fields import Section
 from crenel.jobs.config.load import load
-from crenel.jobs.config.schema import file_model
-from crenel.operators.output_columns import REFERENCE, SQL, own_columns
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "docker" / "README.md"]
+SITE = [page for page in sorted(DOCS.glob("**/*.md")) if "_build" not in page.parts]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *SITE, ROOT / "docker" / "README.md"]
 PACKAGES = (
     "anonymity",
     "benchmarks",
@@ -57,22 +48,15 @@ PACKAGES = (
     "tests",
 )
 
+CONFIGURATION = DOCS / "reference" / "configuration"
+# Pages of the earlier documentation that a check still reads.
+ALGORITHM_SECTIONS = "algorithms.md"
+MONITORING = "operations.md"
+TROUBLESHOOTING = "troubleshooting.md"
+
 ALGORITHMS: list[Algorithm] = [*builtin.ALGORITHMS]
 
 MODELS = {model.name: model for model in builtin.PRIVACY_MODELS}
-EVERY_REASON = Privacy(
-    2,
-    further=(
-        (builtin.ALPHA, 1.0),
-        (builtin.ENTROPY_L, 1.0),
-        (builtin.RECURSIVE, (1.0, 2.0)),
-        (builtin.T, 1.0),
-        (builtin.BETA, 1.0),
-    ),
-    noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)),
-    lasting=Lasting(),
-)
-
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 
@@ -85,72 +69,6 @@ def _only_what_comes_with_crenel(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests make algorithms and promises of their own known.
     monkeypatch.setattr("crenel.anonymity.algorithm._KNOWN", {known.name: known for known in ALGORITHMS})
     monkeypatch.setattr("crenel.anonymity.model.privacy_model._KNOWN", MODELS)
-
-
-def parameters(section: type[Section] | None = None, prefix: str = "") -> dict[str, FieldInfo]:
-    """Return every parameter of the file by its dotted name; ``NAME`` stands for a name of the user's own."""
-    section = section or file_model()
-    found: dict[str, FieldInfo] = {}
-    for name, field in section.model_fields.items():
-        inner = [(f"{prefix}{name}.{of}", below) for of, below in _sections(field.annotation)]
-        for place, below in inner:
-            found |= parameters(below, place)
-        if not inner:
-            found[prefix + name] = field
-    return found
-
-
-def _sections(annotation: Any, of: str = "") -> Iterator[tuple[str, type[Section]]]:
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        yield of, annotation
-    elif get_origin(annotation) is dict:
-        yield from _sections(get_args(annotation)[1], "NAME.")
-    elif get_origin(annotation) in (Annotated, Union, UnionType):
-        for argument in get_args(annotation):
-            yield from _sections(argument, of)
-
-
-def words() -> dict[str, set[str]]:
-    """Return the names of kinds and reasons, by the heading of their table."""
-    return {
-        "kind of release": set(KINDS),
-        "reason for suppression": set(EVERY_REASON.reasons),
-        "reason for rejection": set(REJECTIONS),
-    }
-
-
-def metrics() -> dict[str, dict[str, str]]:
-    """Type of each metric by name, by algorithm."""
-    from crenel.operators.shards.metrics import ShardMetrics
-    from tests.support.fakes import FakeCounter, FakeMetrics
-
-    found = {}
-    policy = Policy((Numeric("NAME", (0, 9)),), ("SENSITIVE",))
-    for algorithm in ALGORITHMS:
-        group: Any = FakeMetrics()
-        bounded = SimpleNamespace(delay_tuples=9, window=ClosedBy(9))
-        ShardMetrics(group, list, algorithm, ShardContext(policy, EVERY_REASON, bounded, pa.schema([])))
-        found[algorithm.name] = {
-            path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
-            for path, metric in group.known.items()
-        }
-    return found
-
-
-def metrics_of_shards() -> dict[str, str]:
-    """Type of each metric by name, of two shards or regions; ``NUMBER`` stands for that of a shard."""
-    from crenel.operators.encode.function import register_loads
-    from tests.support.fakes import FakeCounter, FakeMetrics
-
-    group: Any = FakeMetrics()
-    for regions in (False, True):
-        register_loads(group, Loads(np.array([0.5, 0.5])), regions=regions)
-    return {
-        re.sub(r"_\d+_", "_NUMBER_", path.removeprefix("crenel.")): "counter"
-        if isinstance(metric, FakeCounter)
-        else "gauge"
-        for path, metric in group.known.items()
-    }
 
 
 def columns_of_sinks() -> dict[str, list[str]]:
@@ -169,23 +87,13 @@ def columns_of_sinks() -> dict[str, list[str]]:
     return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
 
 
-def options() -> dict[str, set[str]]:
-    """Commands that have it, by option of the command line."""
-    found: dict[str, set[str]] = {}
-    for name, command in typer.main.get_command(app).commands.items():
-        for parameter in command.params:
-            for option in parameter.opts:
-                if option.startswith("--"):
-                    found.setdefault(option, set()).add(name)
-    return found
-
-
 # Statements of the pages.
 
 
+@cache
 def prose(page: Path) -> str:
-    """Return a page without its blocks of code."""
-    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+    """Return a page with its generated tables, and without its blocks of code."""
+    return _FENCE.sub("", reference.expand(page.read_text(encoding="utf-8")))
 
 
 def rows(page: str, heading: str) -> list[dict[str, str]]:
@@ -207,52 +115,51 @@ def named(page: str, heading: str) -> list[str]:
     return [name for row in rows(page, heading) for name in _CODE.findall(row[heading])]
 
 
-def test_every_parameter_is_in_the_tables_and_every_one_in_the_tables_is_a_parameter() -> None:
-    documented = [name.removesuffix(".NAME") for name in named("configuration.md", "parameter")]
-    assert len(documented) == len(set(documented))
-    assert set(documented) == parameters().keys()
+def comments(name: str) -> list[tuple[Path, list[str]]]:
+    """Return page and arguments of each comment that a generated table of this name replaces."""
+    found = re.compile(rf"^<!-- generated: {name}(?: (.+))? -->$", re.MULTILINE)
+    return [(page, (match[1] or "").split()) for page in SITE for match in found.finditer(page.read_text("utf-8"))]
 
 
-def test_defaults_are_those_of_the_code() -> None:
-    known = parameters()
-    for row in rows("configuration.md", "parameter"):
-        (name,) = _CODE.findall(row["parameter"])
-        field = known[name.removesuffix(".NAME")]
-        if field.is_required():
-            assert row["default"].startswith(("required", "or ")), name
-        elif isinstance(field.default, str | int | float):
-            assert yaml.safe_load(row["default"].strip("`")) == field.default, name
-
-
-def test_every_sink_is_in_the_table() -> None:
-    assert {f"sinks.{name}" for name in named("outputs.md", "sink")} == {
-        name for name in parameters() if name.startswith("sinks.")
-    }
-
-
-@pytest.mark.parametrize("sink", list(REFERENCE))
-def test_the_columns_of_an_output_are_documented_as_they_are_declared(sink: str) -> None:
-    declared = [
-        [f"`{column.name}`", code(column.published or SQL[column.kind]), column.since, column.meaning]
-        for column in REFERENCE[sink]
+def test_every_parameter_has_a_meaning_and_stands_on_one_page() -> None:
+    assert [of.name for of in reference.parameters() if not of.meaning or not of.values] == []
+    shown = [
+        name
+        for _, arguments in comments("configuration")
+        for name in re.findall(r"^### `(.+)`$", reference.configuration(" ".join(arguments)), re.MULTILINE)
     ]
-    assert [list(row.values()) for row in rows("outputs.md", f"column of `{sink}`")] == declared
+    assert sorted(shown) == sorted(of.name for of in reference.parameters())
 
 
-@pytest.mark.parametrize("output", SUHDSA.outputs, ids=lambda output: output.name)
-def test_the_columns_of_an_output_of_an_algorithm_are_documented_with_their_types(output: Output) -> None:
-    declared = {
-        f"`{column.name}`": "as in the source" if column.name == "event_time" else code(SQL[column.kind])
-        for column in own_columns(output)
-    }
-    heading = f"column of `{output.name}`"
-    assert {row[heading]: row["type"] for row in rows("outputs.md", heading)} == declared
+def test_the_default_of_a_parameter_is_shown_as_a_file_has_it() -> None:
+    shown = {of.name: of.default for of in reference.parameters()}
+    assert shown["privacy.k"] == "required"
+    assert shown["policy.pseudonym.scope"] == "required with `policy.pseudonym`"
+    for name, value in (("algorithm", "castle"), ("policy.subject", None), ("suhdsa.distortion_weight", 0.7)):
+        assert yaml.safe_load(shown[name].strip("`")) == value
+
+
+def test_every_command_name_of_the_library_and_output_stands_on_a_page() -> None:
+    assert {name for _, (name,) in comments("command")} == reference.commands().keys()
+    assert {module for _, modules in comments("api") for module in modules} == {*crenel._NAMES.values()}
+    sinks = {of.name.removeprefix("sinks.") for of in reference.parameters() if of.name.startswith("sinks.")}
+    assert {name for _, (name,) in comments("outputs")} == sinks == {*named("reference/outputs.md", "sink")}
+
+
+@pytest.mark.parametrize("name", reference.GENERATORS)
+def test_generated_text_has_no_empty_cell(name: str) -> None:
+    for _, arguments in comments(name):
+        text = reference.GENERATORS[name](" ".join(arguments))
+        assert text
+        assert [line for line in text.splitlines() if re.search(r"\|\s+\|", line)] == []
 
 
 def test_every_column_of_a_sink_is_documented() -> None:
     for sink, names in columns_of_sinks().items():
         documented = {
-            name for row in rows("outputs.md", f"column of `{sink}`") for name in _CODE.findall(" ".join(row.values()))
+            name
+            for row in rows("reference/outputs.md", f"column of `{sink}`")
+            for name in _CODE.findall(" ".join(row.values()))
         }
         shared = {"NAME_min", "NAME_max"} if sink == "audit" else set()
         assert {name.replace("SENSITIVE", "NAME").replace("NOISED", "NAME") for name in names} - shared <= documented, (
@@ -260,56 +167,11 @@ def test_every_column_of_a_sink_is_documented() -> None:
         )
 
 
-def code(types: str) -> str:
-    """Return a text with its SQL types as code."""
-    return re.sub(r"\b[A-Z][A-Z_]+(\(\d\))?", r"`\g<0>`", types)
-
-
-@pytest.mark.parametrize("heading", list(words()))
-def test_every_kind_and_reason_is_in_the_tables(heading: str) -> None:
-    documented = named("outputs.md", heading)
-    assert len(documented) == len(set(documented))
-    assert set(documented) == words()[heading]
-
-
-def test_every_metric_is_in_the_table_with_its_type_and_algorithm() -> None:
-    known = metrics()
-    documented = {
-        _CODE.findall(row["metric"])[0]: (row["type"], row["algorithm"]) for row in rows("outputs.md", "metric")
-    }
-    has: dict[str, tuple[str, list[str]]] = {}
-    for algorithm, types in known.items():
-        for name, kind in types.items():
-            has.setdefault(name, (kind, []))[1].append(algorithm)
-    of = {name: "all" if len(names) == len(known) else ", ".join(sorted(names)) for name, (_, names) in has.items()}
-    assert documented == {name: (kind, of[name]) for name, (kind, _) in has.items()}
-
-
-def test_every_metric_of_shards_is_in_the_table_with_its_type() -> None:
-    documented = {
-        _CODE.findall(row["metric of shards"])[0]: row["type"] for row in rows("outputs.md", "metric of shards")
-    }
-    assert documented == metrics_of_shards()
-
-
 def test_what_to_watch_is_a_metric() -> None:
-    known = {name for types in metrics().values() for name in types} | metrics_of_shards().keys()
-    watched = named("operations.md", "metric")
+    known = reference.metrics_of_algorithms().keys() | reference.metrics_of_shards().keys()
+    watched = named(MONITORING, "metric")
     assert watched
     assert [pattern for pattern in watched if not any(fnmatch(name, pattern) for name in known)] == []
-
-
-def test_every_option_of_the_command_line_is_in_the_table() -> None:
-    documented = {
-        option: set(_CODE.findall(row["of"]))
-        for row in rows("operations.md", "option")
-        for option in _CODE.findall(row["option"])
-    }
-    assert documented == options()
-    text = (DOCS / "operations.md").read_text(encoding="utf-8")
-    for command in typer.main.get_command(app).commands:
-        assert f"crenel {command}" in text
-    assert "crenel --version" in text
 
 
 def test_the_options_of_the_job_for_a_cluster_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -318,11 +180,11 @@ def test_the_options_of_the_job_for_a_cluster_are_shown(capsys: pytest.CaptureFi
     known = set(re.findall(r"--\w+", capsys.readouterr().out)) - {"--help"}
     assert known
     for option in known:
-        assert option in (DOCS / "operations.md").read_text(encoding="utf-8")
+        assert option in (DOCS / "reference" / "command-line.md").read_text(encoding="utf-8")
 
 
 def test_every_cause_of_a_failed_job_is_in_the_table_of_troubleshooting() -> None:
-    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    text = (DOCS / TROUBLESHOOTING).read_text(encoding="utf-8")
     section = text.partition("## While the job runs\n")[2].partition("\n## ")[0]
     documented = {_CODE.findall(line)[0]: line for line in section.splitlines() if line.startswith("| `")}
     assert [cause.phrase for cause in CAUSES if cause.phrase not in documented] == []
@@ -364,7 +226,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths_modules_and_targets_that_a_page_names_are_there(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"\]\(.*?\)|```\{toctree\}.*?```", "]", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     paths = re.findall(rf"(?<![\w./$-])(?:{'|'.join(PACKAGES)})/[\w./*-]*\w", text)
     modules = [name for name in re.findall(r"python -m ([\w.]+)", text) if name.partition(".")[0] in PACKAGES]
     targets = re.findall(r"(?:^|`)make (\w+)", text, re.MULTILINE)
@@ -376,10 +238,7 @@ def test_paths_modules_and_targets_that_a_page_names_are_there(page: Path) -> No
     assert set(targets) <= set(made)
 
 
-def test_every_page_is_in_the_readme_and_every_example_in_a_page() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for page in DOCS.glob("*.md"):
-        assert f"(docs/{page.name})" in readme
+def test_every_example_is_in_a_page() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     examples = sorted((ROOT / "conf").glob("*.yaml"))
     assert examples
@@ -404,7 +263,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_policies_of_readme_and_configuration_are_valid(folder: Path) -> None:
-    for page, count, key in ((ROOT / "README.md", 1, b""), (DOCS / "configuration.md", 4, b"sixteen bytes or more")):
+    for page, count, key in ((ROOT / "README.md", 1, b""), (CONFIGURATION / "index.md", 4, b"sixteen bytes or more")):
         (block,) = blocks(page)
         path = folder / "policy.yaml"
         path.write_text(block, encoding="utf-8")
@@ -414,14 +273,14 @@ def test_the_policies_of_readme_and_configuration_are_valid(folder: Path) -> Non
 
 
 def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
-    text = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    text = (CONFIGURATION / "hierarchies.md").read_text(encoding="utf-8")
     (block,) = [found for found in re.findall(r"^```\w*\n(.*?)^```$", text, re.M | re.S) if "{numbers: {" in found]
     path = folder / "policy.yaml"
-    path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
+    path.write_text(blocks(CONFIGURATION / "index.md")[0], encoding="utf-8")
     fields = yaml.load(block, yaml.BaseLoader).items()
     config = load(path, [f"policy.quasi_identifiers.{name}={json.dumps(field)}" for name, field in fields])
     labels = {attribute.name: attribute.hierarchy.labels for attribute in config.policy.categorical}
-    for row in rows("configuration.md", "builder"):
+    for row in rows("reference/configuration/hierarchies.md", "builder"):
         kind = _CODE.findall(row["builder"])[0]
         (name,) = [name for name, field in fields if kind in field["hierarchy"]]
         shown = [label for label in _CODE.findall(row["labels"].partition(";")[0]) if " to " not in label]
@@ -430,9 +289,9 @@ def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
 
 def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     path = folder / "policy.yaml"
-    path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
+    path.write_text(blocks(CONFIGURATION / "index.md")[0], encoding="utf-8")
     near, persons, windows, cut, levels, within, noise = (
-        yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md")
+        yaml.safe_load(block) for block in blocks(DOCS / ALGORITHM_SECTIONS)
     )
     apart = load(
         path,

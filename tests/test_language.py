@@ -1,4 +1,4 @@
-"""Language of the tree: names, sentences and docstrings use the terms of docs/glossary.md.
+"""Language of the tree: names, sentences and docstrings use the terms of docs/reference/glossary.md.
 
 Ruff checks the imperative mood of functions (D401), codespell the spelling. The glossary is the one list of refused
 words. A failure lists file, line, word and the term to use instead.
@@ -21,6 +21,7 @@ CODE = (
     "benchmarks",
     "crenel",
     "docker",
+    "docs/_ext",
     "evidence",
     "examples",
     "experiments",
@@ -29,14 +30,14 @@ CODE = (
     "state",
     "tests",
 )
-PAGES = ("README.md", "SECURITY.md", "docker/README.md", "docs/*.md", "conf/*.yaml")
+PAGES = ("README.md", "SECURITY.md", "docker/README.md", "docs/**/*.md", "conf/*.yaml")
 
 ALLOWED = {
     ("state/*", "companions"): "the kind and a column of stored bytes",
     ("anonymity/algorithms/nearest/lasting/*", "companions"): "the arrays that mirror the stored column",
     ("evidence/attack/*", "promised"): "a key of crenel attack --json",
     ("state/*", "promised"): "a field of stored bytes",
-    ("docs/glossary.md", "*"): "the list itself",
+    ("docs/reference/glossary.md", "*"): "the list itself",
     ("docs/experiments.md", "*"): "lab notes, written when the experiments ran",
     ("tests/test_language.py", "*"): "its own examples",
 }
@@ -57,7 +58,7 @@ _NO_NOUN = re.compile(r"(What|Who|Whoever|Whose|How|Which|Where|When|Why|If|To|I
 def glossary() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the refused names and the refused phrases of the glossary, each with the term to use instead."""
     names, phrases = {}, {}
-    for line in (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and len(cells) == 4 and cells[0] != "term" and set(cells[0]) != {"-"}:
             for word in filter(None, map(str.strip, cells[3].split(","))):
@@ -125,7 +126,7 @@ def is_allowed(path: str, word: str) -> bool:
 def report(found: Iterator[tuple[str, int, str, str]]) -> None:
     """Fail with one line per use that is not allowed."""
     lines = [f"{path}:{line}: {text}" for path, line, word, text in found if not is_allowed(path, word)]
-    assert not lines, "\n".join([f"{len(lines)} uses that docs/glossary.md refuses", *lines])
+    assert not lines, "\n".join([f"{len(lines)} uses that docs/reference/glossary.md refuses", *lines])
 
 
 def names_in(path: str, nodes: list[ast.AST]) -> Iterator[tuple[str, int, str, str]]:
@@ -192,13 +193,13 @@ def paragraphs(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_pages_use_the_terms_of_the_glossary() -> None:
-    pages = [page for pattern in PAGES for page in sorted(ROOT.glob(pattern))]
+    pages = [page for pattern in PAGES for page in sorted(ROOT.glob(pattern)) if "_build" not in page.parts]
     report(found for page in pages for found in phrases_in(str(page.relative_to(ROOT)), paragraphs(page)))
 
 
 def test_the_glossary_has_one_term_for_one_concept() -> None:
     names, phrases = glossary()
-    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^\| ([^|-][^|]*?) \|", text, re.MULTILINE)
     terms = [term for term in terms if term != "term"]
     assert 40 <= len(terms) == len(set(terms)) <= 60

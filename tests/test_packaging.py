@@ -17,7 +17,9 @@ from crenel.anonymity.compiled.cache import digest
 from crenel.jobs.pipeline.digests import code_version
 from tests.support.launch import ROOT
 
-IGNORED = shutil.ignore_patterns(".git", ".gitignore", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info")
+IGNORED = shutil.ignore_patterns(
+    ".git", ".gitignore", ".venv", "_build", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info"
+)
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2]))"
 COMPILED = "anonymity/algorithms/castle/procedures.py"
 ZIPPED = f"""

@@ -129,7 +129,7 @@ class AttackResults:
 
     Attributes
     ----------
-    attacks : in the order of ``docs/evidence.md``
+    attacks : in the order of ``docs/reference/evidence/attack.md``
     queries : errors of range count queries on the same outputs
     released : number of rows that were attacked
     """

@@ -1,7 +1,7 @@
 """Verification of the hash chain of the audit log, recomputed from the rows that its sink wrote.
 
-"The chain" in ``docs/evidence.md`` specifies the hashed content. This module implements that text, independently of the
-code that writes the chain.
+"The chain" in ``docs/reference/evidence/verify.md`` specifies the hashed content. This module implements that text,
+independently of the code that writes the chain.
 """
 
 from __future__ import annotations

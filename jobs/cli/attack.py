@@ -140,7 +140,7 @@ def show(found: Attacked, options: Options, console: Console) -> None:
     console.print(
         f"all: all {ALL}. Intervals are of 95 % confidence. "
         f"{above or 'None'} of {len(every)} succeed{'s' if above == 1 else ''} more often than k allows for an "
-        f"attacker who knows {ALL} alone. docs/evidence.md describes each attack.",
+        f"attacker who knows {ALL} alone. docs/reference/evidence/attack.md describes each attack.",
         soft_wrap=True,
     )
 

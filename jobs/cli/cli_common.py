@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 
 Configuration = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="A YAML file; see docs/configuration.md.", dir_okay=False)
+    Path, typer.Argument(metavar="CONFIG", help="A YAML file; see docs/reference/configuration.", dir_okay=False)
 ]
 Overrides = Annotated[
     list[str] | None,

@@ -17,11 +17,11 @@ DRAIN_FIRST = "drain it (flink stop --drain) and go on from its savepoint with a
 
 _RAW = (
     "read each record as 'format' = 'raw', and its fields with source.from_json, so that it is rejected with a reason: "
-    "docs/configuration.md#records-that-cannot-be-read"
+    "docs/reference/configuration/source.md#records-that-cannot-be-read"
 )
 _TEXT = (
     "read each line as 'format' = 'raw', and its fields with source.from_csv, so that it is rejected with a reason: "
-    "docs/configuration.md#lines-of-csv"
+    "docs/reference/configuration/source.md#lines-of-csv"
 )
 _SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
 _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")

@@ -1,8 +1,8 @@
 """Hash chain over the audit log of a shard, which reveals changed, added and missing rows, and a lost end.
 
 Each row has a hash of the row before it and of its own content: HMAC-SHA256 with a key and SHA-256 without. The hash
-input can be reconstructed from the output of a sink, in CSV as in JSON (``docs/evidence.md``, "The chain"). It never
-changes, so that rows of earlier runs stay verifiable.
+input can be reconstructed from the output of a sink, in CSV as in JSON ("The chain" in
+``docs/reference/evidence/verify.md``). It never changes, so that rows of earlier runs stay verifiable.
 """
 
 from __future__ import annotations

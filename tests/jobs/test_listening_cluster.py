@@ -20,7 +20,7 @@ def test_a_cluster_of_one_machine_listens_on_loopback_alone_but_for_its_metrics(
     found, commands = seen(cluster.processes, lambda: cluster.state(job) in ("FINISHED", "FAILED"))
     cluster.wait_for_end(job)
     assert len(found) > CHANNELS
-    # The reporter for Prometheus has no setting for its address: the table of ports in docs/operations.md.
+    # The reporter for Prometheus has no setting for its address: the table of ports in docs/reference/security.md.
     others = [socket for socket in found if not socket.is_loopback]
     assert [socket for socket in others if socket.port not in cluster.reporters] == []
     assert others

@@ -1,6 +1,6 @@
 """A hundred small faults, each of which the tests should notice: ``make mutants``.
 
-It takes up to an hour, so it is no part of the gate. docs/development.md says when to run it.
+It takes up to an hour, so it is no part of the gate. docs/project/development.md says when to run it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.evidence.report.test_page import ATTACK
 from tests.support.published import ILLNESSES, POLICY, Release, about, block, flow, outputs
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-MISSING = "is not installed: apt install chromium, and make browser (docs/development.md)"
+MISSING = "is not installed: apt install chromium, and make browser (docs/project/development.md)"
 
 playwright = pytest.importorskip("playwright.sync_api", reason=f"playwright {MISSING}")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=f"axe {MISSING}")

@@ -48,7 +48,7 @@ def test_rows_that_are_dropped_in_silence_are_told_of(option: str) -> None:
     (warning,) = row_warnings("source.forget.ddl", KAFKA | {"format": "json", option: "TRUE"})
     assert warning.startswith(f"source.forget.ddl: '{option}' = 'true' drops records that cannot be read")
     assert warning.endswith(
-        f"docs/configuration.md#{'lines-of-csv' if 'csv' in option else 'records-that-cannot-be-read'}"
+        f"docs/reference/configuration/source.md#{'lines-of-csv' if 'csv' in option else 'records-that-cannot-be-read'}"
     )
     assert list(row_warnings("source.ddl", KAFKA | {option: "false"})) == []
 
