@@ -36,8 +36,8 @@ class Summary:
     releases : number of releases by kind
     mean_loss : mean InfoLoss of published records, from 0 to 1; None where none was published
     delay : waiting time of records in later tuples of their shard; None where none was admitted
-    shards : counts of each shard at the end of the stream, under the names of ``summary`` in docs/outputs.md; empty
-        before the end
+    shards : counts of each shard at the end of the stream, by the names of ``summary`` in docs/reference/outputs.md;
+        empty before the end
     """
 
     read: int = 0

@@ -16,15 +16,10 @@ version = release = re.findall(
 )[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "site_hooks"]
-# Pages of the earlier documentation, until the new ones have all of their contents.
-EARLIER = [
-    *("algorithms.md", "configuration.md", "evidence.md", "experiments.md", "library.md", "operations.md"),
-    *("outputs.md", "privacy.md", "troubleshooting.md"),
-]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", *EARLIER]
+exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "tasklist"]
 myst_heading_anchors = 4
 # A fence ```mermaid is a diagram here and on a code host.
 myst_fence_as_directive = ["mermaid"]
@@ -41,6 +36,7 @@ napoleon_google_docstring = False
 
 highlight_language = "none"
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = f"Crenel {version}"
 html_copy_source = False
 html_show_sphinx = False

@@ -49,10 +49,6 @@ PACKAGES = (
 )
 
 CONFIGURATION = DOCS / "reference" / "configuration"
-# Pages of the earlier documentation that a check still reads.
-ALGORITHM_SECTIONS = "algorithms.md"
-MONITORING = "operations.md"
-TROUBLESHOOTING = "troubleshooting.md"
 
 ALGORITHMS: list[Algorithm] = [*builtin.ALGORITHMS]
 
@@ -169,7 +165,7 @@ def test_every_column_of_a_sink_is_documented() -> None:
 
 def test_what_to_watch_is_a_metric() -> None:
     known = reference.metrics_of_algorithms().keys() | reference.metrics_of_shards().keys()
-    watched = named(MONITORING, "metric")
+    watched = named("how-to/monitor.md", "metric")
     assert watched
     assert [pattern for pattern in watched if not any(fnmatch(name, pattern) for name in known)] == []
 
@@ -184,7 +180,7 @@ def test_the_options_of_the_job_for_a_cluster_are_shown(capsys: pytest.CaptureFi
 
 
 def test_every_cause_of_a_failed_job_is_in_the_table_of_troubleshooting() -> None:
-    text = (DOCS / TROUBLESHOOTING).read_text(encoding="utf-8")
+    text = (DOCS / "how-to" / "troubleshoot.md").read_text(encoding="utf-8")
     section = text.partition("## While the job runs\n")[2].partition("\n## ")[0]
     documented = {_CODE.findall(line)[0]: line for line in section.splitlines() if line.startswith("| `")}
     assert [cause.phrase for cause in CAUSES if cause.phrase not in documented] == []
@@ -287,11 +283,12 @@ def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
         assert set(shown) <= set(labels[name]), kind
 
 
-def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
+def test_what_the_pages_of_algorithms_add_to_a_policy_is_valid(folder: Path) -> None:
     path = folder / "policy.yaml"
     path.write_text(blocks(CONFIGURATION / "index.md")[0], encoding="utf-8")
-    near, persons, windows, cut, levels, within, noise = (
-        yaml.safe_load(block) for block in blocks(DOCS / ALGORITHM_SECTIONS)
+    (near,), (persons,), (windows,), (cut,), (levels,), (noise, within) = (
+        [yaml.safe_load(block) for block in blocks(DOCS / "concepts" / f"{name}.md")]
+        for name in ("nearest", "persons", "suhdsa", "mondrian", "ola", "noise")
     )
     apart = load(
         path,
@@ -300,7 +297,7 @@ def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
             f"noise_within_release={json.dumps(within['noise_within_release'])}",
         ],
     )
-    assert [attribute.name for attribute in apart.policy.noised] == ["height", "weight"]
+    assert [attribute.name for attribute in apart.policy.noised] == ["height"]
     assert apart.privacy.noise_within == NoiseWithin(2)
     nearest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in near.items())])
     assert nearest.parameters == NearestParameters(1000)

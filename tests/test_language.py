@@ -38,7 +38,6 @@ ALLOWED = {
     ("evidence/attack/*", "promised"): "a key of crenel attack --json",
     ("state/*", "promised"): "a field of stored bytes",
     ("docs/reference/glossary.md", "*"): "the list itself",
-    ("docs/experiments.md", "*"): "lab notes, written when the experiments ran",
     ("tests/test_language.py", "*"): "its own examples",
 }
 """Uses that stay, by file and word, with the reason."""

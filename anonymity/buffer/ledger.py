@@ -1,7 +1,7 @@
 """State changes of a shard to store after each step.
 
 A shard restored from a checkpoint (``crenel.anonymity.buffer.stored_clusters``) continues as if nothing had happened
-(docs/privacy.md).
+(docs/privacy/guarantees.md).
 """
 
 from __future__ import annotations

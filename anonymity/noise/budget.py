@@ -3,7 +3,7 @@
 Theorem 2 of CASTLEGUARD is Theorem 5 of Li, Qardaji and Su, "On sampling, anonymization, and differential privacy"
 (2012). It combines sampling at rate beta, a data-independent generalization, and suppression of values with a count
 below k. The combination is (epsilon, d(k, beta, epsilon))-differentially private for every epsilon of at least -ln(1 -
-beta). ``docs/privacy.md`` states its limits for CASTLE.
+beta). ``docs/privacy/proofs.md`` states its limits for CASTLE.
 """
 
 from __future__ import annotations

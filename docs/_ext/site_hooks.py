@@ -9,10 +9,12 @@ from typing import Any
 import mermaidx
 import reference
 from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+from sphinx.writers.html5 import HTML5Translator
 
 _ITEM = re.compile(r"^(\S[^:]*?) : (.*)$")
 _MENDED = {
@@ -79,6 +81,18 @@ def numpydoc_items(app: Any, what: str, name: str, obj: Any, options: Any, lines
     lines[:] = found
 
 
+def inline_formula(translator: HTML5Translator, node: nodes.Element) -> None:
+    """Write a formula within a line as MathML, which needs no script."""
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def block_formula(translator: HTML5Translator, node: nodes.Element) -> None:
+    """Write a formula of its own lines as MathML."""
+    translator.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
 def links_beyond_pages(app: Sphinx, doctree: nodes.document) -> None:
     """Copy files of the repository that a page links to, and keep only the text of a link to a page that is excluded.
 
@@ -115,6 +129,7 @@ def mend_accessibility(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("mermaid", Mermaid)
+    app.add_html_math_renderer("mathml", (inline_formula, None), (block_formula, None))
     app.connect("source-read", expand)
     # Before the files to copy are collected.
     app.connect("doctree-read", links_beyond_pages, priority=100)

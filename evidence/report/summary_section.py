@@ -91,7 +91,7 @@ def _cost(left: Releases, flow: Flow) -> str:
 
 
 def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
-    """Yield statements that the privacy models do not guarantee (``docs/privacy.md``)."""
+    """Yield statements that the privacy models do not guarantee (``docs/privacy/guarantees.md``)."""
     yield (
         "Protection against attackers who know the times or the order of records: groups have people with similar "
         "values, not people of one moment."

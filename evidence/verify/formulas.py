@@ -18,7 +18,7 @@ def diversity(persons: int, counts: Sequence[int]) -> int:
     """Return the largest l for which the l - 1 most common values together cover fewer than all persons.
 
     ``counts``: number of persons who have each value. This is distinct l-diversity where every person has one value
-    (Machanavajjhala and others, 2007; ``docs/privacy.md``).
+    (Machanavajjhala and others, 2007; ``docs/reference/outputs.md``).
     """
     named = 0
     for found, count in enumerate(sorted(counts, reverse=True), 1):

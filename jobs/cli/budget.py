@@ -17,7 +17,7 @@ from crenel.jobs.config.load import Config
 _GRID = "An integer column has the step 1; another column needs a configured step."
 _ASSUMED = (
     "Both are per tuple, and assume a generalization that does not depend on the data. That of every algorithm here "
-    "does; noise compensates for that without a proof. See docs/privacy.md before you sign."
+    "does; noise compensates for that without a proof. See docs/privacy/proofs.md before you sign."
 )
 
 
@@ -106,7 +106,10 @@ def show_within(config: Config, console: Console) -> None:
         displacements.add_row(reach.name, reach.of, f"{reach.width:.6g}", f"{reach.scale:.6g}", near, *moved)
     indent(console, displacements)
     indent(console, "The scale is width / (epsilon * share). Noise moves this share of values by so much or less.")
-    indent(console, "This is not differential privacy: the width depends on values of persons. See docs/privacy.md.")
+    indent(
+        console,
+        "This is not differential privacy: the width depends on values of persons. See docs/privacy/proofs.md.",
+    )
 
 
 def in_words(reach: Reach) -> str:

@@ -54,7 +54,7 @@ class Config:
     sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
         ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink unchanged
-    epoch : of the shards, 1 or more; another epoch starts them without state (``docs/operations.md``, "Start anew")
+    epoch : of the shards, 1 or more; another epoch starts them without state
     accept_duplicates : whether a record may be published twice, under two generalizations
         (``crenel.jobs.config.delivery``)
     audit_chain : key of the audit log's hash chain, possibly empty; None: no chain

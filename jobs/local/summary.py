@@ -247,7 +247,9 @@ class Summary:
                 table.add_row(shown.label, f"{amount:,}", shown.words.format(share=share))
         if "sample_rate" in self.parameters:
             rate, phi = self.parameters["sample_rate"], self.parameters["phi"]
-            table.add_row("noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/privacy.md")
+            table.add_row(
+                "noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/concepts/noise.md"
+            )
         table.add_row("time", f"{self.seconds:.1f}", "seconds, start of Flink included")
         return table
 

@@ -173,7 +173,7 @@ def _urls(name: str, value: str, problems: list[str]) -> Iterator[str]:
         elif path.is_file() and not is_zipfile(path):
             problems.append(
                 f"flink.{name}: {text} is not a jar, as it is no ZIP archive; name the .jar file itself, such as "
-                "flink-sql-connector-kafka-VERSION.jar from Maven (docs/operations.md#from-kafka-to-kafka)"
+                "flink-sql-connector-kafka-VERSION.jar from Maven (docs/how-to/deploy.md)"
             )
         else:
             yield path.absolute().as_uri()

@@ -40,7 +40,7 @@ _ARTIFACTS: Mapping[str, str] = {
 }
 """Maven artifacts of connectors and formats, without versions."""
 
-_ADD = "flink.pipeline.jars (docs/operations.md#on-a-cluster)"
+_ADD = "flink.pipeline.jars (docs/how-to/deploy.md)"
 
 
 def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

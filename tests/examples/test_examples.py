@@ -1,4 +1,4 @@
-"""The examples, each in a process and a folder of its own, and the first example of the page of the library."""
+"""The examples, each in a process and a folder of its own."""
 
 from __future__ import annotations
 
@@ -66,9 +66,3 @@ def test_an_extension_runs_as_a_program(name: str, tmp_path: Path) -> None:
     printed = run(str(EXAMPLES / f"{name}.py"), cwd=tmp_path)
     assert re.search(r"^released +[0-9]", printed, re.MULTILINE)
     assert "verify: holds" in printed
-
-
-def test_the_first_example_of_the_library_page_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
-    block = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
-    assert "mean loss" in run("-c", block, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Jobs on a standalone cluster, scraped by a real Prometheus as docs/operations.md has it."""
+"""Jobs on a standalone cluster, scraped by a real Prometheus as docs/how-to/monitor.md has it."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_what_flink_would_refuse_is_refused_with_field_cause_and_remedy(mini: Ho
         (  # the Java of these tests may have loaded the jar of Kafka's already
             f"source.ddl={TABLE} ('connector' = 'iceberg', 'catalog-name' = 'visits')",
             "source.ddl: 'connector': Flink has no connector 'iceberg' without its jar",
-            "name the file of iceberg-flink-runtime in flink.pipeline.jars (docs/operations.md",
+            "name the file of iceberg-flink-runtime in flink.pipeline.jars (docs/how-to/deploy.md",
         ),
         (
             f"source.ddl={TABLE} ('connector' = 'filesystem', 'path' = '{source}', 'format' = 'cvs')",

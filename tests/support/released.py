@@ -80,7 +80,7 @@ class Run:
 
 
 def diversity(rows: Sequence[tuple[int, str]]) -> int:
-    """Return the largest l that rows of persons keep, as docs/privacy.md has the test."""
+    """Return the largest l that rows of persons keep, as docs/privacy/guarantees.md has the test."""
     persons = {who for who, _ in rows}
     held = sorted(
         (len({who for who, value in rows if value == one}) for one in {value for _, value in rows}), reverse=True
