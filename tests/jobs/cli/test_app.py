@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from crenel import __version__
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.jobs.cli.app import app
 from crenel.jobs.config.load import load
@@ -33,7 +33,7 @@ def demo_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     result = crenel("--version")
-    assert (result.exit_code, result.stdout) == (0, f"crenel {version('crenel')}\n")
+    assert (result.exit_code, result.stdout) == (0, f"crenel {__version__}\n")
 
 
 def test_help_names_every_command() -> None:
