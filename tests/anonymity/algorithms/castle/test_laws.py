@@ -1,4 +1,4 @@
-"""Invariants (design.md) on any stream and under any policy, judged by the checker."""
+"""Invariants on any stream and under any policy, judged by the checker."""
 
 from __future__ import annotations
 
