@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    """Yield a process for the commands of the pages: later tests with the session's own saw what these leave behind."""
+    made = Host()
+    yield made
+    made.stop()
+
+
 @pytest.mark.cluster("mini")
 @pytest.mark.parametrize("page", WITH_FLINK)
-def test_a_tutorial_runs_and_prints_what_it_shows(page: str, mini: Host, folder: Path) -> None:
-    run(PAGES / f"{page}.md", folder, mini)
+def test_a_tutorial_runs_and_prints_what_it_shows(page: str, host: Host, folder: Path) -> None:
+    run(PAGES / f"{page}.md", folder, host)
 
 
 def test_the_tutorial_of_the_library_needs_no_flink(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from math import log
@@ -223,10 +224,11 @@ def test_a_picture_without_matplotlib_names_the_extra(tmp_path: Path) -> None:
     assert "--plot: needs matplotlib: install crenel with its extra 'plot'" in ended.stderr
 
 
-def test_the_example_of_the_privacy_page_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
-    command = page.partition("\n`crenel ")[2].partition("` prints")[0]
-    shown = page.partition("` prints\n\n```\n")[2].partition("\n```")[0]
+def test_the_example_of_the_page_of_proofs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "privacy" / "proofs.md").read_text(encoding="utf-8")
+    ((command, shown),) = re.findall(
+        r"^`crenel (budget [^`]+)` prints\n\n```\n(.*?)\n```$", page, re.DOTALL | re.MULTILINE
+    )
     monkeypatch.setenv("TAXI_CSV", "/nowhere")
     monkeypatch.chdir(ROOT)
     result = crenel(*command.split())
