@@ -71,7 +71,7 @@ def anonymize(
     forget : requests to forget persons: a table with one column, of the type of the subject, to which rows are only
         appended. A request erases the earlier records of the person that are buffered, and what is stored of the
         person. The output ``forgotten`` records it
-    audit_chain : key of the hash chain of the output ``audit``: text or bytes, or its place, such as
+    audit_chain : key of the hash chain of the output ``audit``: text, also as bytes of UTF-8, or its place, such as
         ``{"environment": "CRENEL_AUDIT_KEY"}``; None: no chain
 
     Returns
@@ -325,14 +325,16 @@ class Outputs:
 
 def _chained(config: Config, key: Any) -> tuple[Config, list[str]]:
     """Return a configuration with the key of the hash chain, and problems of the key."""
-    if isinstance(key, bytes):
-        key = key.decode()
     try:
+        if isinstance(key, bytes):
+            key = key.decode()
         secret = read_secret("audit_chain", dict(key) if isinstance(key, Mapping) else key)
         if secret is not None:
             secret.read()
     except PolicyError as error:  # whose message names the field
         return config, [str(error)]
+    except UnicodeDecodeError:  # whose message quotes the key
+        return config, ["audit_chain: its bytes are not UTF-8; give text, such as secrets.token_hex(32)"]
     except ValueError as error:
         return config, [f"audit_chain: {error}" + ("" if "; " in str(error) else "; give a key, or None for no chain")]
     return replace(config, audit_chain=secret), []

@@ -97,6 +97,7 @@ def errors(t_env: StreamTableEnvironment, outputs: Outputs, folder: Path) -> Ite
         lambda: anonymize(t_env, visits, first(), name="few", forget=persons),
         lambda: anonymize(t_env, visits, second(), name="few", audit_chain={"environment": "CRENEL_NO_KEY"}),
         lambda: anonymize(t_env, visits, second(), name="few", audit_chain=""),
+        lambda: anonymize(t_env, visits, second(), name="few", audit_chain=b"\xff"),
         lambda: anonymize(t_env, "visits", first(), name="few"),
         lambda: anonymize(t_env, visits, "visits.yaml", name="few"),  # type: ignore[arg-type]
         lambda: outputs.columns("release"),

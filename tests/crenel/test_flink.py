@@ -35,6 +35,7 @@ ERRORS = (
     "forget: gives rows that are updated or deleted later",
     "audit_chain: the environment variable CRENEL_NO_KEY is not set",
     "audit_chain: is empty; give a key",
+    "audit_chain: its bytes are not UTF-8; give text",
     "table: is a str; give a Table",
     "settings: is a str; give crenel.Settings, such as crenel.load",
     "sinks.release: is no output .did you mean 'released'",
