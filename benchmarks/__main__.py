@@ -17,7 +17,10 @@ _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
     "core": ("tuples per second of the core alone, by delay", core.tables),
     "release-noise": ("cost of noise within releases in the core", release_noise.tables),
     "job": ("rows per second of the whole job, beside jobs that do not anonymize", job.tables),
-    "scale-out": ("rows per second of one and of two TaskManagers, each on one core", scale_out.tables),
+    "scale-out": (
+        "rows per second of one and two TaskManagers, each on one core",
+        scale_out.tables,
+    ),
     "stages": ("processor time of a row by stage of the job; draws docs/figures/where.svg", stages.tables),
     "latency": ("milliseconds from source to sink, by algorithm", latency.tables),
     "memory": ("peak memory of a local run, by number of rows", memory.tables),

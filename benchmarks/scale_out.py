@@ -10,6 +10,7 @@ each of which holds a part of the time, so that the rows of no reader are late.
 from __future__ import annotations
 
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,14 @@ ROWS = (1_800_000, 5_400_000)
 """Rows of the short and of the long run."""
 
 SHARDS = 8
+_TWO = "two TaskManagers"
+_SETTINGS = {
+    "one TaskManager": [range(1)],
+    _TWO: [range(2)],
+    "two clusters of one TaskManager, each with a job of its own": [range(1), range(1, 2)],
+}
+"""Cores by cluster. Two clusters exchange nothing: they show what the machine itself allows."""
+
 _FILES = 16
 _PATIENCE = 1800.0  # seconds
 
@@ -95,27 +104,38 @@ def run(cluster: PinnedCluster, slots: int, rows: int, folder: Path) -> float:
 
 def tables(repeats: int = 2) -> list[Table]:
     """Return the table of this module."""
-    seconds: dict[tuple[int, int], list[float]] = {}
+    seconds: dict[tuple[str, int], list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for turn in range(repeats):
-            for slots in (1, 2):
-                place = folder / f"cluster-{turn}-{slots}"
-                place.mkdir()
-                cluster = PinnedCluster(place, range(slots))
+            for what, cores in _SETTINGS.items():
+                clusters = []
+                for own in cores:
+                    place = folder / f"cluster-{turn}-{len(clusters)}-{len(cores)}-{len(own)}"
+                    place.mkdir()
+                    clusters.append(PinnedCluster(place, own))
                 try:
-                    cluster.start()
+                    for cluster in clusters:
+                        cluster.start()
                     for rows in ROWS:
-                        seconds.setdefault((slots, rows), []).append(run(cluster, slots, rows, folder))
+                        parts(rows, folder)
+                        with ThreadPoolExecutor(len(clusters)) as pool:
+                            took = pool.map(lambda c, own: run(c, len(own), rows, folder), clusters, cores)  # noqa: B023
+                            seconds.setdefault((what, rows), []).append(max(took))
                 finally:
-                    cluster.stop()
+                    for cluster in clusters:
+                        cluster.stop()
     table = Table(
         f"Scale-out: TaskManagers of one slot, each on one core (`benchmarks/real.yaml`, CSV, {SHARDS} shards; "
         f"best of {repeats}, in turn)",
-        ["TaskManagers", "rows/s", "of one", "to reach"],
+        ["setting", "rows/s", "of one", "to reach"],
     )
     few, many = ROWS
-    rates = {n: (many - few) / (min(seconds[n, many]) - min(seconds[n, few])) for n in (1, 2)}
-    for n, rate in rates.items():
-        table.add(n, f"{rate:,.0f}", f"{rate / rates[1]:.2f}", "1.8" if n > 1 else "-")
+    rates = {
+        what: len(cores) * (many - few) / (min(seconds[what, many]) - min(seconds[what, few]))
+        for what, cores in _SETTINGS.items()
+    }
+    first, *_ = rates.values()
+    for what, rate in rates.items():
+        table.add(what, f"{rate:,.0f}", f"{rate / first:.2f}", "1.8" if what == _TWO else "-")
     return [table]
