@@ -109,7 +109,7 @@ def tables(repeats: int = 2) -> list[Table]:
         folder = Path(name)
         for turn in range(repeats):
             for what, cores in _SETTINGS.items():
-                clusters = []
+                clusters: list[PinnedCluster] = []
                 for own in cores:
                     place = folder / f"cluster-{turn}-{len(clusters)}-{len(cores)}-{len(own)}"
                     place.mkdir()
