@@ -127,6 +127,12 @@ def test_every_parameter_has_a_meaning_and_stands_on_one_page() -> None:
     assert sorted(shown) == sorted(of.name for of in reference.parameters())
 
 
+def test_every_parameter_has_the_version_that_first_had_it() -> None:
+    listed, changes = reference.first_versions(), (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert sorted(listed) == sorted(of.name for of in reference.parameters()), "complete docs/_ext/since.txt"
+    assert {*listed.values()} <= {"Unreleased", *re.findall(r"^## \[(.+)\]", changes, re.MULTILINE)}
+
+
 def test_the_default_of_a_parameter_is_shown_as_a_file_has_it() -> None:
     shown = {of.name: of.default for of in reference.parameters()}
     assert shown["privacy.k"] == "required"

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from inspect import cleandoc
+from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -45,6 +46,7 @@ from crenel.operators.encode.function import register_loads
 from crenel.operators.output_columns import REFERENCE, SQL, OutputColumn, own_columns
 from crenel.operators.shards.metrics import MEANINGS, ShardMetrics
 
+_SINCE = Path(__file__).with_name("since.txt")
 _PLACE = re.compile(r"^<!-- generated: (\w+)(?: (.+?))? -->$", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"^Attributes\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.MULTILINE | re.DOTALL)
 _SQL = re.compile(r"\b[A-Z][A-Z_]+(\(\d\))?")
@@ -169,13 +171,27 @@ def _meaning(name: str, classes: tuple[type, ...]) -> str:
     return re.sub(r"`\"(.+?)\"`", r"`\1`", re.sub(r"\bNone\b", "`null`", text))
 
 
+def first_versions() -> dict[str, str]:
+    """Return the version of Crenel that first had each parameter under its name, from ``since.txt``."""
+    found, version = {}, ""
+    for line in _SINCE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("  "):
+            found[line.strip()] = version
+        elif not line.startswith("#"):
+            version = line
+    return found
+
+
 def configuration(names: str) -> str:
     """Return the parameters below the given names, each with a heading; ``-NAME`` leaves out those below a name."""
     wanted = [name for name in names.split() if not name.startswith("-")]
     without = [name[1:] for name in names.split() if name.startswith("-")]
     found = [of for of in parameters() if _is_below(of.name, wanted) and not _is_below(of.name, without)]
+    since = first_versions()
     return "\n\n".join(
-        f"### `{of.name}`\n\n{_sentence(of.meaning)}\n\n- Values: {of.values}\n- Default: {of.default}" for of in found
+        f"### `{of.name}`\n\n{_sentence(of.meaning)}\n\n- Values: {of.values}\n- Default: {of.default}\n"
+        f"- Since: {since[of.name]}"
+        for of in found
     )
 
 
