@@ -23,7 +23,17 @@ from experiments.harness import (
 )
 
 EXPERIMENTS = {
-    "castle": ("Loss of CASTLE by k, l, delay and clusters on Adult.", "half a minute", "castle.results"),
+    "castle-loss": ("Loss of CASTLE by k, l, delay and clusters.", "half a minute", "castle.parameters.results"),
+    "castle-clusters": ("Loss by clusters and recent releases (Figure 4).", "1 min", "castle.losses.clusters"),
+    "castle-attributes": ("Loss by attributes and k, beside others (Figure 5).", "3 min", "castle.losses.attributes"),
+    "castle-skew": ("Loss by skew of the stream, beside others (Figure 6).", "10 min", "castle.losses.skew"),
+    "castle-persons": ("Loss by tuples per person, beside others (Figure 7).", "20 min", "castle.losses.persons"),
+    "castle-queries": ("Error of COUNT queries, beside others (Figure 8).", "10 min", "castle.queries.results"),
+    "castle-condensation": (
+        "Loss and query error beside dynamicGroup (Figures 9, 10).",
+        "10 min",
+        "castle.queries.condensation",
+    ),
     "castleguard-loss": ("Loss of CASTLEGUARD by clusters and noise, on taxi.", "15 s", "castleguard.loss.results"),
     "castleguard-quality": ("Classifiers on CASTLEGUARD's releases of Pima.", "3 min", "castleguard.quality.results"),
     "suhdsa-runtime": ("Run time of windows and baselines (Table 2).", "1 min", "suhdsa.tables.results:runtime"),
@@ -77,7 +87,7 @@ _NEEDS = {
     **dict.fromkeys(("nearest-loss", "nearest-rules", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
     "lasting": (ADULT_FILE, TAXI_FILE),
     "attacks-taxi": (TAXI_FILE,),
-    **dict.fromkeys(("attacks-demo", "attacks-placement-demo", "stream"), ()),
+    **dict.fromkeys(("castle-skew", "attacks-demo", "attacks-placement-demo", "stream"), ()),
 }
 """Files below ``harness.DATA``, where an experiment needs others than Adult."""
 

@@ -170,21 +170,25 @@ class Setting:
     parameters: Any
 
 
-def replays(settings: Sequence[Setting], default: int) -> list[list[Replay]]:
+def replays(
+    settings: Sequence[Setting], default: int, order: Callable[[Stream, int], Stream] | None = None
+) -> list[list[Replay]]:
     """Replay each setting with each seed, in processes; return the runs of each setting, without their releases.
 
     Parameters
     ----------
     default : number of seeds, where ``--seeds`` names no other
+    order : of a module; returns the stream in the order of a seed
     """
     every = seeds(default)
-    found = in_processes(_replayed, [(setting, seed) for setting in settings for seed in every])
+    found = in_processes(_replayed, [(setting, seed, order) for setting in settings for seed in every])
     return [[next(found) for _ in every] for _ in settings]
 
 
-def _replayed(given: tuple[Setting, int]) -> Replay:
-    setting, seed = given
-    made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
+def _replayed(given: tuple[Setting, int, Callable[[Stream, int], Stream] | None]) -> Replay:
+    setting, seed, order = given
+    tuples = setting.tuples if order is None else order(setting.tuples, seed)
+    made = replay(tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
     return Replay([], made.counters, made.seconds)
 
 

@@ -1,0 +1,1 @@
+"""Experiments of CASTLE (Section 5), beside nearest, SUHDSA windows, Mondrian and dynamicGroup."""

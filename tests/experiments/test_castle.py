@@ -1,0 +1,61 @@
+"""Measures of the experiments of CASTLE, on streams whose result is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.castle import queries
+from experiments.castle.condensation import condense
+from experiments.castle.contenders import of_persons, shuffled, zipf
+from experiments.castle.queries import Case, Generalized, loss, workload_error
+
+TUPLES = zipf(400, 0.5, 2, 50)
+CASE = Case("", (), 10, 200, 0.3)
+NO_NODES = np.zeros((len(TUPLES), 0), np.int32)
+
+
+@pytest.fixture(autouse=True)
+def _few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "_QUERIES", queries._CHUNK)
+
+
+def _two_values() -> Generalized:
+    """Return tuples with two sensitive values, published as they are."""
+    tuples = replace(TUPLES, sensitive=TUPLES.sensitive % np.uint64(2))
+    return Generalized(tuples, tuples.numeric, tuples.numeric, NO_NODES, np.arange(len(tuples)))
+
+
+def test_tuples_published_as_they_are_have_no_error_and_no_loss() -> None:
+    assert workload_error(CASE, _two_values(), 0) == 0
+    assert loss(_two_values()) == 0
+
+
+def test_suppressed_tuples_and_wide_intervals_are_errors() -> None:
+    found = _two_values()
+    half = np.where(np.arange(len(TUPLES)) % 2, -1, found.of)
+    assert 0.3 < workload_error(CASE, replace(found, of=half), 0) < 0.7
+    all_values = replace(found, lower=np.ones_like(found.lower), upper=np.full_like(found.upper, 50))
+    assert loss(all_values) == 1
+    assert workload_error(CASE, all_values, 0) > 0.1
+
+
+def test_condensation_assigns_each_tuple_to_a_group_of_k_to_2k_that_is_narrow() -> None:
+    values = TUPLES.numeric / 49
+    group = condense(values, 100, 10, 0)
+    sizes = np.bincount(group)
+    assert sizes.min() >= 10
+    assert sizes.max() < 20
+    widths = [np.ptp(values[group == one], axis=0).mean() for one in range(len(sizes))]
+    assert np.mean(widths) < 0.3
+
+
+def test_shuffling_keeps_the_rows_of_a_person_together() -> None:
+    persons = shuffled(of_persons(TUPLES, 20, 3), 1)
+    assert persons.subject is not None
+    assert (persons.subject.reshape(20, 3) == persons.subject[::3, None]).all()
+    assert (persons.numeric.reshape(20, 3, 2) == persons.numeric[::3, None]).all()
+    assert (np.unique(persons.subject, return_counts=True)[1] == 3).all()
+    assert (persons.subject != of_persons(TUPLES, 20, 3).subject).any()
