@@ -47,6 +47,8 @@ EXPERIMENTS = {
     "suhdsa-window": ("The adaptive window.", "1 min", "suhdsa.tables.results:window"),
     "suhdsa-latency": ("Time from the end of a window to its releases.", "1 min", "suhdsa.tables.results:latency"),
     "suhdsa-repair-cost": ("Time of a repair relative to grouping.", "1 min", "suhdsa.tables.results:repair-cost"),
+    "suhdsa-grid": ("Loss of repair over k and window, with tests.", "2 min", "suhdsa.tables.results:grid"),
+    "suhdsa-buffer": ("Loss of SUHDSA by the tuples that a window holds.", "1 min", "suhdsa.tables.results:buffer"),
     "kepsilon-loss": ("Loss with one more attribute (Figure 1).", "1 min", "kepsilon.loss.results"),
     "kepsilon-distribution": ("Errors by kind of noise (Figure 2).", "1 min", "kepsilon.distribution.results"),
     "kepsilon-noise": (

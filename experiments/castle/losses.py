@@ -16,11 +16,10 @@ _LOSS_WINDOWS = (1, 50, 100, 150, 200)
 _ATTRIBUTES = (2, 4, 6, 8, 10)
 _KS = (25, 50, 100, 200, 400, 700, 1000)
 _EXPONENTS = (0.0, 0.5, 1.0, 1.5, 2.0)
-_SKEWED_KS = (100, 400, 700, 1000)
-_SKEWED_DELAYS = (5_000, 10_000, 20_000)
+_SKEWED_CASES = ((100, 5_000), (100, 10_000), (100, 20_000), (400, 10_000), (1000, 10_000))  # k and delay
 _SKEWED = 50_000  # tuples
 _ROWS = (1, 5, 10, 15)
-_PERSONS = 10_000
+_TUPLES = 30_000
 
 
 def clusters() -> Iterator[Table]:
@@ -64,8 +63,7 @@ def skew() -> Iterator[Table]:
         ["k", "delay", "exponent"],
         [
             ((k, f"{delay:,}", exponent), streams[exponent], k, delay)
-            for k in _SKEWED_KS
-            for delay in _SKEWED_DELAYS
+            for k, delay in _SKEWED_CASES
             for exponent in _EXPONENTS
         ],
     )
@@ -76,10 +74,10 @@ def persons() -> Iterator[Table]:
     cases = [(rows, number, _K) for rows in _ROWS for number in (4, 10)]
     cases += [(rows, 4, k) for rows in _ROWS for k in (200, 400)]
     yield _compared(
-        f"Figure 7: loss by tuples per person (Adult, {_PERSONS:,} persons, delay {_DELAY:,}; {_ORDERS})",
+        f"Figure 7: loss by tuples per person (Adult, {_TUPLES:,} tuples, delay {_DELAY:,}; {_ORDERS})",
         ["tuples per person", "quasi-identifiers", "k"],
         [
-            ((rows, number, k), of_persons(stream(number), _PERSONS, rows), k, _DELAY)
+            ((rows, number, k), of_persons(stream(number), _TUPLES // rows, rows), k, _DELAY)
             for rows, number, k in sorted(cases)
         ],
     )
