@@ -12,10 +12,12 @@ import numpy as np
 from crenel.anonymity.algorithm import Shard, ShardContext
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa import stored as window
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.buffer import stored_clusters as castle
+from crenel.anonymity.builtin import NEAREST
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from experiments.harness import REUSE, Drawing, Table, drawing, in_processes, legend_below, panels, percent, seeds
 from experiments.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, published
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 KS = (5, 10, 50)
 RUNS = 30
 DELTA = 1000
-METHODS = ("CASTLE", "windows")
+METHODS = ("CASTLE", "nearest", "windows")
+CONFIDENCES = (0.7, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 
 _SUPPRESSED = "suppressed at 99 % confidence as linkable (in brackets: for any reason)"
 
@@ -63,12 +66,16 @@ class Streamed:
 
 
 def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: int = DELTA) -> Shard:
-    """Return an empty shard; ``delay`` is the delay of CASTLE, or the size of windows."""
+    """Return an empty shard; ``delay`` is the delay of CASTLE and nearest, or the size of windows."""
     policy = people.policy(by_levels=False, noised=True)
     members = people.members(policy)
     if method == "CASTLE":
         terms = ShardContext(policy, privacy, CastleParameters(delay_tuples=delay, reuse_limit=REUSE), members)
         return Castle(terms, castle.initial_snapshot(terms, 0, key(seed)), remembers=False)
+    if method == "nearest":
+        return NEAREST.new(
+            ShardContext(policy, privacy, NearestParameters(delay), members, remembers=False), 0, key(seed)
+        )
     terms = ShardContext(policy, privacy, SuhdsaParameters(delay), members)
     return SuhdsaShard(terms, window.initial_snapshot(terms, 0, key(seed)), remembers=False)
 
@@ -124,7 +131,7 @@ def _streamed(of: tuple[str, int, float]) -> Streamed:
 
 def stream_table(method: str, what: str, shown: Callable[[Streamed], str]) -> Table:
     """Tabulate one result of one method by k and epsilon."""
-    setting = f"a delay of {DELTA:,}" if method == "CASTLE" else f"windows of {DELTA:,}"
+    setting = f"windows of {DELTA:,}" if method == "windows" else f"a delay of {DELTA:,}"
     table = Table(
         f"Adult as a stream, {method}: {what} ({setting}, {len(seeds(RUNS))} runs)",
         ["k \\ epsilon", *(f"{epsilon:g}" for epsilon in EPSILONS)],
@@ -151,6 +158,26 @@ def nearer_table() -> Table:
                 withheld = float(np.mean([each.withheld for each in found]))
                 cells.append(_of_all(withheld, float(np.mean([gone(people, each) for each in found]))))
             table.add(method, near, *cells)
+    return table
+
+
+def confidence_table() -> Table:
+    """Tabulate suppression by the confidence, 70 to 99.999 % (Section VI)."""
+    people = adult()
+    table = Table(
+        f"Adult as a stream, k = {_K}: suppressed as linkable (in brackets: for any reason), by confidence.c "
+        f"({len(seeds(_FEW_RUNS))} runs, confidence.k = {_K})",
+        ["method", "epsilon", *(f"{100 * c:g} %" for c in CONFIDENCES)],
+    )
+    for method in METHODS:
+        for epsilon in (1.0, 4.0):
+            cells = []
+            for c in CONFIDENCES:
+                privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(c, _K)))
+                found = [run(people, method, privacy, seed)[0] for seed in seeds(_FEW_RUNS)]
+                withheld = float(np.mean([each.withheld for each in found]))
+                cells.append(_of_all(withheld, float(np.mean([gone(people, each) for each in found]))))
+            table.add(method, f"{epsilon:g}", *cells)
     return table
 
 
@@ -216,6 +243,7 @@ def results() -> Iterator[Table | Drawing]:
         yield stream_table(method, "linked records", lambda found: percent(found.linked))
         yield stream_table(method, _SUPPRESSED, lambda found: _of_all(found.withheld, found.gone))
     yield nearer_table()
+    yield confidence_table()
     yield delay_table()
     yield other_table()
     yield drawing("kepsilon-stream", _figure)
@@ -226,7 +254,7 @@ def _of_all(withheld: float, lost: float) -> str:
 
 
 def _figure() -> Figure:
-    figure, grid = panels(2, 3, (9, 6), sharey="col")
+    figure, grid = panels(len(METHODS), 3, (9, 9), sharey="col")
     fields: tuple[tuple[str, str], ...] = (
         ("error", "error, %"),
         ("linked", "linked records, %"),
