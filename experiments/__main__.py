@@ -35,6 +35,7 @@ EXPERIMENTS = {
         "castle.queries.condensation",
     ),
     "castleguard-loss": ("Loss of CASTLEGUARD by clusters and noise, on taxi.", "15 s", "castleguard.loss.results"),
+    "castleguard-scatter": ("Sampled and perturbed trips (Figure 3).", "10 s", "castleguard.scatter.results"),
     "castleguard-quality": ("Classifiers on CASTLEGUARD's releases of Pima.", "3 min", "castleguard.quality.results"),
     "suhdsa-runtime": ("Run time of windows and baselines (Table 2).", "1 min", "suhdsa.tables.results:runtime"),
     "suhdsa-loss": ("Loss in windows of 10 tuples (Table 3).", "1 min", "suhdsa.tables.results:loss"),
@@ -84,7 +85,7 @@ Modules are imported only for a run, because some import Flink.
 """
 
 _NEEDS = {
-    "castleguard-loss": (TAXI_FILE,),
+    **dict.fromkeys(("castleguard-loss", "castleguard-scatter"), (TAXI_FILE,)),
     "castleguard-quality": (PIMA_FILE,),
     **dict.fromkeys(("nearest-loss", "nearest-rules", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
     "lasting": (ADULT_FILE, TAXI_FILE),
