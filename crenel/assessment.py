@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.errors import PolicyError
 from crenel.columns import decoded, milliseconds, texts
 from crenel.evidence.attack.published_records import attack_outputs
@@ -181,7 +183,8 @@ def outputs_of(result: Result, settings: Settings) -> Outputs:
     config = settings.validated
     schemas = written(config)
     tables = {name: getattr(result, name) for name in ("released", "audit", "suppressed", "rejected")}
-    found = {name: _typed(name, table, schemas[name]) for name, table in tables.items()}
+    sets = {attribute.name for attribute in config.policy.sets}
+    found = {name: _typed(name, table, schemas[name], sets) for name, table in tables.items()}
     further = {name: _typed(f"further[{name!r}]", table, schemas[name]) for name, table in result.further.items()}
     counts = [
         {"shard": shard, "name": name, "amount": float(amount)}
@@ -196,16 +199,19 @@ _SUMMARY = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", p
 """Columns of the output ``summary`` of a job, as it is read back."""
 
 
-def _typed(name: str, table: Any, schema: pa.Schema) -> pa.Table:
-    """Return the columns of a schema of a table of any kind."""
+def _typed(name: str, table: Any, schema: pa.Schema, sets: Collection[str] = ()) -> pa.Table:
+    """Return the columns of a schema of a table of any kind; ``sets``: columns of arrays that become texts."""
     arrow = pa.Table.from_batches(list((frame := Frame.of(table)).batches()), frame.schema)
     columns = []
     for field in schema:
         if field.name not in arrow.column_names:
             raise ValueError(f"result.{name}: lacks the column {field.name!r}; is it of other settings?")
         try:
-            columns.append(_cast(decoded(arrow[field.name].combine_chunks()), field))
-        except pa.ArrowInvalid:
+            column = decoded(arrow[field.name].combine_chunks())
+            if field.name in sets:
+                column = pc.binary_join(column.cast(pa.list_(pa.string())), SEPARATOR)
+            columns.append(_cast(column, field))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise ValueError(
                 f"result.{name}: the column {field.name!r} is not of type {field.type}; is it of other settings?"
             ) from None

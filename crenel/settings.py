@@ -26,7 +26,7 @@ _JOB = ("source", "sinks", "flink", "accept_duplicates", "audit_chain")
 
 @dataclass(frozen=True)
 class Numeric:
-    """A numeric quasi-identifier, published as an interval.
+    """A numeric quasi-identifier, published as an interval or as one number per class.
 
     Attributes
     ----------
@@ -36,12 +36,15 @@ class Numeric:
         steps. None: 1 for whole numbers; with noise, other numbers need a step
     ends : grid of the ends of published intervals, above 0, in the unit of the column. With ``5`` they are multiples of
         5, rounded outwards, or an end of the domain. A whole number if the type of the column is one; at most the width
-        of the domain; not with representatives (``suhdsa.output``). None: no grid
+        of the domain; not with representatives (``publish``, ``suhdsa.output``). None: no grid
+    publish : published form of a class: its ``"interval"``, or a representative, its ``"mean"`` or ``"median"``. A
+        representative belongs to one class, so it excludes reuse, a lasting guarantee and ``suppression: generalize``
     """
 
     domain: tuple[float, float] | None = None
     step: float | None = None
     ends: float | None = None
+    publish: Literal["interval", "mean", "median"] = "interval"
 
 
 @dataclass(frozen=True)
@@ -113,12 +116,16 @@ class Ip:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A categorical quasi-identifier, published as a label of its hierarchy.
+    """A categorical quasi-identifier, published as a label of its hierarchy or as values of the class.
 
     Attributes
     ----------
     hierarchy : path of a hierarchy file, a builder, a mapping from each value to its ancestors (the root last), or a
         ``Hierarchy``
+    publish : published form of a class: the lowest common ``"ancestor"`` of its values, the ``"set"`` of these values,
+        or a representative, their ``"mode"``. A set lists at most 100 values; a class with more, and a fully
+        generalized row, has the ancestor as its only entry. A set excludes reuse and a lasting guarantee, and a
+        representative ``suppression: generalize`` as well
 
     Examples
     --------
@@ -126,6 +133,7 @@ class Categorical:
     """
 
     hierarchy: str | Path | Numbers | Mask | Dates | Ip | Mapping[str, Sequence[str]] | Hierarchy
+    publish: Literal["ancestor", "set", "mode"] = "ancestor"
 
 
 @dataclass(frozen=True)
@@ -744,15 +752,16 @@ def settings_of(content: Mapping[str, Any], folder: Path, where: Path | str) -> 
     attributes: dict[str, Numeric | Categorical] = {}
     for name, section in file.policy.quasi_identifiers.items():
         if section.hierarchy is None:
-            attributes[name] = Numeric(section.domain, section.step, section.ends)
+            attributes[name] = Numeric(section.domain, section.step, section.ends, section.number_form)
             continue
+        form = section.category_form
         found = raw[name]["hierarchy"]
         if isinstance(found, Mapping) and "file" not in found:
             ((kind, _),) = found.items()
-            attributes[name] = Categorical(_object(_BUILDERS[kind], getattr(section.hierarchy, kind)))
+            attributes[name] = Categorical(_object(_BUILDERS[kind], getattr(section.hierarchy, kind)), form)
         else:
             hierarchy = found["file"] if isinstance(found, Mapping) else found
-            attributes[name] = Categorical(str(hierarchy) if isinstance(hierarchy, str | Path) else hierarchy)
+            attributes[name] = Categorical(str(hierarchy) if isinstance(hierarchy, str | Path) else hierarchy, form)
     own = {builtin.name: builtin for builtin in BUILTIN}.get(file.algorithm)
     section = getattr(file, file.algorithm)
     return Settings._of_validated(

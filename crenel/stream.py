@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
 from crenel.anonymity.compiled.notice import announce_compilation
 from crenel.anonymity.compiled.random import shard_key
+from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.privacy import Privacy
 from crenel.columns import (
@@ -612,6 +614,8 @@ class _Plan:
     ) -> Result:
         """Return the outputs of some steps as tables."""
         generalized, numbers = self.writer.generalized(parts), joined(part.rows for part in parts)
+        for attribute in self.settings.policy.sets:
+            generalized[attribute.name] = pc.split_pattern(generalized[attribute.name], SEPARATOR)
         released = self.writer.of_members(generalized, parts)
         kept = rows.take(numbers)
         for i, name in enumerate(self.settings.policy.members):

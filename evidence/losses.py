@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.outputs import Outputs
+from crenel.evidence.published_sets import PublishedSets
 
 
 def covered(lower: NDArray[np.float64], upper: NDArray[np.float64], whole: tuple[float, float]) -> NDArray[np.float64]:
@@ -22,10 +23,11 @@ def covered(lower: NDArray[np.float64], upper: NDArray[np.float64], whole: tuple
 def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:
     """Return the mean loss of each quasi-identifier over released tuples, 0 to 1, in the order of the policy.
 
-    Their mean is InfoLoss (CASTLE, Section 2.2). A number without a domain was measured by the values seen before each
-    release, which no output holds. Such attributes share the remainder of the stated loss, in proportion to their
-    published widths. A loss is None where one value represents each release. The result is empty where nothing was
-    released.
+    Their mean is InfoLoss (CASTLE, Section 2.2), with the loss of the listed values for a set. A number without a
+    domain was measured by the values seen before each release, which no output holds. Such attributes share the
+    remainder of the stated loss, in proportion to their published widths; beside representatives, they are measured by
+    the range of all published values. A loss is None where one value represents each release. The result is empty
+    where nothing was released.
 
     Parameters
     ----------
@@ -41,22 +43,33 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
     weight = np.ones(table.num_rows) if outputs.audit is None else _numbers(table, "tuples")
     found: dict[str, float] = {}
     observed: dict[str, float] = {}
+    unknown: list[str] = []
     for attribute in policy.quasi_identifiers:
         name = attribute.name
         if not isinstance(attribute, Numeric):
+            if attribute.has_representative:
+                unknown.append(name)
+                continue
+            if attribute.publish == "set":
+                found[name] = _mean(PublishedSets.read(attribute, table[name]).loss, weight)
+                continue
             tree = attribute.hierarchy
             node = pc.index_in(table[name], pa.array(tree.labels, pa.string()))
             found[name] = _mean(tree.loss[np.asarray(node.combine_chunks(), np.int64)], weight)
+        elif attribute.has_representative:
+            unknown.append(name)
         elif attribute.domain is not None:
             found[name] = _relative(table, name, weight, attribute.domain)
         else:
             lower, upper = (_numbers(table, f"{name}_{end}") for end in ("min", "max"))
             found[name] = observed[name] = _relative(table, name, weight, (float(lower.min()), float(upper.max())))
-    stated = None if outputs.audit is None else _mean(_numbers(table, "loss"), weight)
+    stated_as = "published_loss" if policy.sets and "published_loss" in table.column_names else "loss"
+    # Beside representatives, the remainder of the stated loss is not that of the observed ranges alone.
+    stated = None if outputs.audit is None or unknown else _mean(_numbers(table, stated_as), weight)
     known = [loss for name, loss in found.items() if name not in observed]
     if stated is not None and observed:
         found |= _divided(max(stated * len(found) - sum(known), 0.0), observed)
-    return dict(found)
+    return {attribute.name: found.get(attribute.name) for attribute in policy.quasi_identifiers}
 
 
 def _divided(loss: float, widths: dict[str, float]) -> dict[str, float]:

@@ -97,17 +97,19 @@ class TableWriter:
             )
         )
         columns = self.generalization.columns
-        values = self.generalization.values(lower, upper, node)
+        sets = range(len(policy.sets))
+        listed = [[text for part in releases for text in part.listed[number]] for number in sets]
+        values = self.generalization.values(lower, upper, node, listed)
         return {column.name: self._generalized(column, of) for column, of in zip(columns, values, strict=True)}
 
     def _generalized(self, column: OutputColumn, values: list[Any]) -> pa.Array:
         if column.kind == "STRING":
             return pa.array(values, pa.string())
-        name = self.generalization.policy.quasi_identifiers[column.position or 0].name
-        if name not in self.ends or self.generalization.representative:
+        attribute = self.generalization.policy.quasi_identifiers[column.position or 0]
+        if attribute.name not in self.ends or not self.generalization.is_interval(attribute):
             # Also where those of a sink are whole; Arrow refuses whole numbers that float64 rounds.
             return pa.array(np.array(values, np.float64))
-        return pa.array(values, ARROW[column.kind]).cast(self.ends[name], safe=False)
+        return pa.array(values, ARROW[column.kind]).cast(self.ends[attribute.name], safe=False)
 
     def of_members(self, generalized: Mapping[str, pa.Array], parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
         """Return the columns of ``generalized``, one per release, with a value for each member."""

@@ -7,7 +7,7 @@ The rows of the operator, the SQL of the sinks, the tables of ``crenel.evidence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Algorithm, Counters, Output
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import SEPARATOR, Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.operators.bounds import integer_bounds, within
@@ -112,6 +112,14 @@ _RELEASE = (
 )
 _DIVERSITY = OutputColumn("diversity_NAME", "d#", "LONG", "diversity of a sensitive column", of="diversity")
 _LOSS = OutputColumn("loss", "loss", "DOUBLE", "InfoLoss of the generalization, from 0 to 1", of="loss")
+_PUBLISHED_LOSS = OutputColumn(
+    "published_loss",
+    "set_loss",
+    "DOUBLE",
+    "with `publish: set`: as `loss`, with (listed values - 1) / (all values - 1) for each set",
+    of="published_loss",
+    since="0.3",
+)
 _LINKABLE = OutputColumn("linkable", "linked", "LONG", "with noised columns: number of linkable records", of="linked")
 _NOISE = (
     OutputColumn("noise_error_NAME", "e#", "DOUBLE", "mean relative error of the noise", of="noise_error"),
@@ -132,6 +140,14 @@ _ENDS = (
 )
 _NUMBER = OutputColumn("NAME", "q#", "DOUBLE", "instead of the ends: numeric representative")
 _CATEGORY = OutputColumn("NAME", "q#", "STRING", "label of a categorical quasi-identifier")
+_SET = OutputColumn(
+    "NAME",
+    "q#",
+    "STRING",
+    "instead of the label, with `publish: set`: the values that occur in the class",
+    f"ARRAY<STRING>, or text with {SEPARATOR!r} between values",
+    since="0.3",
+)
 _MEMBER = OutputColumn("NAME", "m#", "STRING", "sensitive, noised or pass-through value of the record", _OF_SOURCE)
 _PSEUDONYM = OutputColumn("NAME", "m#", "STRING", "[pseudonym](../privacy/guarantees.md), if the policy has one")
 _NO_MEMBER = OutputColumn("", "m0", "BOOLEAN")
@@ -196,8 +212,8 @@ ROWS: Mapping[str, tuple[tuple[OutputColumn, ...], tuple[OutputColumn, ...]]] = 
 """Rows of the side outputs that every algorithm has: columns with one value, and columns with one for each tuple."""
 
 REFERENCE: Mapping[str, tuple[OutputColumn, ...]] = {
-    "released": (*_ENDS, _NUMBER, _CATEGORY, _MEMBER, _PSEUDONYM),
-    "audit": (*_RELEASE, _DIVERSITY, _LOSS, _LINKABLE, *_NOISE, _PARAMETER, *CHAIN),
+    "released": (*_ENDS, _NUMBER, _CATEGORY, _SET, _MEMBER, _PSEUDONYM),
+    "audit": (*_RELEASE, _DIVERSITY, _LOSS, _PUBLISHED_LOSS, _LINKABLE, *_NOISE, _PARAMETER, *CHAIN),
     "suppressed": SUPPRESSED,
     "rejected": REJECTED,
     "forgotten": FORGOTTEN,
@@ -210,7 +226,8 @@ def release_columns(policy: Policy) -> tuple[OutputColumn, ...]:
     """Return the columns of a release before the values in force."""
     diversity = (_DIVERSITY.at(i, name) for i, name in enumerate(policy.sensitive))
     noise = (column.at(i, attribute.name) for i, attribute in enumerate(policy.noised) for column in _NOISE)
-    return (*_RELEASE, *diversity, _LOSS, *([_LINKABLE] if policy.noised else ()), *noise)
+    losses = (_LOSS, _PUBLISHED_LOSS) if policy.sets else (_LOSS,)
+    return (*_RELEASE, *diversity, *losses, *([_LINKABLE] if policy.noised else ()), *noise)
 
 
 def generalized_names(attribute: str) -> tuple[str, ...]:
@@ -269,7 +286,7 @@ class Generalization:
     Attributes
     ----------
     policy : of the job
-    representative : whether a number is published as one value, and not as an interval
+    representative : whether the algorithm publishes each number as one value, and not as an interval
     integers : names of the numeric quasi-identifiers with whole ends (``crenel.operators.bounds.integer_bounds``)
     extremes : minimum and maximum of the column's type, for numeric quasi-identifiers whose noise or rounded ends no
         domain limits
@@ -280,14 +297,18 @@ class Generalization:
     integers: frozenset[str] = frozenset()
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
+    def is_interval(self, attribute: QuasiIdentifier) -> bool:
+        """Return whether an attribute is published as the two ends of an interval."""
+        return isinstance(attribute, Numeric) and not (self.representative or attribute.has_representative)
+
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
         """The columns, in the order of the policy."""
         columns: list[OutputColumn] = []
         for i, attribute in enumerate(self.policy.quasi_identifiers):
             if not isinstance(attribute, Numeric):
-                columns.append(_CATEGORY.at(i, attribute.name))
-            elif self.representative:
+                columns.append((_SET if attribute.publish == "set" else _CATEGORY).at(i, attribute.name))
+            elif not self.is_interval(attribute):
                 # The mean of whole numbers may be fractional.
                 columns.append(_NUMBER.at(i, attribute.name))
             else:
@@ -296,24 +317,32 @@ class Generalization:
         return tuple(columns)
 
     def values(
-        self, lower: NDArray[np.float64], upper: NDArray[np.float64], node: NDArray[np.int32]
+        self,
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        node: NDArray[np.int32],
+        listed: Iterable[list[str]] = (),
     ) -> Iterator[list[Any]]:
-        """Yield the values of each of ``columns``.
+        """Yield the values of each of ``columns``; a set is one text, with a separator between its values.
 
         Parameters
         ----------
-        lower, upper, node : as of ``crenel.anonymity.buffer.releases.Releases``
+        lower, upper, node, listed : as of ``crenel.anonymity.buffer.releases.Releases``
         """
         numeric = categorical = 0
+        sets = iter(listed)
         for attribute in self.policy.quasi_identifiers:
             if not isinstance(attribute, Numeric):
                 labels = attribute.hierarchy.labels
-                yield [labels[number] for number in node[:, categorical].tolist()]
+                if attribute.publish == "set":
+                    yield next(sets)
+                else:
+                    yield [labels[number] for number in node[:, categorical].tolist()]
                 categorical += 1
                 continue
             low, high = lower[:, numeric], upper[:, numeric]
             numeric += 1
-            if self.representative:
+            if not self.is_interval(attribute):
                 yield low.tolist()  # the upper end is the same
                 continue
             low, high = within(low, high, self.extremes.get(attribute.name))

@@ -109,7 +109,9 @@ class Emitter:
         if not len(releases):
             return
         leading = [self._field_text(column, releases, shard) for column in self._columns]
-        generalization = list(self._generalization.values(releases.lower, releases.upper, releases.node))
+        generalization = list(
+            self._generalization.values(releases.lower, releases.upper, releases.node, releases.listed)
+        )
         members, ends = self._members(releases, random_key), releases.offsets.tolist()
         chained = [] if chain is None else chain.columns(leading, generalization, members, ends)
         columns = [*leading, *generalization, *chained, *_of_each(members, ends)]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
 from crenel.anonymity.buffer.ledger import Ledger, Moved
+from crenel.anonymity.buffer.published_forms import with_forms
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Leaving, Releases, collect
 from crenel.anonymity.buffer.slots import Slots, mask_of_subjects
@@ -154,7 +155,8 @@ class DelayedShard(Shard):
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
         subject = None if self.context.policy.pseudonym is None else tuples.subject
         leaving = Leaving(released, withheld, tuples.position, tuples.event_time, subject)
-        return collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        return with_forms(releases, self.context.policy, released, tuples.numeric, tuples.leaf, self.offsets)
 
     def _result(self, releases: Releases, moved: Moved | None) -> Step:
         changes = None

@@ -42,6 +42,9 @@ class Releases:
     suppressed_position : (suppressed,) position in the shard, counted from 0
     suppressed_event_time : (suppressed,) epoch milliseconds, ``NO_TIME`` without event time
     suppressed_members : one list per published column, of the suppressed tuples; no output has them
+    listed : one list per quasi-identifier with ``publish: set``, in the order of ``Policy.sets``: the set of each
+        release, as text (``crenel.anonymity.buffer.published_forms``)
+    published_loss : (releases,) as ``loss``, with the loss of a set in the place of its ancestor's; empty without sets
     subject, member_event_time : (members,) keyed hashes, the input of pseudonyms, and epoch milliseconds; empty where
         the policy has no pseudonym
     """
@@ -67,6 +70,8 @@ class Releases:
     subject: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     member_event_time: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     suppressed_members: tuple[list[Any], ...] = ()
+    listed: tuple[list[str], ...] = ()
+    published_loss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.release_id)
@@ -77,13 +82,14 @@ class Releases:
         if not parts:
             return nothing
         columns: dict[str, Any] = {}
+        lists = ("members", "suppressed_members", "listed")
         for name, first in vars(parts[0]).items():
-            if name not in ("offsets", "members", "suppressed_members"):
+            if name not in ("offsets", *lists):
                 columns[name] = np.concatenate([getattr(part, name) for part in parts]) if len(parts) > 1 else first
         columns["offsets"] = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["tuples"])])
-        for name in ("members", "suppressed_members"):
-            lists = zip(*(getattr(part, name) for part in parts), strict=True)
-            columns[name] = tuple([value for values in column for value in values] for column in lists)
+        for name in lists:
+            found = zip(*(getattr(part, name) for part in parts), strict=True)
+            columns[name] = tuple([value for values in column for value in values] for column in found)
         return Releases(**columns)
 
 
@@ -143,6 +149,7 @@ def collect(
         suppressed_position=leaving.position[suppressed],
         suppressed_event_time=leaving.event_time[suppressed],
         **leaving.whose,
+        listed=(),
         suppressed_members=slots.give_back(suppressed),
     )
     return with_noise(found, noise, leaving.released)

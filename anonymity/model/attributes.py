@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from math import gcd, inf, isfinite
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.errors import PolicyError
@@ -37,6 +37,9 @@ def in_lowest_terms(parts: int, whole: int) -> tuple[int, int]:
     return parts // divisor, whole // divisor
 
 
+NO_ENDS = "a representative is one number, which has no ends; remove one of the two"
+"""Problem of a grid of ends together with a representative."""
+
 MOST_STEPS = 2**40
 """Maximum number of grid steps in a numeric quasi-identifier's domain, where noise is drawn."""
 
@@ -47,9 +50,13 @@ Beyond it, float64 cannot distinguish two steps.
 """
 
 
+SEPARATOR = ";"
+"""Separator of the values of a set in text; no label of a hierarchy with ``publish: set`` contains it."""
+
+
 @dataclass(frozen=True)
 class Numeric:
-    """A numeric quasi-identifier, published as an interval.
+    """A numeric quasi-identifier, published as an interval or as one number per class.
 
     Attributes
     ----------
@@ -60,14 +67,21 @@ class Numeric:
     ends : grid of published intervals, in the column's unit, above 0: interval ends are multiples of it, rounded
         outwards, or ends of the domain; None: they are the minimum and maximum of the class. A domain holds at least
         one such step, and its ends are at most 2^52 of them from 0
+    publish : published form: the ``interval``, or a representative, the ``mean`` or ``median`` of the class
     """
 
     name: str
     domain: tuple[float, float] | None = None
     step: float | None = None
     ends: float | None = None
+    publish: Literal["interval", "mean", "median"] = "interval"
 
     role: ClassVar[str] = "quasi_identifiers"
+
+    @property
+    def has_representative(self) -> bool:
+        """Whether one number is published for each class, and not an interval."""
+        return self.publish != "interval"
 
     @property
     def place(self) -> str:
@@ -89,6 +103,8 @@ class Numeric:
             raise PolicyError(f"{self.place}.step: {problem}")
         if self.ends is not None and (problem := _wrong_ends(self.ends, self.domain)):
             raise PolicyError(f"{self.place}.ends: {problem}")
+        if self.ends is not None and self.has_representative:
+            raise PolicyError(f"{self.place}.ends: {NO_ENDS}")
 
 
 @dataclass(frozen=True)
@@ -148,17 +164,37 @@ def _wrong_ends(ends: float, domain: tuple[float, float] | None) -> str | None:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A categorical quasi-identifier, published as the lowest common ancestor of its values.
+    """A categorical quasi-identifier, published as the lowest common ancestor of its values or in another form.
 
     Attributes
     ----------
     hierarchy : tree of its values
     builder : builder of the hierarchy, which finds the leaf of each value; None: a value is the label of its leaf
+    publish : published form: the common ``ancestor`` of the values of the class, the ``set`` of the values themselves,
+        or a representative, their ``mode`` (``crenel.anonymity.buffer.published_forms``)
     """
 
     name: str
     hierarchy: Hierarchy
     builder: Builder | None = None
+    publish: Literal["ancestor", "set", "mode"] = "ancestor"
+
+    @property
+    def place(self) -> str:
+        """Configuration path of this attribute."""
+        return f"policy.quasi_identifiers.{self.name}"
+
+    @property
+    def has_representative(self) -> bool:
+        """Whether one value is published for each class, and neither a label above its values nor all of them."""
+        return self.publish == "mode"
+
+    def __post_init__(self) -> None:
+        if self.publish == "set" and any(not label or SEPARATOR in label for label in self.hierarchy.labels):
+            raise PolicyError(
+                f"{self.place}.publish: a set in text is separated by {SEPARATOR!r}, and a label of the hierarchy "
+                "contains it or is empty; rename the label, or publish the ancestor"
+            )
 
 
 QuasiIdentifier: TypeAlias = Numeric | Categorical

@@ -116,6 +116,11 @@ class Policy:
         return tuple(a for a in self.quasi_identifiers if isinstance(a, Categorical))
 
     @property
+    def sets(self) -> tuple[Categorical, ...]:
+        """The categorical quasi-identifiers of which the set of values of each class is published."""
+        return tuple(a for a in self.categorical if a.publish == "set")
+
+    @property
     def coded(self) -> tuple[QuasiIdentifier, ...]:
         """The quasi-identifiers in the order of a block's columns: numeric ones first."""
         return (*self.numeric, *self.categorical)

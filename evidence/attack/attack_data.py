@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
-from crenel.evidence.attack.search import Floats, Integers, crowds
+from crenel.evidence.attack.search import Floats, Integers, Metric, crowds
 from crenel.evidence.outputs import Outputs
+from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.replay import Replayed
 from crenel.evidence.sample import Sample
 
@@ -114,7 +115,7 @@ class Scene:
     points : (tuples, quasi-identifiers) values, and leaf positions; numeric attributes first
     person : (tuples,) from 0
     lower, upper : (released rows, quasi-identifiers) ends of the published generalization
-    scale : (quasi-identifiers,) divisors of distances
+    metric : distances, and the sets whose numbers are ends
     truth : None where it is unknown
     placement : None where it is unknown
     """
@@ -125,20 +126,20 @@ class Scene:
     person: Integers
     lower: Floats
     upper: Floats
-    scale: Floats
+    metric: Metric
     truth: Truth | None = None
     placement: Placement | None = None
 
     @classmethod
     def of(cls, outputs: Outputs, sample: Sample, shards: Shards | None = None) -> Scene:
         """Return a scene without ground truth."""
-        lower, upper = boxes(outputs.policy, outputs.released)
+        lower, upper, metric = boxes(outputs.policy, outputs.released)
         points = points_of(sample)
         placement = None
         if outputs.files is not None:
             placement = Placement.of_files(outputs.files, sample, shards or Shards())
-        scale = _scale(sample.policy, points)
-        return cls(outputs, sample, points, persons_of(sample), lower, upper, scale, placement=placement)
+        metric = metric._replace(scale=_scale(sample.policy, points))
+        return cls(outputs, sample, points, persons_of(sample), lower, upper, metric, placement=placement)
 
     @classmethod
     def of_replay(cls, replayed: Replayed, sample: Sample, shards: Shards | None = None) -> Scene:
@@ -170,7 +171,7 @@ class Groups:
     Attributes
     ----------
     lower, upper : (groups, dimensions) ends of each box
-    scale : (dimensions,) divisors of distances
+    metric : distances in these dimensions
     of : (released rows,) group of each
     size : (groups,) number of rows
     points : (tuples, dimensions) the attacker's knowledge of persons, in the same dimensions
@@ -179,7 +180,7 @@ class Groups:
 
     lower: Floats
     upper: Floats
-    scale: Floats
+    metric: Metric
     of: Integers
     size: Integers
     points: Floats
@@ -197,7 +198,7 @@ class Groups:
     def only(self, columns: Integers) -> Groups:
         """Return the groups for an attacker who knows only some of the dimensions."""
         parts = {name: np.ascontiguousarray(getattr(self, name)[:, columns]) for name in ("lower", "upper", "points")}
-        return replace(self, **parts, scale=self.scale[columns], timed=False)
+        return replace(self, **parts, metric=self.metric.only(columns), timed=False)
 
     def rows(self) -> tuple[Integers, Integers]:
         """Return released rows in the order of their groups, and (groups + 1,) the offsets of the groups."""
@@ -212,7 +213,7 @@ def groups(scene: Scene, apart: Integers | None = None) -> Groups:
     """
     both = np.column_stack([np.zeros(len(scene.lower)) if apart is None else apart, scene.lower, scene.upper])
     _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    return Groups(scene.lower[first], scene.upper[first], scene.scale, of.reshape(-1), size, scene.points)
+    return Groups(scene.lower[first], scene.upper[first], scene.metric, of.reshape(-1), size, scene.points)
 
 
 def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Groups:
@@ -243,7 +244,7 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
     return Groups(
         lower=np.column_stack([left - early - within, scene.lower[first]]),
         upper=np.column_stack([left - late + within, scene.upper[first]]),
-        scale=np.concatenate([[_FOR_SURE], scene.scale]),
+        metric=scene.metric.behind(_FOR_SURE),
         of=of,
         size=size,
         points=np.column_stack([moments.came.astype(np.float64), scene.points]),
@@ -265,7 +266,7 @@ def placed(scene: Scene, placement: Placement) -> Scene:
     for number in range(inside.shape[1]):
         points = np.ascontiguousarray(scene.points[shard == number])
         inside[:, number] = crowds(
-            seen.lower, seen.upper, points, seen.scale, *seen.reach(np.arange(len(seen.size)), points)
+            seen.lower, seen.upper, points, seen.metric, *seen.reach(np.arange(len(seen.size)), points)
         )
     inside *= (seen.size / np.maximum(inside.sum(axis=1), 1))[:, None]
     of_writer = np.zeros((int(writer.max(initial=0)) + 1, inside.shape[1]))
@@ -278,7 +279,7 @@ def placed(scene: Scene, placement: Placement) -> Scene:
         lower=np.column_stack([writer, scene.lower]),
         upper=np.column_stack([writer, scene.upper]),
         points=np.column_stack([of_writer.argmax(axis=0)[shard], scene.points]),
-        scale=np.concatenate([[_FOR_SURE], scene.scale]),
+        metric=scene.metric.behind(_FOR_SURE),
     )
 
 
@@ -319,22 +320,39 @@ def moments_of_order(scene: Scene, placement: Placement, came: Integers, clock: 
     return Moments(came, left, int(clock[-1]) + 1)
 
 
-def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats]:
-    """Return (rows, quasi-identifiers) both ends of published values; a representative is a box of one point."""
+def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats, Metric]:
+    """Return (rows, quasi-identifiers) both ends of published values, and the sets whose numbers are ends.
+
+    A representative is a box of one point. Distances have the scale 1.
+    """
     lower: list[Floats] = []
     upper: list[Floats] = []
-    for attribute in policy.coded:
+    sizes: list[Integers] = []
+    leaves: list[Integers] = []
+    is_set = np.zeros(len(policy.coded), np.bool_)
+    for i, attribute in enumerate(policy.coded):
         name = attribute.name
         if isinstance(attribute, Numeric):
             columns = (f"{name}_min", f"{name}_max") if f"{name}_min" in released.column_names else (name, name)
             for ends, column in zip((lower, upper), columns, strict=True):
                 ends.append(released[column].to_numpy().astype(np.float64))
+        elif attribute.publish == "set":
+            sets = PublishedSets.read(attribute, released[name])
+            number = (sets.of + sum(map(len, sizes))).astype(np.float64)
+            lower.append(number)
+            upper.append(number)
+            sizes.append(sets.size)
+            leaves.append(sets.leaves)
+            is_set[i] = True
         else:
             tree = attribute.hierarchy
             node = pc.index_in(released[name], pa.array(tree.labels, pa.string())).to_numpy().astype(np.int64)
             lower.append(tree.first[node].astype(np.float64))
             upper.append(tree.last[node].astype(np.float64))
-    return np.stack(lower, axis=1), np.stack(upper, axis=1)
+    nothing = np.zeros(0, np.int64)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([nothing, *sizes]))]).astype(np.int64)
+    metric = Metric(np.ones(len(is_set)), is_set, offsets, np.concatenate([nothing, *leaves]))
+    return np.stack(lower, axis=1), np.stack(upper, axis=1), metric
 
 
 def points_of(sample: Sample) -> Floats:

@@ -48,7 +48,7 @@ def values(released: pa.ChunkedArray, known: pa.Array) -> Values:
 def guess(seen: Groups, weight: Floats, points: Floats, value: Integers) -> Integers:
     """Return (points,) the guessed value of each; -1 without released rows. ``value``: (released rows,)."""
     rows, offsets = seen.rows()
-    return voted(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.scale, offsets, value[rows])
+    return voted(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.metric, offsets, value[rows])
 
 
 def disclose(seen: Groups, weight: Floats, points: Floats, value: Values, truth: Integers) -> tuple[Tries, Tries]:

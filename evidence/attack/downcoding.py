@@ -46,15 +46,18 @@ def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
     rows, offsets = seen.rows()
     mine = scene.points[truth.row[rows]]
     group = np.repeat(np.arange(len(seen.size)), seen.size)
+    low, high = seen.metric.hull(seen.lower, seen.upper)
     best = np.full(len(seen.size), np.inf)
     right, chance = np.zeros(len(best)), np.zeros(len(best))
     for column, attribute in enumerate(scene.sample.policy.coded):
         if isinstance(attribute, Numeric):
-            claims = _of_ends(seen.lower[:, column], seen.upper[:, column], attribute.ends)
+            claims = _of_ends(low[:, column], high[:, column], attribute.ends)
+        elif attribute.publish == "set":
+            claims = _of_ends(low[:, column], high[:, column], None)  # each listed value occurs
         else:
-            claims = _of_halves(seen.lower[:, column], seen.upper[:, column], attribute.hierarchy)
+            claims = _of_halves(low[:, column], high[:, column], attribute.hierarchy)
         known = np.sort(scene.points[:, column])
-        inside = _between(known, seen.lower[:, column], seen.upper[:, column])
+        inside = _between(known, low[:, column], high[:, column])
         rare, found, drawn = np.zeros(len(best)), np.zeros(len(best)), np.zeros(len(best))
         for lower, upper in zip(claims.lower.T, claims.upper.T, strict=True):
             share = _between(known, lower, upper) / np.maximum(inside, 1)
@@ -78,14 +81,15 @@ def downcode_placed(scene: Scene, truth: Truth, writer: Integers) -> tuple[Tries
     ----------
     writer : (released rows,) from 0
     """
-    whole = ((scene.lower <= scene.lower.min(axis=0)) & (scene.upper >= scene.upper.max(axis=0))).all(axis=1)
+    low, high = scene.metric.hull(scene.lower, scene.upper)
+    whole = ((low <= low.min(axis=0)) & (high >= high.max(axis=0))).all(axis=1)
     known = scene.points[truth.row]
     tries, right, chance = 0, 0.0, 0.0
     for number in np.unique(writer[whole]).tolist():
         mine, others = (writer == number) & whole, (writer == number) & ~whole
         if not others.any():
             continue
-        lower, upper = scene.lower[others].min(axis=0), scene.upper[others].max(axis=0)
+        lower, upper = low[others].min(axis=0), high[others].max(axis=0)
         share = ((scene.points >= lower) & (scene.points <= upper)).mean(axis=0)
         column = int(share.argmin())
         value = known[mine, column]

@@ -63,13 +63,13 @@ def weights(seen: Groups, random: np.random.Generator, people: int | None = None
         points, times = points[np.sort(random.choice(len(points), people, replace=False))], len(points) / people
     # A part file holds many groups of one generalization. Persons are counted once for all of these.
     first, of = _generalizations(seen)
-    counted = crowds(seen.lower[first], seen.upper[first], points, seen.scale, *seen.reach(first, points))[of] * times
+    counted = crowds(seen.lower[first], seen.upper[first], points, seen.metric, *seen.reach(first, points))[of] * times
     return 1 / np.maximum(counted, 1) * (1 + 1e-9 * random.random(len(counted)))
 
 
 def rank(scene: Scene, truth: Truth, seen: Groups, weight: Floats, targets: Integers, most: int = 5) -> Ranking:
     """Rank groups of rows for each target by the attacker's knowledge of it; ``targets``: rows of the sample."""
-    first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(seen.points[targets]), seen.scale, most)
+    first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(seen.points[targets]), seen.metric, most)
     groups = len(seen.size)
     keys, counts = np.unique(scene.person[truth.row] * groups + seen.of, return_counts=True)
     wanted = scene.person[targets][:, None] * groups + first
@@ -100,7 +100,7 @@ def fits(seen: Groups, weight: Floats, points: Floats) -> Tries:
 
     This needs no ground truth.
     """
-    first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.scale, 1)[:, 0]
+    first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.metric, 1)[:, 0]
     # Rows of different groups with the same generalization may be the person's as well.
     of = _generalizations(seen)[1]
     size = np.bincount(of, seen.size)[of]
@@ -116,7 +116,7 @@ def link(scene: Scene, truth: Truth, seen: Groups, rows: Integers) -> Tries:
         noised,
         seen.points,
         originals,
-        seen.scale,
+        seen.metric,
         scene.person,
         scene.person[truth.row[rows]],
         *seen.reach(seen.of[rows], seen.points),
@@ -128,7 +128,7 @@ def link_unseen(seen: Groups, rows: Integers) -> Tries:
     """Return the success of guesses among the persons that fit each row, one of whom must be right; needs no truth."""
     mine, back = np.unique(seen.of[rows], return_inverse=True)
     lower, upper = (np.ascontiguousarray(ends[mine]) for ends in (seen.lower, seen.upper))
-    counted = crowds(lower, upper, seen.points, seen.scale, *seen.reach(mine, seen.points))
+    counted = crowds(lower, upper, seen.points, seen.metric, *seen.reach(mine, seen.points))
     chances: NDArray[np.float64] = np.where(counted > 0, 1 / np.maximum(counted, 1), 0)
     return Tries(len(rows), float(chances[back].sum()))
 
@@ -159,7 +159,7 @@ def intersect(scene: Scene, owner: Integers, random: np.random.Generator, most: 
         np.ascontiguousarray(scene.upper[rows_of_sets]),
         np.cumsum([0, *map(len, sets)]),
         scene.points,
-        scene.scale,
+        scene.metric,
         scene.person,
         int(scene.person.max()) + 1,
     )

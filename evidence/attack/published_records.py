@@ -95,7 +95,7 @@ def _require_input(scene: Scene, seen: Groups, names: InputNames) -> None:
     if any(f"{name}_min" not in scene.outputs.released.column_names for name in scene.numbers):
         return  # a representative value need not be any member's value
     every = np.arange(len(seen.size))
-    inside = crowds(seen.lower, seen.upper, seen.points, seen.scale, *seen.reach(every, seen.points))
+    inside = crowds(seen.lower, seen.upper, seen.points, seen.metric, *seen.reach(every, seen.points))
     strange = int((inside == 0).sum())
     if strange:
         raise AttackError(

@@ -37,7 +37,10 @@ def errors(
             continue
         part = np.ones(len(seen.size))
         for i, column in enumerate(columns):
-            part *= _part(seen.lower[:, column], seen.upper[:, column], lower[i], upper[i], whole[column])
+            if seen.metric.is_set[column]:
+                part *= _part_of_sets(seen, int(column), lower[i], upper[i])
+            else:
+                part *= _part(seen.lower[:, column], seen.upper[:, column], lower[i], upper[i], whole[column])
         found.append(abs(float((part * seen.size).sum()) - count) / max(count, len(points) / 1000))
         if len(found) == queries:
             break
@@ -73,6 +76,15 @@ def _part(first: Floats, last: Floats, lower: float, upper: float, whole: bool) 
     inside = (first >= lower) & (first <= upper)
     shares: Floats = np.where(length > 0, np.clip(both, 0, None) / np.where(length > 0, length, 1), inside)
     return np.minimum(shares, 1)
+
+
+def _part_of_sets(seen: Groups, column: int, lower: float, upper: float) -> Floats:
+    """Return the share of the leaves of each group's set inside a range."""
+    metric, number = seen.metric, seen.lower[:, column].astype(np.int64)
+    inside = np.concatenate([[0], np.cumsum((metric.leaves >= lower) & (metric.leaves <= upper))])
+    begin, end = metric.offsets[number], metric.offsets[number + 1]
+    shares: Floats = (inside[end] - inside[begin]) / np.maximum(end - begin, 1)
+    return shares
 
 
 def _is_whole(values: Floats) -> bool:

@@ -1,12 +1,13 @@
 """Compiled searches of boxes and points.
 
 A box is a generalization, with both ends of each attribute; a point is the values of a person. Their distance is the
-sum over attributes of how far the point lies outside, each divided by a scale. It is 0 inside the box.
+sum over attributes of how far the point lies outside, each divided by a scale. It is 0 inside the box. In an attribute
+that is published as a set, both ends are the number of the set, and a value outside of it counts as one unit.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +18,72 @@ Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 
+class Metric(NamedTuple):
+    """Distances between boxes and points.
+
+    Attributes
+    ----------
+    scale : (dimensions,) divisors of distances
+    is_set : (dimensions,) whether both ends of a box are the number of a set
+    offsets : (sets + 1,) the leaves of set i are offsets[i] to offsets[i + 1]
+    leaves : leaves of all sets, in ascending order within each
+    """
+
+    scale: Floats
+    is_set: NDArray[np.bool_]
+    offsets: Integers
+    leaves: Integers
+
+    def only(self, columns: Integers) -> Metric:
+        """Return the distances in some of the dimensions."""
+        return self._replace(scale=self.scale[columns], is_set=self.is_set[columns])
+
+    def behind(self, scale: float) -> Metric:
+        """Return the distances with an additional first dimension."""
+        return self._replace(scale=np.concatenate([[scale], self.scale]), is_set=np.concatenate([[False], self.is_set]))
+
+    def hull(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Return the same boxes, with the first and the last leaf in the place of each set."""
+        lower, upper = lower.copy(), upper.copy()
+        for i in np.flatnonzero(self.is_set):
+            number = lower[:, i].astype(np.int64)
+            lower[:, i], upper[:, i] = self.leaves[self.offsets[number]], self.leaves[self.offsets[number + 1] - 1]
+        return lower, upper
+
+
 @leaf
-def _distance(lower: Floats, upper: Floats, box: Int, points: Floats, point: Int, scale: Floats, most: float) -> float:
+def _lists(metric: Metric, number: Int, value: float) -> bool:
+    """Return whether a set contains a leaf."""
+    low, high = metric.offsets[number], metric.offsets[number + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if metric.leaves[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < metric.offsets[number + 1] and metric.leaves[low] == value)
+
+
+@leaf
+def _distance(lower: Floats, upper: Floats, box: Int, points: Floats, point: Int, metric: Metric, most: float) -> float:
     """Return the distance, or any number above ``most`` if it exceeds that."""
     total = 0.0
-    for i in range(len(scale)):
+    for i in range(len(metric.scale)):
         value = points[point, i]
-        if value < lower[box, i]:
-            total += (lower[box, i] - value) / scale[i]
+        if metric.is_set[i]:
+            if not _lists(metric, np.int64(lower[box, i]), value):
+                total += 1.0 / metric.scale[i]
+        elif value < lower[box, i]:
+            total += (lower[box, i] - value) / metric.scale[i]
         elif value > upper[box, i]:
-            total += (value - upper[box, i]) / scale[i]
+            total += (value - upper[box, i]) / metric.scale[i]
         if total > most:
             return total
     return total
 
 
 @entry
-def crowds(lower: Floats, upper: Floats, points: Floats, scale: Floats, begin: Integers, end: Integers) -> Integers:
+def crowds(lower: Floats, upper: Floats, points: Floats, metric: Metric, begin: Integers, end: Integers) -> Integers:
     """Return (boxes,) the number of points inside each.
 
     ``begin``, ``end``: (boxes,) range of the points to look at.
@@ -41,19 +91,19 @@ def crowds(lower: Floats, upper: Floats, points: Floats, scale: Floats, begin: I
     found = np.zeros(len(lower), np.int64)
     for box in range(len(lower)):
         for point in range(begin[box], end[box]):
-            if _distance(lower, upper, box, points, point, scale, 0.0) == 0.0:
+            if _distance(lower, upper, box, points, point, metric, 0.0) == 0.0:
                 found[box] += 1
     return found
 
 
 @entry
-def ranked(lower: Floats, upper: Floats, weight: Floats, points: Floats, scale: Floats, most: int) -> Integers:
+def ranked(lower: Floats, upper: Floats, weight: Floats, points: Floats, metric: Metric, most: int) -> Integers:
     """Return (points, most) the nearest boxes of each point, those of the largest weight first; -1: no more."""
     found = np.full((len(points), most), -1, np.int64)
     for point in range(len(points)):
         least, count = np.inf, 0
         for box in range(len(lower)):
-            distance = _distance(lower, upper, box, points, point, scale, least)
+            distance = _distance(lower, upper, box, points, point, metric, least)
             if distance > least:
                 continue
             if distance < least:
@@ -76,7 +126,7 @@ def ranked(lower: Floats, upper: Floats, weight: Floats, points: Floats, scale: 
 
 @entry
 def voted(
-    lower: Floats, upper: Floats, weight: Floats, points: Floats, scale: Floats, offsets: Integers, values: Integers
+    lower: Floats, upper: Floats, weight: Floats, points: Floats, metric: Metric, offsets: Integers, values: Integers
 ) -> Integers:
     """Return (points,) the value with the largest total weight among the rows of the nearest boxes.
 
@@ -92,10 +142,10 @@ def voted(
     for point in range(len(points)):
         least = np.inf
         for box in range(len(lower)):
-            least = min(least, _distance(lower, upper, box, points, point, scale, least))
+            least = min(least, _distance(lower, upper, box, points, point, metric, least))
         votes[:] = 0.0
         for box in range(len(lower)):
-            if _distance(lower, upper, box, points, point, scale, least) <= least:
+            if _distance(lower, upper, box, points, point, metric, least) <= least:
                 for row in range(offsets[box], offsets[box + 1]):
                     votes[values[row]] += weight[box]
         for value in range(len(votes)):
@@ -111,7 +161,7 @@ def linked(
     noised: Floats,
     points: Floats,
     originals: Floats,
-    scale: Floats,
+    metric: Metric,
     person: Integers,
     own: Integers,
     begin: Integers,
@@ -132,7 +182,7 @@ def linked(
     for box in range(len(lower)):
         least, near, count, right = np.inf, np.inf, 0, 0
         for point in range(begin[box], end[box]):
-            distance = _distance(lower, upper, box, points, point, scale, least)
+            distance = _distance(lower, upper, box, points, point, metric, least)
             if distance > least:
                 continue
             off = 0.0
@@ -150,7 +200,7 @@ def linked(
 
 @entry
 def persons_per_set(
-    lower: Floats, upper: Floats, offsets: Integers, points: Floats, scale: Floats, person: Integers, persons: int
+    lower: Floats, upper: Floats, offsets: Integers, points: Floats, metric: Metric, person: Integers, persons: int
 ) -> Integers:
     """Return (sets,) the number of persons with a point in each box of a set.
 
@@ -168,7 +218,7 @@ def persons_per_set(
             for point in range(len(points)):
                 if reached[person[point]] != box - first:
                     continue
-                if _distance(lower, upper, box, points, point, scale, 0.0) == 0.0:
+                if _distance(lower, upper, box, points, point, metric, 0.0) == 0.0:
                     reached[person[point]] = box - first + 1
         for i in range(persons):
             found[part] += reached[i] == offsets[part + 1] - first

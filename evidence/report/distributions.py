@@ -18,7 +18,7 @@ from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.report.bins import nice, weighted_quantile
 from crenel.evidence.report.context import number
-from crenel.evidence.report.losses import intervals, nodes
+from crenel.evidence.report.losses import intervals, nodes, sets
 from crenel.evidence.report.releases import Releases
 from crenel.state.block import TupleColumns
 
@@ -148,6 +148,8 @@ def _over_bins(
 
 def _categories(left: Releases, attribute: Categorical) -> Axis:
     tree = attribute.hierarchy
+    if attribute.publish == "set":
+        return _bins(attribute, sets(left, attribute).over_leaves(left.tuples.astype(np.float64)))
     column = left.table[attribute.name].combine_chunks().dictionary_encode()
     labels = np.array(column.dictionary.to_pylist(), np.object_)
     node = nodes(labels, tree, attribute.name)[column.indices.to_numpy(zero_copy_only=False)]
@@ -156,6 +158,12 @@ def _categories(left: Releases, attribute: Categorical) -> Axis:
     for at_node in np.flatnonzero(by_node):
         first, last = tree.first[at_node], tree.last[at_node]
         of_leaf[first : last + 1] += by_node[at_node] / (last - first + 1)
+    return _bins(attribute, of_leaf)
+
+
+def _bins(attribute: Categorical, of_leaf: NDArray[np.float64]) -> Axis:
+    """Return the bins of a categorical attribute, from (leaves,) the number of tuples of each."""
+    tree = attribute.hierarchy
     reached = np.concatenate(([0.0], np.cumsum(of_leaf)))
     shown = _shown_nodes(tree, reached)
     names = [tree.labels[n] for n in shown]

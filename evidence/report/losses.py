@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.losses import covered
+from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.report.context import ReportError
 from crenel.evidence.report.releases import Releases
 
@@ -31,15 +32,27 @@ def nodes(labels: NDArray[np.object_], tree: Hierarchy, name: str) -> NDArray[np
     known = {label: node for node, label in enumerate(tree.labels)}
     found = np.fromiter((known.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
     if (found < 0).any():
-        raise ReportError(
-            f"released.{name}: holds labels that policy.quasi_identifiers.{name}.hierarchy does not; the outputs are "
-            "of another policy: name the configuration that they were made with"
-        )
+        raise _foreign(name)
     return found
 
 
+def sets(left: Releases, attribute: Categorical) -> PublishedSets:
+    """Return the published sets of an attribute; raise ``ReportError`` for a label that the hierarchy lacks."""
+    found = PublishedSets.read(attribute, left.table[attribute.name])
+    if not found.is_known.all():
+        raise _foreign(attribute.name)
+    return found
+
+
+def _foreign(name: str) -> ReportError:
+    return ReportError(
+        f"released.{name}: holds labels that policy.quasi_identifiers.{name}.hierarchy does not; the outputs are of "
+        "another policy: name the configuration that they were made with"
+    )
+
+
 def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, float]]:
-    """Yield the mean loss of each quasi-identifier over tuples, in [0, 1] (CASTLE, Section 2.2).
+    """Yield the mean loss of each quasi-identifier over tuples, in [0, 1] (CASTLE, Section 2.2); of a set its own.
 
     A number without a domain is measured by the range of all published values. Attributes with a representative value
     are omitted.
@@ -47,7 +60,11 @@ def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, flo
     if not left.tuples.sum():
         return
     for attribute in policy.quasi_identifiers:
-        if not isinstance(attribute, Numeric):
+        if attribute.has_representative:
+            continue
+        if isinstance(attribute, Categorical) and attribute.publish == "set":
+            losses = sets(left, attribute).loss
+        elif isinstance(attribute, Categorical):
             column = left.table[attribute.name].combine_chunks().dictionary_encode()
             labels = np.array(column.dictionary.to_pylist(), np.object_)
             each = attribute.hierarchy.loss[nodes(labels, attribute.hierarchy, attribute.name)]

@@ -81,6 +81,9 @@ def groups(about: About, left: Releases) -> Section:
     return Section("groups", title, tuple(text), figures=(figure,), tables=(table,))
 
 
+_LOSSES = ("published_loss", "loss")
+
+
 def cost(policy: Policy, about: About, left: Releases) -> Section:
     """Return the section on information loss."""
     title = "Cost"
@@ -92,6 +95,12 @@ def cost(policy: Policy, about: About, left: Releases) -> Section:
     drawn = []
     if left.loss is None:
         text.append("There is no audit log, so the loss over time, and that of each release, is unknown.")
+    elif policy.sets and left.columns is not None and left.tuples.sum():
+        of_sets, of_ancestors = (np.average(left.columns[name], weights=left.tuples) for name in _LOSSES)
+        text.append(
+            f"The published sets lose {of_sets:.1%}, by the share of all values that they list. The common ancestors "
+            f"of the same groups would lose {of_ancestors:.1%}; the loss over time is theirs."
+        )
     over_time = loss_over_time(left, about.privacy.k)
     if over_time:
         when = "by event time (UTC)" if left.time is not None else "in the order of the releases"

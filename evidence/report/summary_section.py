@@ -77,7 +77,10 @@ def _groups(about: About, left: Releases) -> Iterator[str]:
 def _cost(left: Releases, flow: Flow) -> str:
     costs = []
     if left.loss is not None and left.tuples.sum():
-        loss = np.average(left.loss, weights=left.tuples)
+        columns = left.columns
+        with_sets = columns is not None and "published_loss" in columns.column_names
+        lost = columns["published_loss"].to_numpy() if columns is not None and with_sets else left.loss
+        loss = np.average(lost, weights=left.tuples)
         costs.append(f"on average {loss:.0%} of the detail in these columns was lost")
     if flow.unpublished and flow.rows_in:
         costs.append(f"{share(flow.unpublished, flow.rows_in)} of the rows were suppressed")
@@ -108,6 +111,11 @@ def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
         yield (
             "Protection of several rows of one person: each group is counted by itself, and an attacker who links the "
             "rows of a person may narrow them down to fewer than k people."
+        )
+    if policy.sets:
+        yield (
+            f"Silence about single values of {listed([plain(a.name) for a in policy.sets])}: each listed value is that "
+            "of a person in the group."
         )
     if policy.sensitive:
         yield (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.report.context import About
 
@@ -65,17 +64,23 @@ def _model_terms(policy: Policy, about: About) -> Iterator[Term]:
 
 
 def _generalization(policy: Policy, about: About) -> Iterator[Term]:
-    categories = [a.name for a in policy.quasi_identifiers if isinstance(a, Categorical)]
-    numbers = [a.name for a in policy.numeric]
+    categories = [a.name for a in policy.categorical if a.publish == "ancestor"]
+    represented = [a.name for a in policy.quasi_identifiers if a.has_representative]
+    numbers = [a.name for a in policy.numeric if not a.has_representative]
+    if about.representative:
+        represented, numbers = [*represented, *numbers], []
     if categories:
         yield f"labels of a hierarchy: {', '.join(categories)}", "generalization", "generalization of categories"
-    if numbers and about.representative:
+    if policy.sets:
+        listed = ", ".join(a.name for a in policy.sets)
+        yield f"sets of values: {listed}", "local generalization", "generalization of categories"
+    if represented:
         yield (
-            f"a value for the group: {', '.join(numbers)}",
+            f"a value for the group: {', '.join(represented)}",
             "microaggregation (randomization technique)",
             "micro aggregation",
         )
-    elif numbers:
+    if numbers:
         yield f"intervals: {', '.join(numbers)}", "local generalization", "generalization into ranges"
     grid = [a.name for a in policy.numeric if a.ends is not None]
     if grid:

@@ -52,8 +52,11 @@ def _columns(attribute: QuasiIdentifier) -> tuple[str, ...]:
 def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame) -> Strange:
     for name, column in values.items():
         if not isinstance(attribute, Numeric):
-            known = column.isin(list(attribute.hierarchy.labels)).to_numpy(np.bool_)
-            yield attribute.name, "holds no label of its hierarchy", ~known
+            if attribute.publish == "set":
+                continue  # the check of sets reads their values
+            tree = attribute.hierarchy
+            labels = tree.labels[: tree.leaves] if attribute.has_representative else tree.labels
+            yield attribute.name, "holds no label of its hierarchy", ~column.isin(list(labels)).to_numpy(np.bool_)
             continue
         yield str(name), "holds no number", ~np.isfinite(column.to_numpy(np.float64))
         if attribute.domain is not None:

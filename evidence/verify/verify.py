@@ -13,6 +13,7 @@ from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify import accounts, chain, persons
 from crenel.evidence.verify.classes import Classes, counted, numbered
 from crenel.evidence.verify.domain import domain
+from crenel.evidence.verify.sets import sets
 from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
 
 
@@ -50,6 +51,8 @@ def verify(
     """
     audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, dict[int, dict[str, int]]()
     checks = [domain(outputs)]
+    if outputs.policy.sets:
+        checks.append(sets(outputs))
     if audit is None:
         checks += _by_rows(outputs, guarantees, classes)
     else:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import HierarchyError, from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.evidence.sample import Sample
@@ -73,7 +72,7 @@ def one_level_up(sample: Sample, name: str, shards: Shards) -> Sample | None:
     leaf = {label: number for number, label in enumerate(tree.labels[: tree.leaves])}
     categorical = tuples.categorical.copy()
     categorical[:, column] = np.array([leaf[path[0]] for path in cut], np.int32)[tuples.categorical[:, column]]
-    changed = tuple(Categorical(a.name, tree) if a is attribute else a for a in policy.quasi_identifiers)
+    changed = tuple(replace(a, hierarchy=tree, builder=None) if a is attribute else a for a in policy.quasi_identifiers)
     return _changed(sample, replace(policy, quasi_identifiers=changed), {"categorical": categorical}, shards)
 
 

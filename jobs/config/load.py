@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from crenel.anonymity.algorithm import Algorithm, known_algorithms
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import NO_ENDS, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import (
     SHARD_BY_REGIONS,
@@ -234,7 +234,8 @@ def _contradictions(file: File) -> Iterator[str]:
     yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
     for attribute in policy.numeric if algorithm.representative(file.parameters) else ():
         if attribute.ends is not None:
-            yield f"{attribute.place}.ends: a representative is one number, which has no ends; remove one of the two"
+            yield f"{attribute.place}.ends: {NO_ENDS}"
+    yield from _unpublishable(file, policy)
     if file.privacy.core().lasting is not None:
         yield from _not_lasting(file, policy)
     if policy.pseudonym is not None:
@@ -275,6 +276,26 @@ def _contradictions(file: File) -> Iterator[str]:
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
+
+
+def _unpublishable(file: File, policy: Policy) -> Iterator[str]:
+    """Yield published forms that a release alone, or the algorithm's own form, contradicts."""
+    name, parameters = file.chosen.name, file.parameters
+    for attribute in policy.quasi_identifiers:
+        if not attribute.has_representative and attribute not in policy.sets:
+            continue
+        field = f"{attribute.place}.publish: {attribute.publish!r} is of one class"
+        if getattr(parameters, "reuse_limit", 0):
+            yield f"{field}, and a reused generalization has none; set {name}.reuse_limit to 0, or remove 'publish'"
+        if file.privacy.core().lasting is not None:
+            yield (
+                f"{field}, and privacy.persons.guarantee: lasting publishes rows under earlier generalizations; choose "
+                "each_release, or remove 'publish'"
+            )
+        if attribute.has_representative and getattr(parameters, "suppression", None) == "generalize":
+            yield f"{field}, and a fully generalized row has none; set {name}.suppression to 'withhold'"
+        if file.chosen.representative(parameters):
+            yield f"{field}, and {name} publishes a representative of its own; remove one of the two"
 
 
 def _not_lasting(file: File, policy: Policy) -> Iterator[str]:

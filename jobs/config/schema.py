@@ -55,6 +55,10 @@ class QuasiIdentifier(Section):
     Attributes
     ----------
     type : ``numeric`` is published as an interval, ``categorical`` as a label of its hierarchy
+    publish : another published form of a class than its interval or lowest common ancestor. ``set`` lists the values
+        that occur in the class; ``mean``, ``median`` and ``mode`` are representatives, of which each class has one. The
+        classes are the same in each form. Not with ``reuse_limit``
+        above 0 or the lasting guarantee; representatives neither with ``suppression: generalize`` nor with ``ends``
     """
 
     type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
@@ -73,6 +77,21 @@ class QuasiIdentifier(Section):
         description="for a categorical one, the path of a hierarchy file, relative to the configuration, or one of "
         "{numbers: ...}, {mask: ...}, {dates: ...}, {ip: ...}",
     )
+    publish: Literal["interval", "mean", "median", "ancestor", "set", "mode"] | None = Field(
+        None,
+        description="for a numeric one 'interval', 'mean' or 'median'; for a categorical one 'ancestor', 'set' or "
+        "'mode'",
+    )
+
+    @property
+    def number_form(self) -> Literal["interval", "mean", "median"]:
+        """The published form of a numeric one."""
+        return cast(Literal["interval", "mean", "median"], self.publish or "interval")
+
+    @property
+    def category_form(self) -> Literal["ancestor", "set", "mode"]:
+        """The published form of a categorical one."""
+        return cast(Literal["ancestor", "set", "mode"], self.publish or "ancestor")
 
     @check(mode="after")
     def _fits_its_type(self) -> QuasiIdentifier:
@@ -86,6 +105,12 @@ class QuasiIdentifier(Section):
             raise ValueError("a categorical one has no 'ends'; it is published as a label of its hierarchy: remove it")
         if self.type == "numeric" and self.hierarchy is not None:
             raise ValueError("a numeric one has no 'hierarchy'; remove it, or make the type 'categorical'")
+        forms = ("interval", "mean", "median") if self.type == "numeric" else ("ancestor", "set", "mode")
+        if self.publish is not None and self.publish not in forms:
+            others = ", ".join(map(repr, forms[:-1]))
+            raise ValueError(
+                f"a {self.type} one is not published as {self.publish!r}; choose {others} or {forms[-1]!r}"
+            )
         return self
 
 
@@ -159,12 +184,12 @@ class PolicySection(Section):
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
         if field.hierarchy is None:
-            return Numeric(name, field.domain, field.step, field.ends)
+            return Numeric(name, field.domain, field.step, field.ends, field.number_form)
         try:
             tree = field.hierarchy.tree.with_missing() if self.missing == "value" else field.hierarchy.tree
         except HierarchyError as error:
             raise PolicyError(f"policy.quasi_identifiers.{name}.hierarchy: {error}") from None
-        return Categorical(name, tree, field.hierarchy.builder)
+        return Categorical(name, tree, field.hierarchy.builder, field.category_form)
 
 
 class PersonsSection(Section):

@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import Categorical
 from crenel.evidence.outputs import Outputs, split_audit
+from crenel.evidence.published_sets import PublishedSets
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
 from crenel.jobs.local.sink_files import OutputsError, read_folder
@@ -97,7 +98,12 @@ def _place(name: str, options: dict[str, str]) -> str:
 def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
     """Yield the signs that a table with a generalization is of another policy."""
     for attribute in config.policy.quasi_identifiers:
-        if not isinstance(attribute, Numeric):
+        if isinstance(attribute, Categorical) and attribute.publish == "set":
+            sets = PublishedSets.read(attribute, table[attribute.name])
+            if strange := int((~sets.is_known[sets.of]).sum()):
+                yield f"{strange} rows of {attribute.name!r} have a label that its hierarchy has not"
+            continue
+        if isinstance(attribute, Categorical):
             labels = pa.array(attribute.hierarchy.labels, pa.string())
             strange = _count(pc.invert(pc.is_in(table[attribute.name], labels)))
             if strange:

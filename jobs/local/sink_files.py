@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.errors import InputError
 
 _OR_CHAIN = ", or with another audit_chain"
@@ -141,6 +142,8 @@ def _json(
             )
         for name, values in values_of.items():
             value = row.get(name)
+            if isinstance(value, list):  # a set
+                value = SEPARATOR.join(map(str, value))
             values.append(value if value is None or isinstance(value, str) else json.dumps(value))
     return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in values_of.items()}
 
@@ -155,9 +158,15 @@ def _parquet(
                 f"{place}: {file.name} has other columns than this configuration gives; these are outputs of another "
                 "policy"
             )
-        return {name: pc.cast(table[name], pa.string()) for name in columns}
+        return {name: _text(table[name]) for name in columns}
     except pa.ArrowException:
         raise OutputsError(f"{place}: {file.name} is not a whole file of Parquet") from None
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_list(column.type):  # a set
+        return pc.binary_join(column, SEPARATOR)
+    return pc.cast(column, pa.string())
 
 
 def _whole(place: str, file: Path) -> bytes:

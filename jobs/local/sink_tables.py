@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
+from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.jobs.config.load import Config
 from crenel.jobs.failure import why_failed, why_refused
 from crenel.jobs.local.logs import JobError, flink_logs
@@ -62,7 +63,13 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             bounds = _KAFKA if options["connector"] == "kafka" else {}
             given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (options | bounds).items())
             declarations = ", ".join(column.declaration for column in layouts[sink][0])
-            texts = ", ".join(f"CAST({quote(column)} AS STRING)" for column in columns)
+            sets = {column.name for column in layouts[sink][0] if column.is_set}
+            texts = ", ".join(
+                f"ARRAY_JOIN({quote(column)}, {literal(SEPARATOR)})"
+                if column in sets
+                else f"CAST({quote(column)} AS STRING)"
+                for column in columns
+            )
             for problem in find_missing_factories(tables, {f"sinks.{sink}": options}):
                 raise OutputsError(problem)
             try:

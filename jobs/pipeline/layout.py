@@ -204,7 +204,7 @@ def _generalized(generalization: Generalization, types: Mapping[str, SqlType]) -
     for column in generalization.columns:
         attribute = generalization.policy.quasi_identifiers[column.position or 0]
         kind, sql = SQL[column.kind], types[attribute.name]
-        is_end = isinstance(attribute, Numeric) and not generalization.representative
+        is_end = generalization.is_interval(attribute)
         shown = sql.text if is_end and sql.name not in TEXTS else kind
         yield Column(column.name, shown, _cast(column.row, kind, shown))
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.jobs.config.load import Config
-from crenel.jobs.pipeline.sql_types import quote
+from crenel.jobs.pipeline.sql_types import literal, quote
 from crenel.operators.output_columns import (
     ARROW,
     CHAIN,
@@ -29,7 +30,8 @@ from crenel.operators.output_columns import (
 )
 
 _TIMESTAMP = "TIMESTAMP_LTZ(3)"
-_READ = {SQL[kind]: arrow for kind, arrow in ARROW.items()} | {_TIMESTAMP: pa.int64()}
+_ARRAY = "ARRAY<STRING>"
+_READ = {SQL[kind]: arrow for kind, arrow in ARROW.items()} | {_TIMESTAMP: pa.int64(), _ARRAY: pa.string()}
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Column:
     name: str
     sql_type: str
     expression: str
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the column is an array of the values of a set."""
+        return self.sql_type == _ARRAY
 
     @property
     def declaration(self) -> str:
@@ -73,14 +80,31 @@ def sink_columns(
         return tuple(_column(column, timestamps=timestamps) for column in columns)
 
     generalization, chain = tuple(generalization), () if config.audit_chain is None else of(CHAIN)
+    released, audit = (_with_sets(config, sink, generalization) for sink in ("released", "audit"))
     return {
-        "released": (*generalization, *members),
-        "audit": (*of(release_columns(config.policy)), *_in_force(config), *generalization, *chain),
+        "released": (*released, *members),
+        "audit": (*of(release_columns(config.policy)), *_in_force(config), *audit, *chain),
         "suppressed": of(SUPPRESSED),
         "forgotten": of(FORGOTTEN),
         "rejected": of(rejected_columns(config.policy)),
         **{output.name: of(own_columns(output)) for output in config.algorithm.outputs},
     }
+
+
+def _with_sets(config: Config, sink: str, generalization: Iterable[Column]) -> Iterator[Column]:
+    """Yield the columns of a generalization in one sink: a set is an array, or a text where the sink has no arrays."""
+    sets = {attribute.name for attribute in config.policy.sets}
+    keeps_text = _has_no_arrays(config.sinks.get(sink, {}))
+    for column in generalization:
+        if column.name not in sets or keeps_text:
+            yield column
+        else:
+            yield Column(column.name, _ARRAY, f"SPLIT({column.expression}, {literal(SEPARATOR)})")
+
+
+def _has_no_arrays(options: Mapping[str, str]) -> bool:
+    """Return whether a sink holds a set as text: CSV has no arrays, and neither have most databases behind JDBC."""
+    return options.get("connector") == "jdbc" or "csv" in (options.get("format"), options.get("value.format"))
 
 
 def _column(column: OutputColumn, *, timestamps: bool = False) -> Column:

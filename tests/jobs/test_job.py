@@ -9,12 +9,18 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from signal import SIGTERM
+from statistics import median
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
+from crenel.evidence.verify.verify import verify
+from crenel.jobs.config.load import load
+from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.stop import descendants
+from crenel.jobs.pipeline.evidence_inputs import guarantees
 from tests.support.launch import Host, crenel, rows_of, start
 from tests.support.processes import command, running
 from tests.support.visits import (
@@ -72,6 +78,24 @@ NEAREST = [
         "CASE MOD(id, 3) WHEN 0 THEN 'day' ELSE 'night' END AS ward FROM source",
     ),
 ]
+# Labels of the towns hold a semicolon, which separates the values of a set in CSV.
+FORMS = [
+    *("--set", "castle.reuse_limit=0", "--set", "policy.quasi_identifiers.age.publish=median"),
+    *("--set", "policy.quasi_identifiers.town.hierarchy={mask: {keep: [2, 1], length: 2, alphabet: abcd}}"),
+    *(
+        "--set",
+        "policy.quasi_identifiers.town.publish=set",
+        "--set",
+        "audit_chain={key: a key of an auditor for tests}",
+    ),
+    *("--set", "sinks.released={connector: filesystem, path: OUTPUT/released, format: json}"),
+    *(
+        "--set",
+        "source.query=SELECT line, id, person, name, TRY_CAST(age AS INT) AS age, SUBSTRING('abcd', "
+        "CAST(MOD(id, 4) AS INT) + 1, 1) || SUBSTRING('abcd', CAST(MOD(id, 3) AS INT) + 1, 1) AS town, wage, illness, "
+        "ts FROM source",
+    ),
+]
 COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "loopback": ("loopback", "run", ["--parallelism", "2", "--json"]),
     "process": ("process", "run", ["--parallelism", "2", "--json"]),
@@ -82,6 +106,7 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     # One reader: until a second one says that there is nothing for it, no watermark passes.
     "nearest": ("loopback", "run", NEAREST),
     "representative": ("loopback", "run", [*WINDOWED, *BY_TUPLES]),
+    "forms": ("loopback", "run", FORMS),
     "check_window": ("loopback", "check", [*WINDOWED[:6], *BY_BOTH]),
     "no_row": ("loopback", "run", ["--json"]),
     "one_row": ("loopback", "run", ["--json"]),
@@ -488,6 +513,24 @@ def test_a_number_is_published_as_the_mean_of_its_release(runs: Runs) -> None:
         assert float(age) == pytest.approx(sum(row["age"] for row in members) / len(members))
         assert float(wage) == pytest.approx(sum(row["wage"] for row in members) / len(members))
         assert town in {row["town"] for row in members}
+
+
+def test_sets_are_arrays_in_json_and_texts_in_csv_and_list_the_values_of_a_release(runs: Runs) -> None:
+    run = runs["forms"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    overrides = [of.replace("OUTPUT", str(run.folder)) for of in FORMS[1::2]]
+    config = load(run.folder / "job.yaml", overrides)
+    outputs = read_outputs(config)
+    ages = {row["id"]: row["age"] for row in visits()}
+    classes: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for row in outputs.released.to_pylist():
+        classes[row["age"], row["town"], row["wage_min"], row["wage_max"]].append(int(row["id"]))
+    assert len(classes) > 100
+    for (age, towns, *_), members in classes.items():
+        assert age == median(ages[number] for number in members)
+        assert towns.split(";") == sorted({"abcd"[number % 4] + "abcd"[number % 3] for number in members})
+    assert any(path.read_text(encoding="utf-8").startswith('{"age":') for path in (run.folder / "released").iterdir())
+    assert [check for check in verify(outputs, guarantees(config)).checks if check.findings] == []
 
 
 def test_check_shows_the_algorithm_with_its_parameters(runs: Runs) -> None:

@@ -18,6 +18,7 @@ from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, BufferedBlocks, between, buffered_of, no_tuples
 from crenel.anonymity.buffer.departure import Columns
 from crenel.anonymity.buffer.members import in_milliseconds
+from crenel.anonymity.buffer.published_forms import with_forms
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
 from crenel.anonymity.buffer.releases import Leaving, Releases, noise_of, with_noise
@@ -254,8 +255,11 @@ class BatchShard(Shard):
             suppressed_position=waiting.position[withheld],
             suppressed_event_time=waiting.event_time[withheld],
             **Leaving(released, withheld, waiting.position, waiting.event_time, subject).whose,
+            listed=(),
             suppressed_members=_lists(waiting.members.take(pa.array(withheld))),
         )
+        points = arrays.tuples.points
+        found = with_forms(found, self.context.policy, released, points.lower, points.node, self._offsets)
         return with_noise(found, arrays.noise, released)
 
     @cached_property

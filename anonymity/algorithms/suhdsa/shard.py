@@ -17,6 +17,7 @@ from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, SuhdsaArrays, emp
 from crenel.anonymity.algorithms.suhdsa.log import Closed, Repairs, repairs_of
 from crenel.anonymity.algorithms.suhdsa.outputs import Rows
 from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, SuhdsaSnapshot
+from crenel.anonymity.buffer.published_forms import with_forms
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Leaving, collect
 from crenel.anonymity.buffer.slots import Slots, mask_of_subjects
@@ -182,6 +183,7 @@ class SuhdsaShard(Shard):
         subject = None if self.context.policy.pseudonym is None else points.value[:, 0]
         leaving = Leaving(released, withheld, points.position, points.event_time, subject)
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        releases = with_forms(releases, self.context.policy, released, points.numeric, points.leaf, self.offsets)
         changes = None
         if self._ledger is not None:
             further = self._seen.changes(arrays.checks.lookup.seen)

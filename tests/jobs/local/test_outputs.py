@@ -188,3 +188,23 @@ def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
     assert [line.split(": ")[0] for line in lines] == ["OutputsError sinks.released.connector"] * 2
     assert "Flink has no connector 'kafka' without its jar; name the file of flink-sql-connector-kafka in" in lines[1]
     assert json.dumps(str(tmp_path)) not in done.stdout
+
+
+@pytest.mark.parametrize("options", ["csv", "json", "parquet"])
+def test_sets_are_read_from_text_and_from_arrays(tmp_path: Path, options: str) -> None:
+    path = configure(tmp_path, ["released"], options)
+    config = load(path, ["policy.quasi_identifiers.town.publish=set"])
+    towns: list[list[str]] = [["oslo", "rome"], ["oslo", "rome"], ["all"]]
+    rows = [member(20, 30, "", "flu", number) | {"town": of} for number, of in enumerate(towns)]
+    if options == "csv":
+        write_csv(tmp_path / "released", [row | {"town": ";".join(row["town"])} for row in rows])
+    elif options == "json":
+        write_json(tmp_path / "released", rows)
+    else:
+        (tmp_path / "released").mkdir()
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "released" / "part-0-0")
+    assert read_outputs(config).released["town"].to_pylist() == ["oslo;rome", "oslo;rome", "all"]
+    (tmp_path / "other.csv").write_text("paris;*\n", encoding="utf-8")
+    foreign = load(path, ["policy.quasi_identifiers.town={type: categorical, hierarchy: other.csv, publish: set}"])
+    with pytest.raises(OutputsError, match="3 rows of 'town' have a label that its hierarchy has not"):
+        read_outputs(foreign)

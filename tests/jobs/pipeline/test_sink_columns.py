@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.pipeline.anonymizer import outputs
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.sink_columns import written
+from tests.support.layouts import layout_of
 
 CONF = Path(__file__).parents[3] / "conf"
 
@@ -23,6 +27,23 @@ def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
         return load(CONF / request.param)
     except ValueError:
         pytest.skip("its hierarchies are not here")
+
+
+def test_a_set_is_an_array_where_the_sink_has_arrays() -> None:
+    tree = from_paths([("north", "*"), ("south", "*")])
+    policy = Policy((Categorical("area", tree, publish="set"), Numeric("age", publish="mean")))
+    sinks = {"released": {"connector": "kafka", "format": "json"}, "audit": {"connector": "filesystem"}}
+    types = {"area": "STRING", "age": "INT"}
+
+    def declared(released: dict[str, str], sink: str = "released") -> list[str]:
+        found = layout_of(policy, types, sinks={**sinks, "released": released}).sinks
+        return [f"{column.declaration}: {column.expression}" for column in found[sink] if column.name in types]
+
+    array, mean = "`area` ARRAY<STRING>: SPLIT(q0, ';')", "`age` DOUBLE: q1"
+    assert declared(sinks["released"]) == [array, mean]
+    assert declared({}, "audit") == [array, mean]
+    for options in ({"format": "csv"}, {"value.format": "csv"}, {"connector": "jdbc"}):
+        assert declared({"connector": "kafka", **options}) == ["`area` STRING: q0", mean]
 
 
 def test_columns_are_those_of_the_layout(config: Config) -> None:

@@ -1,0 +1,134 @@
+"""Published forms of quasi-identifiers beside intervals and common ancestors: sets, and representatives of classes.
+
+The form changes what a class is published as, and not which tuples form it. So every algorithm releases the same
+classes, and all members of a class share one published value.
+
+A set lists each value that occurs in the class, and no other. A representative is the mean, median or mode of the class
+(as in SUHDSA, Section 3.1). Both depend on all members of one class. A tuple that is published under the
+generalization of another class could lie outside that class's set, and would not be part of its mean, so such releases
+have neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.buffer.release_buffer import AGAIN, GENERALIZED, REUSED, WIDENED
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import SEPARATOR, Categorical, Numeric
+from crenel.anonymity.model.errors import InvariantError
+from crenel.anonymity.model.policy import Policy
+
+MOST_LISTED = 100
+"""Maximum number of values in a set; a class with more is published under their common ancestor, as a set of one label.
+
+Every record of the class repeats the set, so that an unbounded set would have the square of the class's size."""
+
+
+def with_forms(
+    releases: Releases,
+    policy: Policy,
+    released: NDArray[np.int32],
+    numeric: NDArray[np.float64],
+    leaf: NDArray[np.int32],
+    offsets: NDArray[np.int32],
+) -> Releases:
+    """Return releases whose quasi-identifiers have the forms that the policy asks for.
+
+    Parameters
+    ----------
+    releases : releases under intervals and common ancestors
+    released : (members,) row of each member in ``numeric`` and ``leaf``, release by release
+    numeric, leaf : (tuples, attributes) values as they were generalized, with noise where noise is configured; leaves
+        are numbered over all hierarchies
+    offsets : (categorical,) number of the first node of each hierarchy
+
+    Raises
+    ------
+    InvariantError
+        A tuple would be published under the form of a class to which it does not belong, or alone under its own value.
+    """
+    if not (policy.sets or any(attribute.has_representative for attribute in policy.quasi_identifiers)):
+        return releases
+    _require_classes(releases, policy)
+    lower, upper, node = releases.lower.copy(), releases.upper.copy(), releases.node.copy()
+    lost, listed = releases.loss.copy(), []
+    for a, number in enumerate(policy.numeric):
+        if number.has_representative:
+            found = _number(number, releases, numeric[released, a])
+            lower[:, a] = upper[:, a] = np.clip(found, lower[:, a], upper[:, a])
+    for a, category in enumerate(policy.categorical):
+        leaves = leaf[released, a] - offsets[a]
+        if category.has_representative:
+            node[:, a] = _mode(category, releases, leaves)
+        elif category.publish == "set":
+            texts, losses = _sets(category, releases, leaves, node[:, a])
+            listed.append(texts)
+            lost += (losses - category.hierarchy.loss[node[:, a]]) / len(policy.quasi_identifiers)
+    published_loss = np.maximum(lost, 0.0) if policy.sets else releases.published_loss
+    return replace(releases, lower=lower, upper=upper, node=node, listed=tuple(listed), published_loss=published_loss)
+
+
+def _require_classes(releases: Releases, policy: Policy) -> None:
+    """Raise if a release is no whole class; fully generalized tuples may have sets, which then are the root."""
+    if np.isin(releases.kind, (REUSED, AGAIN, WIDENED)).any():
+        raise InvariantError("a reused generalization has no set and no representative; nothing was emitted")
+    one_value = any(attribute.has_representative for attribute in policy.quasi_identifiers)
+    if one_value and (releases.kind == GENERALIZED).any():
+        raise InvariantError("a representative would be the value of one tuple; nothing was emitted")
+
+
+def _number(attribute: Numeric, releases: Releases, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (releases,) the mean or median of each class."""
+    if not len(releases):
+        return np.zeros(0)
+    start, size = releases.offsets[:-1], releases.tuples
+    if attribute.publish == "median":
+        ordered = values[np.lexsort((values, np.repeat(np.arange(len(size)), size)))]
+        # Halves, because a sum may overflow.
+        halves = ordered[start + (size - 1) // 2] / 2 + ordered[start + size // 2] / 2
+        return np.asarray(halves, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.add.reduceat(values, start) / size
+    overflows = ~np.isfinite(mean)
+    if overflows.any():
+        mean[overflows] = np.add.reduceat(values / np.repeat(size, size), start)[overflows]
+    return np.asarray(mean, np.float64)
+
+
+def _mode(attribute: Categorical, releases: Releases, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return (releases,) the most common leaf of each class; of several, the leftmost."""
+    release, leaf, count = _occurring(attribute, releases, leaves)
+    best = np.lexsort((leaf, -count, release))
+    first = np.searchsorted(release, np.arange(len(releases)))
+    return leaf[best[first]].astype(np.int32)
+
+
+def _sets(
+    attribute: Categorical, releases: Releases, leaves: NDArray[np.int32], node: NDArray[np.int32]
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Return (releases,) the set of each release as text, in the order of the hierarchy, and its loss."""
+    tree = attribute.hierarchy
+    release, leaf, _ = _occurring(attribute, releases, leaves)
+    bounds = np.searchsorted(release, np.arange(len(releases) + 1))
+    size = np.diff(bounds)
+    is_ancestor = (size > MOST_LISTED) | (releases.kind == GENERALIZED)
+    texts = [
+        tree.labels[above] if whole else SEPARATOR.join([tree.labels[i] for i in leaf[start:stop].tolist()])
+        for above, whole, start, stop in zip(
+            node.tolist(), is_ancestor.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
+        )
+    ]
+    return texts, np.where(is_ancestor, tree.loss[node], (size - 1) / max(tree.leaves - 1, 1))
+
+
+def _occurring(
+    attribute: Categorical, releases: Releases, leaves: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return each leaf that occurs in a release, as (pairs,) release and leaf in ascending order, and its count."""
+    release = np.repeat(np.arange(len(releases)), releases.tuples)
+    pairs, counts = np.unique(release * attribute.hierarchy.leaves + leaves, return_counts=True)
+    return pairs // attribute.hierarchy.leaves, pairs % attribute.hierarchy.leaves, counts
