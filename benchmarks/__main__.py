@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import core, job, latency, memory, release_noise, restore, scale_out, stages, state
+from benchmarks import core, job, latency, memory, release_noise, restore, scale_out, stages, state, utility
 from benchmarks.measure import Table, update
 
 _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
@@ -25,6 +25,7 @@ _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
     "latency": ("milliseconds from source to sink, by algorithm", latency.tables),
     "memory": ("peak memory of a local run, by number of rows", memory.tables),
     "state": ("bytes of a buffered tuple, and cost of checkpoints", state.tables),
+    "utility": ("query error, means and classification from each published form, beside raw rows", utility.tables),
     "restore": ("seconds from the submission of a job to its first release, with a savepoint", restore.tables),
 }
 
