@@ -5,7 +5,7 @@ All classes are frozen, and their constructors validate all values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
@@ -119,6 +119,17 @@ class Policy:
     def sets(self) -> tuple[Categorical, ...]:
         """The categorical quasi-identifiers of which the set of values of each class is published."""
         return tuple(a for a in self.categorical if a.publish == "set")
+
+    @property
+    def without_forms(self) -> Policy:
+        """The same policy with an interval or a common ancestor in the place of each other published form."""
+        return replace(
+            self,
+            quasi_identifiers=tuple(
+                replace(a, publish="interval") if isinstance(a, Numeric) else replace(a, publish="ancestor")
+                for a in self.quasi_identifiers
+            ),
+        )
 
     @property
     def coded(self) -> tuple[QuasiIdentifier, ...]:

@@ -113,6 +113,8 @@ def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], pr
     make : returns a function that makes the setting of a point as the configuration would; raises ``PolicyError``
     progress : called with the number of replays before they begin; its result is called after each
     """
+    # Tuples are grouped by the loss of intervals and ancestors, whatever form their classes are published in.
+    sample = replace(sample, policy=sample.policy.without_forms)
     configured = replay_outputs(sample, setting)
     lost = sum(configured.totals.suppressed.values()) > 0
     points = list(_changes(setting)) if lost else []

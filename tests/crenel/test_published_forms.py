@@ -159,6 +159,12 @@ def test_a_report_states_the_loss_of_sets_beside_that_of_ancestors() -> None:
     assert "a value for the group: age" in page
 
 
+def test_why_explains_the_losses_that_records_are_grouped_by() -> None:
+    found = [crenel.why(records(), of).remedies.losses for of in (formed(), formed(area="set", age="mean"))]
+    assert found[0] == found[1]
+    assert None not in found[1].values()
+
+
 def test_a_stream_goes_on_with_another_form() -> None:
     first, second = records().slice(0, 200), records().slice(200)
     states = []
