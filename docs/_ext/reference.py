@@ -42,7 +42,9 @@ from crenel.jobs.cli.app import app
 from crenel.jobs.config import delivery
 from crenel.jobs.config.fields import Section
 from crenel.jobs.config.schema import file_model
-from crenel.operators.encode.function import register_loads
+from crenel.operators.encode.function import register_loads, register_unknown
+from crenel.operators.encode.records import UnknownFields
+from crenel.operators.metrics import Metrics
 from crenel.operators.output_columns import REFERENCE, SQL, OutputColumn, own_columns
 from crenel.operators.shards.metrics import MEANINGS, ShardMetrics
 
@@ -295,6 +297,7 @@ class _Group:
 
     def counter(self, name: str) -> Any:
         self.known[name] = "counter"
+        return SimpleNamespace(inc=lambda _: None)
 
     def gauge(self, name: str, read: Callable[[], int]) -> None:
         self.known[name] = "gauge"
@@ -314,17 +317,20 @@ def metrics_of_algorithms() -> dict[str, tuple[str, list[str]]]:
 
 
 def metrics_of_shards() -> dict[str, str]:
-    """Return the type of each metric of the encoder by name; ``NUMBER`` stands for that of a shard."""
+    """Return the type of each metric of encode by name; ``NUMBER`` stands for a shard, ``NAME`` for a field."""
     group: Any = _Group()
     for regions in (False, True):
-        register_loads(group, Loads(np.array([0.5, 0.5])), regions=regions)
+        register_loads(Metrics(group), Loads(np.array([0.5, 0.5])), regions=regions)
+    unknown = UnknownFields()
+    unknown.add(["NAME"], 1)
+    register_unknown(Metrics(group), unknown)()
     return {re.sub(r"_\d+_", "_NUMBER_", name): kind for name, kind in group.known.items()}
 
 
 def metrics(of: str) -> str:
     if of == "shards":
         rows = [(f"`{name}`", kind, _metric(name)) for name, kind in sorted(metrics_of_shards().items())]
-        return _table(("metric of shards", "type", "meaning"), rows)
+        return _table(("metric of encode", "type", "meaning"), rows)
     has = metrics_of_algorithms()
     every = len(builtin.ALGORITHMS)
     return _table(

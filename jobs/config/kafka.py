@@ -1,4 +1,4 @@
-"""Kafka in a configuration: reachability of brokers, and timeouts of sink transactions.
+"""Kafka in a configuration: reachability of brokers and of a schema registry, and timeouts of sink transactions.
 
 A timeout must exceed the checkpoint interval and respect the broker's maximum.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
 
 SERVERS = "properties.bootstrap.servers"
 
@@ -48,6 +49,17 @@ def broker_warnings(tables: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         yield (
             f"{field}: no Kafka broker at '{SERVERS}' = '{tables[field][SERVERS]}' accepts a connection from this "
             "machine; start the broker, or correct the address"
+        )
+
+
+def registry_warnings(field: str, url: str) -> Iterator[str]:
+    """Yield a warning if the schema registry at an address does not answer; ``field``: of the address."""
+    found = urlsplit(url)
+    port = found.port or (443 if found.scheme == "https" else 80)
+    if found.hostname is not None and not _accepts(found.hostname, port):
+        yield (
+            f"{field}: no schema registry at {url} accepts a connection from this machine; start it, or correct the "
+            "address. Until it answers, the job reads no record"
         )
 
 

@@ -1,21 +1,30 @@
-"""Records in a text column, whose fields become columns: ``source.from_json`` and ``source.from_csv``."""
+"""Records in one column, whose fields become columns: ``source.from_json``, ``from_csv`` and ``from_avro``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic import model_validator as check
 
+from crenel.anonymity.model.errors import read_text
+from crenel.anonymity.model.secret import Secret
 from crenel.jobs.config.fields import Column, Section
+from crenel.jobs.config.hierarchies import reading
+from crenel.jobs.config.secrets import KEY_SOURCES, secret_field
+from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
+from crenel.operators.encode.schema_registry import SchemaRegistry
 
 _WORDS = "STRING|BOOLEAN|TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DATE"
 _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
 _JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL})", re.IGNORECASE)
 _CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
+_AVRO_TYPE = re.compile(rf"(STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|DATE|TIMESTAMP\([36]\)|{_DECIMAL})", re.IGNORECASE)
 _ASCII = re.compile(r"[\t -~]")
 
 
@@ -61,7 +70,31 @@ class CsvRecords:
         return f" {(self.delimiter, self.quote, self.null)}"
 
 
-Records: TypeAlias = JsonRecords | CsvRecords
+@dataclass(frozen=True)
+class AvroRecords:
+    """Avro records in a column of bytes, so that an unreadable record is a row like others.
+
+    Attributes
+    ----------
+    column : of the table ``source``, which holds a record's bytes
+    fields : SQL type and path, by the name of the resulting column
+    schema : schema of the records, or the one that theirs are read as
+    registry : registry of the schemas that records name; None: they name none
+    """
+
+    place: ClassVar[str] = "source.from_avro"
+    column: str
+    fields: Mapping[str, tuple[str, tuple[str, ...]]]
+    schema: AvroType
+    registry: SchemaRegistry | None = None
+
+    @property
+    def parsing_options(self) -> str:
+        """Paths of the fields, which the query of the fields does not contain."""
+        return f" {[path for _, path in self.fields.values()]}"
+
+
+Records: TypeAlias = JsonRecords | CsvRecords | AvroRecords
 
 
 def _json_type(text: str) -> str:
@@ -86,6 +119,37 @@ def _character(text: str) -> str:
     if not _ASCII.fullmatch(text):
         raise ValueError("is not one character of ASCII")
     return text
+
+
+def _avro_type(text: str) -> str:
+    if not _AVRO_TYPE.fullmatch(text.strip()):
+        raise ValueError("is not a type that a field of Avro is read as")
+    return text.strip()
+
+
+def _avro_schema(path: Path) -> AvroType:
+    try:
+        return parse(read_text(path, SchemaError))
+    except SchemaError as error:
+        text = str(error)
+        raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _address(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        fit = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fit, parts = False, urlsplit("")
+    if not fit:
+        raise ValueError("is no address that begins with http:// or https://")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds a user or a password; give them as 'user' and 'password'")
+    return text
+
+
+def _as_url(value: object) -> object:
+    return {"url": value} if isinstance(value, str) else value
 
 
 def _as_type(value: object) -> object:
@@ -162,6 +226,74 @@ class CsvSection(Section):
 
     def core(self) -> CsvRecords:
         return CsvRecords(self.column, dict(self.fields), self.delimiter, self.quote, self.null_literal)
+
+
+class AvroFieldSection(Section):
+    """Column that is read from a field of an Avro record.
+
+    Attributes
+    ----------
+    type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
+    path : names of records and the field, with dots; None: the field of the column's name
+    """
+
+    type: Annotated[str, AfterValidator(_avro_type)] = Field(
+        description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(3), "
+        "TIMESTAMP(6), as the schema has it"
+    )
+    path: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="names with dots, such as patient.age, or null: the field of the column's name"
+    )
+
+
+class RegistrySection(Section):
+    """Registry of schemas, with Confluent's interface.
+
+    Attributes
+    ----------
+    url : its address, without user and password
+    user, password : for basic authentication
+    """
+
+    url: Annotated[str, AfterValidator(_address)] = Field(
+        description="an address such as http://registry:8081, or http://registry:8080/apis/ccompat/v7 for Apicurio"
+    )
+    user: Annotated[str, Field(min_length=1)] | None = Field(None, description="a user, or null")
+    password: Annotated[Secret | None, secret_field("source.from_avro.registry.password")] = Field(
+        None, description=f"a password as ${{VARIABLE}}, one of {KEY_SOURCES}, or null"
+    )
+
+
+class AvroSection(Section):
+    """Columns that are read from Avro records, instead of by a query.
+
+    Attributes
+    ----------
+    column : column of bytes of the table that holds the record, readable or not
+    schema_file : schema that the fields are of; records of a newer schema are read as records of this one
+    registry : registry of the schemas that records name in front, as Confluent's serializers write it; an address is
+        short for ``{url: ADDRESS}``. None: records name no schema, and all are of this one
+    """
+
+    column: Column = Field(description="the column of the table source that holds a record's bytes, such as record")
+    schema_file: Annotated[AvroType, BeforeValidator(reading(_avro_schema))] = Field(
+        description="a file with a schema of Avro in JSON, such as visits.avsc"
+    )
+    registry: Annotated[RegistrySection, BeforeValidator(_as_url)] | None = Field(
+        None, description="an address such as http://registry:8081, a mapping with url, user and password, or null"
+    )
+    fields: dict[Column, Annotated[AvroFieldSection, BeforeValidator(_as_type)]] = Field(
+        min_length=1, description="at least one 'column: TYPE' or 'column: {type: TYPE, path: a.b}'"
+    )
+
+    def core(self) -> AvroRecords:
+        registry = self.registry
+        return AvroRecords(
+            self.column,
+            {name: (field.type, tuple((field.path or name).split("."))) for name, field in self.fields.items()},
+            self.schema_file,
+            None if registry is None else SchemaRegistry(registry.url, registry.user, registry.password),
+        )
 
 
 def _member(name: str) -> str:

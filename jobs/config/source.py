@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic import model_validator as check
 
 from crenel.jobs.config.fields import Section
-from crenel.jobs.config.records import CsvSection, JsonSection, Records, one_way
+from crenel.jobs.config.records import AvroSection, CsvSection, JsonSection, Records, one_way
 
 TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
 """A comment, a quoted name, a text, or any other character of a statement in SQL."""
@@ -96,18 +96,23 @@ class SourceSection(Section):
         description="a mapping such as {column: line, fields: {age: INT, area: STRING}}: columns that are read from "
         "text; or null",
     )
+    from_avro: AvroSection | None = Field(
+        None,
+        description="a mapping such as {column: record, schema_file: visits.avsc, fields: {age: INT}}: columns that "
+        "are read from bytes; or null",
+    )
     forget: ForgetSection | None = Field(
         None, description="a mapping with ddl and, where wanted, query: whom to forget; or null"
     )
 
     @check(mode="after")
     def _one_of_both(self) -> SourceSection:
-        one_way(query=self.query, from_json=self.from_json, from_csv=self.from_csv)
+        one_way(query=self.query, from_json=self.from_json, from_csv=self.from_csv, from_avro=self.from_avro)
         return self
 
     def core(self, varied: frozenset[str]) -> Source:
         """Return the source; ``varied`` as in ``Source``."""
-        records = self.from_json or self.from_csv
+        records = self.from_json or self.from_csv or self.from_avro
         return Source(
             self.ddl,
             self.query,

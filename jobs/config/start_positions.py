@@ -23,6 +23,10 @@ _TEXT = (
     "read each line as 'format' = 'raw', and its fields with source.from_csv, so that it is rejected with a reason: "
     "docs/reference/configuration/source.md#lines-of-csv"
 )
+_BYTES = (
+    "read each record as 'format' = 'raw' into a column of BYTES, and its fields with source.from_avro, so that it is "
+    "rejected with a reason: docs/reference/configuration/source.md#avro-records"
+)
 _SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
 _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
 
@@ -61,7 +65,14 @@ def row_warnings(field: str, options: Mapping[str, str]) -> Iterator[str]:
             f"{field}: '{name}' = 'true' drops records that cannot be read, and counts them nowhere, so none of them "
             f"comes to 'rejected'; {_TEXT if 'csv' in name else _RAW}"
         )
-    if not silent and "json" in (options.get("format"), options.get("value.format")):
+    formats = (options.get("format"), options.get("value.format"))
+    for name in ("avro", "avro-confluent"):
+        if name in formats and options.get("connector") == "kafka":  # files of Avro hold their schema
+            yield (
+                f"{field}: 'format' = '{name}' ends the job at the first record that does not fit its schema, and a "
+                f"cluster starts it again at that record for ever; {_BYTES}"
+            )
+    if not silent and "json" in formats:
         yield (
             f"{field}: 'format' = 'json' ends the job at the first record that is no JSON or has a value of another "
             f"type, and a cluster starts it again at that record for ever; {_RAW}"

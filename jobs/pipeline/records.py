@@ -1,20 +1,24 @@
-"""Records in a text column, whose fields become columns: the query, and the part that encode parses.
+"""Records in one column, whose fields become columns: the query, and the part that encode parses.
 
 Each format defines the query expression of a field, the fields that encode reads, and the fields that only encode can
-read. Flink's SQL reads a field of JSON, but cannot split quoted lines of CSV.
+read. Flink's SQL reads a field of JSON, but cannot split quoted lines of CSV, and its Avro format fails the job on a
+record that it cannot read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.records import CsvRecords, JsonRecords, Records
+from crenel.jobs.config.records import AvroRecords, CsvRecords, JsonRecords, Records
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.sql_types import literal, parse, quote
-from crenel.operators.encode import csv_fields, json_fields
-from crenel.operators.encode.csv_values import CsvType
+from crenel.operators.encode import json_fields
+from crenel.operators.encode.avro.fields import AvroFields, fitting_types
+from crenel.operators.encode.avro.schema import SchemaError, article
+from crenel.operators.encode.cells import FORMS, CellType
+from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.records import Form, RecordsPlan
 
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
@@ -46,12 +50,15 @@ def records_query(records: Records, columns: Sequence[str], record: str | None =
         for name in records.fields
         if name in others
     ]
+    if isinstance(records, AvroRecords):
+        problems += _unfit_fields(records)
     if problems:
         raise ConfigError("source", problems)
     if isinstance(records, JsonRecords):
         made = _json_expressions(records)
     else:
-        made = _csv_expressions(records)
+        types = {name: kind if isinstance(kind, str) else kind[0] for name, kind in records.fields.items()}
+        made = [f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in types.items()]
     if record is not None:
         made.append(f"CAST({quote(records.column)} AS BYTES) AS {quote(record)}")
     return f"SELECT {', '.join([*made, *map(quote, others)])} FROM source"
@@ -69,6 +76,8 @@ def records_plan(records: Records, argument_forms: Sequence[ArgumentForm | None]
     """
     if isinstance(records, JsonRecords):
         return _json_plan(records, argument_forms)
+    if isinstance(records, AvroRecords):
+        return _avro_plan(records, argument_forms)
     return _csv_plan(records, argument_forms)
 
 
@@ -125,36 +134,70 @@ def _field(column: str, name: str, kind: str, path: str) -> str:
     return f"{text if kind.upper() == 'STRING' else f'TRY_CAST({text} AS {kind})'} AS {quote(name)}"
 
 
-def _csv_expressions(records: CsvRecords) -> list[str]:
-    """Return the SELECT expression of each field: a NULL of its type."""
-    return [f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in records.fields.items()]
+def _unfit_fields(records: AvroRecords) -> Iterator[str]:
+    """Yield the fields that the schema does not have, or has in another type."""
+    for name, (kind, path) in records.fields.items():
+        where = f"{records.place}.fields.{name}"
+        try:
+            leaf = records.schema.find(path)
+        except SchemaError as error:
+            yield f"{where}: {records.place}.schema_file {error}; correct the path, or leave the field out"
+            continue
+        fit, sql = fitting_types(leaf), parse(kind.upper())
+        if not fit:
+            yield (
+                f"{where}: {records.place}.schema_file has {article(leaf)} there, which is not one value of one type; "
+                "give the path of a field inside it, or leave the field out"
+            )
+        elif not any(
+            (sql.name, sql.precision, sql.scale) == (of.name, of.precision, of.scale) for of in map(parse, fit)
+        ):
+            yield f"{where}: {records.place}.schema_file has {article(leaf)} there; declare it as {' or '.join(fit)}"
 
 
 def _csv_plan(records: CsvRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
-    """Return the fields of a line that encode reads; None without any. SQL supplies other columns.
+    """Return the fields of a line that encode reads; None without any. SQL supplies other columns."""
+    fields, arguments = _typed(records.place, records.fields, argument_forms)
+    if not fields:
+        return None
+    positions = {name: place for place, name in enumerate(records.fields)}
+    placed = tuple((positions[name], kind) for name, kind in fields.items())
+    return RecordsPlan(CsvFields(len(positions), placed, records.delimiter, records.quote, records.null), arguments)
+
+
+def _avro_plan(records: AvroRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
+    """Return the fields of an Avro record that encode reads; None without any. SQL supplies other columns."""
+    types = {name: kind for name, (kind, _) in records.fields.items()}
+    fields, arguments = _typed(records.place, types, argument_forms)
+    if not fields:
+        return None
+    placed = tuple((records.fields[name][1], kind) for name, kind in fields.items())
+    return RecordsPlan(AvroFields(records.schema, placed, records.registry), arguments)
+
+
+def _typed(
+    place: str, types: Mapping[str, str], argument_forms: Sequence[ArgumentForm | None]
+) -> tuple[dict[str, CellType], tuple[tuple[int, Form] | None, ...]]:
+    """Return the type of each field that encode reads, and number and form of the field for each argument.
 
     Raises
     ------
     ConfigError
         A field is requested in a form that its type does not have.
     """
-    positions = {name: place for place, name in enumerate(records.fields)}
-    fields: dict[str, tuple[int, CsvType]] = {}
+    fields: dict[str, CellType] = {}
     arguments: list[tuple[int, Form] | None] = []
     problems = []
     for argument in argument_forms:
         name, form = argument or ("", "text")
-        if argument is None or name not in positions:
+        if argument is None or name not in types:
             arguments.append(None)
             continue
-        sql = parse(records.fields[name].upper())
-        if form not in csv_fields.FORMS[sql.name]:
-            problems.append(f"{records.place}.fields.{name}: {sql.text} is not read as {form}; declare it as STRING")
-        fields.setdefault(name, (positions[name], CsvType(sql.name, sql.precision or 0, sql.scale)))
+        sql = parse(types[name].upper())
+        if form not in FORMS[sql.name]:
+            problems.append(f"{place}.fields.{name}: {sql.text} is not read as {form}; declare it as STRING")
+        fields.setdefault(name, CellType(sql.name, sql.precision or 0, sql.scale))
         arguments.append((list(fields).index(name), form))
     if problems:
         raise ConfigError("source", problems)
-    if not fields:
-        return None
-    read = csv_fields.CsvFields(len(positions), tuple(fields.values()), records.delimiter, records.quote, records.null)
-    return RecordsPlan(read, tuple(arguments))
+    return fields, tuple(arguments)

@@ -19,6 +19,7 @@ from crenel.anonymity.regions.loads import Loads
 from crenel.operators.encode.columns import Batch, UnreadableError
 from crenel.operators.encode.encoder import EncodePlan, Encoder
 from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.schema_registry import UnavailableError
 
 _ROOT = Path(__file__).parents[2]
 _log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class ContainedEncoder:
     def _encode(self, series: tuple[Any, ...], rows: int) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
         try:
             return self._encoder.encode(*(series if self._records is None else self._records.read(*series)))
-        except MemoryError:  # not caused by a record
+        except (MemoryError, UnavailableError):  # not caused by a record
             raise
         except Exception as error:
             if rows <= 1:

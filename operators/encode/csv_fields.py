@@ -15,31 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyarrow import csv
 
 from crenel.anonymity.model.errors import InvariantError
-from crenel.operators.encode.csv_values import CsvType, read_as
-from crenel.operators.encode.records import Form
-from crenel.operators.encode.try_cast import WHOLE
-
-FORMS: dict[str, tuple[Form, ...]] = {
-    "STRING": ("text",),
-    "BOOLEAN": ("boolean", "text"),
-    "FLOAT": ("number", "missing"),
-    "DOUBLE": ("number", "missing"),
-    "DECIMAL": ("number", "text"),
-    "DATE": ("text", "day"),
-    "TIMESTAMP": ("time", "text", "day"),
-    **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
-}
-"""Available forms of a field, by its type."""
+from crenel.operators.encode.cells import Cells, CellType
+from crenel.operators.encode.csv_values import read_as
 
 _LINE_FEED, _RETURN = 10, 13
 _MARK = "\ufeff"
 _NOTHING: tuple[tuple[str, str], ...] = ()
-_PLAIN_DECIMALS = 6
-"""Maximum scale of a DECIMAL that Arrow always writes without an exponent."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +40,15 @@ class CsvFields:
     """
 
     width: int
-    fields: tuple[tuple[int, CsvType], ...]
+    fields: tuple[tuple[int, CellType], ...]
     delimiter: str = ","
     quote: str | None = '"'
     null: str = ""
 
-    def columns(self, records: pa.BinaryArray) -> list[_Column]:
+    def columns(self, records: pa.BinaryArray) -> list[Cells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         texts = self._texts(_without_bom(_as_text(records.fill_null(b""))))
-        return [_Column(kind, texts[str(place)].combine_chunks()) for place, kind in self.fields]
+        return [Cells(kind, read_as(kind, texts[str(place)].combine_chunks())) for place, kind in self.fields]
 
     def _texts(self, lines: pa.BinaryArray) -> pa.Table:
         """Return the texts of each field to read, null where missing or unreadable."""
@@ -141,59 +125,6 @@ class CsvFields:
     @cached_property
     def _names(self) -> list[str]:
         return list(dict.fromkeys(str(place) for place, _ in self.fields))
-
-
-class _Column:
-    """The values of a field."""
-
-    def __init__(self, kind: CsvType, texts: pa.StringArray) -> None:
-        self._kind, self._texts = kind, texts
-
-    @cached_property
-    def _cells(self) -> pa.Array:
-        return read_as(self._kind, self._texts)
-
-    @property
-    def missing(self) -> NDArray[np.bool_]:
-        return _array(self._cells.is_null())
-
-    @property
-    def number(self) -> NDArray[Any]:
-        cells = self._cells
-        if self._kind.name == "DECIMAL":
-            cells = pc.cast(self.text, pa.float64())  # a cast of decimals is not exact
-        if cells.null_count or not pa.types.is_integer(cells.type):
-            cells = pc.cast(cells, pa.float64(), safe=False).fill_null(np.nan)
-        return _array(cells)
-
-    @property
-    def integer(self) -> NDArray[np.int64]:
-        return _array(self._cells.fill_null(0))
-
-    @property
-    def boolean(self) -> NDArray[Any]:
-        return _array(self._cells)
-
-    @property
-    def time(self) -> NDArray[np.datetime64]:
-        return _array(pc.cast(pc.floor_temporal(self._cells, unit="millisecond"), pa.timestamp("ms")))
-
-    @property
-    def text(self) -> pa.StringArray:
-        if self._kind.name == "DECIMAL" and self._kind.scale > _PLAIN_DECIMALS:
-            cells = self._cells.to_pylist()
-            return pa.array([None if cell is None else f"{cell:f}" for cell in cells], pa.string())
-        texts = pc.cast(self._cells, pa.string())
-        return pc.utf8_upper(texts) if self._kind.name == "BOOLEAN" else texts
-
-    @property
-    def day(self) -> pa.StringArray:
-        return pc.utf8_slice_codeunits(self.text, 0, 10)
-
-
-def _array(cells: pa.Array) -> NDArray[Any]:
-    values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
-    return values
 
 
 def _apart(joined: pa.Buffer, lines: int) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from typing import Any
@@ -19,10 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crenel.operators.encode import try_cast as texts
+from crenel.operators.encode.cells import UNITS, CellType
 from crenel.operators.encode.try_cast import WHOLE
-
-UNITS = {0: "s", 3: "ms", 6: "us"}
-"""Arrow units by the precision of a TIMESTAMP."""
 
 _DECIMAL_DIGITS = 38
 """Maximum number of digits of a decimal128."""
@@ -31,22 +28,7 @@ _DAY = r"(?:[1-9]\d{3}|0[1-9]\d{2}|00[1-9]\d|000[1-9])-\d\d-\d\d"
 _TIME = re.compile(rf"({_DAY})(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?)?", re.ASCII)
 
 
-@dataclass(frozen=True)
-class CsvType:
-    """The type of a field.
-
-    Attributes
-    ----------
-    name : an SQL type without parameters
-    precision, scale : of DECIMAL; precision is also that of TIMESTAMP, one of ``UNITS``
-    """
-
-    name: str
-    precision: int = 0
-    scale: int = 0
-
-
-def read_as(kind: CsvType, column: pa.StringArray) -> pa.Array:
+def read_as(kind: CellType, column: pa.StringArray) -> pa.Array:
     """Return (rows,) the values of a text column, null where a text is missing or not of the type.
 
     Their types are text, bool, int64, float64 (float32 for FLOAT), decimal128, date32 and timestamp.
@@ -71,12 +53,12 @@ def _whole(column: pa.StringArray, bits: int) -> pa.Array:
     return pc.if_else(within, found, None)
 
 
-def _real(kind: CsvType, column: pa.StringArray) -> pa.Array:
+def _real(kind: CellType, column: pa.StringArray) -> pa.Array:
     stored = pa.float32() if kind.name == "FLOAT" else pa.float64()
     return _read(column, stored, r"-?\d+(\.\d+)?", texts.real, made_of=b"0123456789.+-eE")
 
 
-def _decimal(kind: CsvType, column: pa.StringArray) -> pa.Array:
+def _decimal(kind: CellType, column: pa.StringArray) -> pa.Array:
     before = kind.precision - kind.scale
     digits = rf"\d{{1,{before}}}(\.\d{{0,{kind.scale}}})?" if before else rf"0?\.\d{{1,{kind.scale}}}"
     alone = partial(texts.decimal, precision=kind.precision, scale=kind.scale)
@@ -86,12 +68,12 @@ def _decimal(kind: CsvType, column: pa.StringArray) -> pa.Array:
     return _read(column, pa.decimal128(kind.precision, kind.scale), f"-?{digits}", alone, made_of=made_of)
 
 
-def _truth(kind: CsvType, column: pa.StringArray) -> pa.Array:
+def _truth(kind: CellType, column: pa.StringArray) -> pa.Array:
     coded = column.dictionary_encode()
     return pa.array(map(texts.truth, coded.dictionary.to_pylist()), pa.bool_()).take(coded.indices)
 
 
-def _date(kind: CsvType, column: pa.StringArray) -> pa.Array:
+def _date(kind: CellType, column: pa.StringArray) -> pa.Array:
     def alone(text: str) -> date | None:
         found = _time(text, 0)
         return None if found is None else found.date()
@@ -99,14 +81,14 @@ def _date(kind: CsvType, column: pa.StringArray) -> pa.Array:
     return _read(column, pa.date32(), _DAY, alone, made_of=b"")
 
 
-def _timestamp(kind: CsvType, column: pa.StringArray) -> pa.Array:
+def _timestamp(kind: CellType, column: pa.StringArray) -> pa.Array:
     fraction = rf"(\.\d{{1,{kind.precision}}})?" if kind.precision else ""
     pattern = rf"{_DAY}([ T]\d\d:\d\d(:\d\d{fraction})?)?"
     stored = pa.timestamp(UNITS[kind.precision])
     return _read(column, stored, pattern, partial(_time, digits=kind.precision), made_of=b"")
 
 
-_READERS: dict[str, Callable[[CsvType, pa.StringArray], pa.Array]] = {
+_READERS: dict[str, Callable[[CellType, pa.StringArray], pa.Array]] = {
     "STRING": lambda kind, column: column,
     "BOOLEAN": _truth,
     "FLOAT": _real,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pandas as pd
-from pyflink.metrics import MetricGroup
 from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
 from crenel.anonymity.regions.loads import Loads
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.encoder import EncodePlan
-from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.records import EvolvingFields, RecordsPlan, UnknownFields
 from crenel.operators.metrics import SCALE, Metrics
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.operators.worker import flush_results, keep_texts_in_arrow, prepare_worker
@@ -32,19 +32,27 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
     def __init__(self, plan: EncodePlan, records: RecordsPlan | None = None) -> None:
         self._plan, self._records = plan, records
         self._signer = ErrorSigner()
+        self._count_unknown: Callable[[], None] | None = None
 
     def open(self, function_context: FunctionContext) -> None:
         with self._signer.signing():
             prepare_worker()
             keep_texts_in_arrow()
             self._encoder = ContainedEncoder(self._plan, self._records, secrets.randbits(62))
+            fields = None if self._records is None else self._records.fields
+            if self._encoder.loads is None and not isinstance(fields, EvolvingFields):
+                return
+            metrics = Metrics(function_context.get_metric_group())
             if self._encoder.loads is not None:
-                regions = self._plan.shards.regions is not None
-                register_loads(function_context.get_metric_group(), self._encoder.loads, regions=regions)
+                register_loads(metrics, self._encoder.loads, regions=self._plan.shards.regions is not None)
+            if isinstance(fields, EvolvingFields):
+                self._count_unknown = register_unknown(metrics, fields.unknown)
 
     def eval(self, *series: Any) -> pd.DataFrame:
         with self._signer.signing():
             keys, blocks = self._encoder.encode(*series)
+            if self._count_unknown is not None:
+                self._count_unknown()
             flush_results(len(blocks))
             return pd.DataFrame({"k": keys, "b": blocks})
 
@@ -53,16 +61,43 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
         return False
 
 
-def register_loads(group: MetricGroup, loads: Loads, *, regions: bool) -> None:
+def register_unknown(metrics: Metrics, unknown: UnknownFields) -> Callable[[], None]:
+    """Register metrics of fields that the configuration does not know.
+
+    Parameters
+    ----------
+    metrics : of the encoder
+    unknown : counts, which the metrics read
+
+    Returns
+    -------
+    A function to call after each batch: it registers the counter of each new field.
+    """
+    counters: dict[str, Any] = {}
+    counted: dict[str, int] = {}
+    metrics.gauge("unknown_fields", lambda: len(unknown.by_field))
+
+    def count() -> None:
+        for name, records in (("", unknown.records), *unknown.by_field.items()):
+            if records > counted.get(name, 0):
+                if name not in counters:
+                    label = f"records_with_unknown_field_{name}" if name else "records_with_unknown_fields"
+                    counters[name] = metrics.counter(label)
+                counters[name].inc(records - counted.get(name, 0))
+                counted[name] = records
+
+    return count
+
+
+def register_loads(metrics: Metrics, loads: Loads, *, regions: bool) -> None:
     """Register gauges for the load of the shards.
 
     Parameters
     ----------
-    group : the encoder's metric group
+    metrics : of the encoder
     loads : of the shards; the gauges read it
     regions : whether shards are regions
     """
-    metrics = Metrics(group)
     metrics.gauge(f"fullest_{'region' if regions else 'shard'}_x1000", lambda: round(SCALE * loads.fullest))
     for shard in range(len(loads)):
         metrics.gauge(f"share_of_shard_{shard}_x1000", partial(_share, loads, shard))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pandas as pd
 import pyarrow as pa
@@ -33,6 +33,39 @@ class Fields(Protocol):
 
         ``records``: (rows,) bytes, null where one is missing.
         """
+        ...
+
+
+class UnknownFields:
+    """Counts of records with fields that the configuration does not know, because a newer writer has added them.
+
+    Attributes
+    ----------
+    records : number of records with at least one such field
+    by_field : number of records by field; at most 1,000 fields are counted apart
+    """
+
+    LARGEST = 1000
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.by_field: dict[str, int] = {}
+
+    def add(self, fields: Iterable[str], records: int) -> None:
+        """Count records that all have the same unknown fields."""
+        self.records += records
+        for name in fields:
+            if name in self.by_field or len(self.by_field) < self.LARGEST:
+                self.by_field[name] = self.by_field.get(name, 0) + records
+
+
+@runtime_checkable
+class EvolvingFields(Fields, Protocol):
+    """Fields of records whose schema may grow while the job runs."""
+
+    @property
+    def unknown(self) -> UnknownFields:
+        """Counts of fields that only a newer schema has."""
         ...
 
 

@@ -57,8 +57,11 @@ MEANINGS = {
     "``shards.by: regions`` only",
     "fullest_shard_x1000": "the same for other shards, relative to equal shares",
     "share_of_shard_*": "share of the records that this shard receives",
+    "unknown_fields": "fields that only a newer schema of the registry has; with ``source.from_avro`` only",
+    "records_with_unknown_fields": "records with at least one such field",
+    "records_with_unknown_field_*": "records with this field",
 }
-"""Meaning of each metric by name or pattern, for the reference; those of the encoder are the last three."""
+"""Meaning of each metric by name or pattern, for the reference; those of the encoder are the last six."""
 
 
 def counter_names(algorithm: Algorithm, context: ShardContext) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import load
-from crenel.jobs.config.records import CsvRecords, Records
+from crenel.jobs.config.records import AvroRecords, CsvRecords, Records
 
 TEXT = """
 policy: {quasi_identifiers: {age: {type: numeric}}}
@@ -71,3 +71,46 @@ def test_what_cannot_be_read_is_refused_with_its_field(
         read(tmp_path, *overrides)
     (problem,) = error.value.problems
     assert problem.startswith(expected)
+
+
+AVRO = (
+    "source.from_avro={column: record, schema_file: visits.avsc, fields: {age: int, zip: {type: STRING, path: a.b}}%s}"
+)
+
+
+def test_fields_of_avro_have_the_paths_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "visits.avsc").write_text('"int"', encoding="utf-8")
+    found = read(tmp_path, AVRO % ", registry: {url: 'https://registry:8081/x', user: me, password: secret}")
+    assert isinstance(found, AvroRecords)
+    assert found.fields == {"age": ("int", ("age",)), "zip": ("STRING", ("a", "b"))}
+    assert found.registry is not None
+    assert found.registry.password is not None
+    assert (found.registry.url, found.registry.password.read()) == ("https://registry:8081/x", b"secret")
+    assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("schema", "more", "expected"),
+    [
+        (None, "", "source.from_avro.schema_file: {}/visits.avsc: cannot be read: No such file or directory"),
+        ("{", "", "source.from_avro.schema_file: {}/visits.avsc: is no JSON"),
+        ('"int"', ", registry: registry:8081", "source.from_avro.registry.url: is no address that begins with http://"),
+        ('"int"', ", registry: 'http://me:key@registry'", "source.from_avro.registry.url: holds a user or a password"),
+        (
+            '"int"',
+            ", fields: {t: TIME}",
+            "source.from_avro.fields.t.type: is not a type that a field of Avro is read as",
+        ),
+    ],
+)
+def test_avro_that_cannot_be_read_is_refused_with_its_field(
+    tmp_path: Path, schema: str | None, more: str, expected: str
+) -> None:
+    if schema is not None:
+        (tmp_path / "visits.avsc").write_text(schema, encoding="utf-8")
+    given = (AVRO % more) if "fields" not in more else (AVRO % "").replace("fields: {age: int", more[2:-1])
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, given)
+    (problem,) = error.value.problems
+    assert problem.startswith(expected.format(tmp_path)), problem
+    assert "key" not in problem

@@ -61,6 +61,14 @@ def test_json_that_would_end_the_job_is_told_of(option: str) -> None:
     assert list(row_warnings("source.ddl", {"connector": "kafka", option: "raw"})) == []
 
 
+@pytest.mark.parametrize("name", ["avro", "avro-confluent"])
+def test_avro_that_would_end_the_job_is_told_of(name: str) -> None:
+    (warning,) = row_warnings("source.ddl", {"connector": "kafka", "value.format": name})
+    assert warning.startswith(f"source.ddl: 'format' = '{name}' ends the job at the first record")
+    assert "source.from_avro" in warning
+    assert list(row_warnings("source.ddl", {"connector": "filesystem", "format": name})) == []
+
+
 @pytest.mark.parametrize(
     ("options", "counted_by", "of_all", "expected"),
     [

@@ -13,13 +13,15 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.records import CsvSection, JsonSection
+from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.pipeline.encoder_arguments import Reader
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.sql_types import literal, parse
+from crenel.operators.encode.avro.fields import AvroFields
+from crenel.operators.encode.avro.schema import parse as parse_schema
+from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_fields import CsvFields
-from crenel.operators.encode.csv_values import CsvType
 from crenel.operators.encode.json_fields import JsonField, JsonFields
 from crenel.operators.encode.records import RecordsPlan
 
@@ -214,7 +216,7 @@ def test_lines_of_csv_are_read_by_encode_alone() -> None:
     )
     argument_forms = [("paid", "text"), None, ("a", "number"), ("ts", "time"), ("a", "missing"), ("seen", "text")]
     plan = records_plan(records, argument_forms)  # type: ignore[arg-type]
-    kinds = (4, CsvType("DECIMAL", 5, 2)), (0, CsvType("INT")), (3, CsvType("TIMESTAMP", 6))
+    kinds = (4, CellType("DECIMAL", 5, 2)), (0, CellType("INT")), (3, CellType("TIMESTAMP", 6))
     arguments = (0, "text"), None, (1, "number"), None, (1, "missing"), (2, "text")
     assert plan == RecordsPlan(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
     assert records_plan(records, [None, ("ts", "time")]) is None
@@ -223,4 +225,33 @@ def test_lines_of_csv_are_read_by_encode_alone() -> None:
     assert raised.value.problems == (
         "source.from_csv.fields.real: DOUBLE is not read as text; declare it as STRING",
         "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
+    )
+
+
+def test_fields_of_avro_are_read_by_encode_alone_and_fit_their_schema() -> None:
+    union = ["null", "string", "int"]
+    inner = {"type": "record", "name": "Home", "fields": [{"name": "zip", "type": ["null", "string"]}]}
+    types: dict[str, Any] = {"age": "int", "home": inner, "odd": union, "all": {"type": "array", "items": "int"}}
+    fields = [{"name": name, "type": kind} for name, kind in types.items()]
+    schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": fields}))
+    good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
+    records = AvroRecords("record", good, schema)
+    assert records_query(records, ["record", "ts"], "bytes") == (
+        "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, CAST(`record` AS BYTES) AS `bytes`, `ts` "
+        "FROM source"
+    )
+    plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
+    made = AvroFields(schema, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
+    assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
+    bad = {"age": "STRING", "odd": "STRING", "all": "INT", "home": "STRING", "name": "STRING"}
+    with pytest.raises(ConfigError) as raised:
+        records_query(AvroRecords("record", {name: (kind, (name,)) for name, kind in bad.items()}, schema), ["record"])
+    where, inside = "source.from_avro", "which is not one value of one type; give the path of a field inside it, or"
+    assert raised.value.problems == (
+        f"{where}.fields.age: {where}.schema_file has an int there; declare it as INT or BIGINT",
+        f"{where}.fields.odd: {where}.schema_file has a union of null, string, int there, {inside} leave the field out",
+        f"{where}.fields.all: {where}.schema_file has an array there, {inside} leave the field out",
+        f"{where}.fields.home: {where}.schema_file has a record there, {inside} leave the field out",
+        f"{where}.fields.name: {where}.schema_file has no field 'name': it has age, home, odd, all; correct the path, "
+        "or leave the field out",
     )

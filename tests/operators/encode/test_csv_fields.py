@@ -16,15 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.operators.encode import try_cast as texts
-from crenel.operators.encode.csv_fields import FORMS, CsvFields
-from crenel.operators.encode.csv_values import CsvType, read_as
+from crenel.operators.encode.cells import FORMS, CellType
+from crenel.operators.encode.csv_fields import CsvFields
+from crenel.operators.encode.csv_values import read_as
 from crenel.operators.encode.records import RecordsPlan
 from crenel.operators.encode.try_cast import WHOLE
 
 KINDS = (
-    *(CsvType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", *WHOLE)),
-    *(CsvType("DECIMAL", *digits) for digits in ((10, 2), (38, 9), (3, 3), (5, 0))),
-    *(CsvType("TIMESTAMP", precision) for precision in (0, 3, 6)),
+    *(CellType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", *WHOLE)),
+    *(CellType("DECIMAL", *digits) for digits in ((10, 2), (38, 9), (3, 3), (5, 0))),
+    *(CellType("TIMESTAMP", precision) for precision in (0, 3, 6)),
 )
 WIDTH = 3
 NUMBERS = st.one_of(
@@ -67,7 +68,7 @@ def written(values: list[str]) -> bytes:
     return line.getvalue().encode()
 
 
-def read(lines: list[bytes | None], *kinds: CsvType, width: int = WIDTH, **how: Any) -> list[list[Any]]:
+def read(lines: list[bytes | None], *kinds: CellType, width: int = WIDTH, **how: Any) -> list[list[Any]]:
     """Return every form of each field; all fields are of one type where one is given."""
     fields = CsvFields(width, tuple((place, kinds[place % len(kinds)]) for place in range(width)), **how)
     arguments = tuple((place, form) for place, (_, kind) in enumerate(fields.fields) for form in FORMS[kind.name])
@@ -79,7 +80,7 @@ def alike(left: Any, right: Any) -> bool:
 
 
 @given(st.lists(LINES, min_size=1, max_size=8), st.sampled_from(KINDS))
-def test_each_line_is_read_as_if_it_were_alone(lines: list[bytes | None], kind: CsvType) -> None:
+def test_each_line_is_read_as_if_it_were_alone(lines: list[bytes | None], kind: CellType) -> None:
     alone = [read([line], kind) for line in lines]
     for number, column in enumerate(read(lines, kind)):
         assert all(alike(value, row[number][0]) for value, row in zip(column, alone, strict=True))
@@ -87,7 +88,7 @@ def test_each_line_is_read_as_if_it_were_alone(lines: list[bytes | None], kind: 
 
 @given(st.lists(st.lists(st.text(max_size=8), min_size=WIDTH, max_size=WIDTH), min_size=1, max_size=6))
 def test_what_was_written_is_read(rows: list[list[str]]) -> None:
-    columns = read([written(row) for row in rows], CsvType("STRING"))
+    columns = read([written(row) for row in rows], CellType("STRING"))
     assert [list(row) for row in zip(*columns, strict=True)] == [[value or None for value in row] for row in rows]
 
 
@@ -95,13 +96,13 @@ def test_what_was_written_is_read(rows: list[list[str]]) -> None:
 def test_another_delimiter_and_no_quotes_are_read(rows: list[list[str]]) -> None:
     plain = [[value.replace("\t", "").rstrip("\r") for value in row] for row in rows]
     lines: list[bytes | None] = ["\t".join(row).encode() for row in plain]
-    columns = read(lines, CsvType("STRING"), delimiter="\t", quote=None, null="\\N")
+    columns = read(lines, CellType("STRING"), delimiter="\t", quote=None, null="\\N")
     assert [list(row) for row in zip(*columns, strict=True)] == [
         [None if value == "\\N" else value for value in row] for row in plain
     ]
 
 
-def one_by_one(kind: CsvType, text: str) -> Any:
+def one_by_one(kind: CellType, text: str) -> Any:
     """Return the value of a text, read without Arrow."""
     if kind.name == "STRING":
         return text
@@ -144,13 +145,13 @@ def a_time(text: str) -> datetime | None:
 
 
 @given(st.lists(st.none() | VALUES, min_size=1, max_size=6), st.sampled_from(KINDS))
-def test_texts_are_read_together_as_one_by_one(values: list[str | None], kind: CsvType) -> None:
+def test_texts_are_read_together_as_one_by_one(values: list[str | None], kind: CellType) -> None:
     found = read_as(kind, pa.array(values, pa.string())).to_pylist()
     wanted = [None if value is None else one_by_one(kind, value) for value in values]
     assert all(alike(one, other) for one, other in zip(found, wanted, strict=True)), (found, wanted)
 
 
-def one(value: str, kind: CsvType, form: str) -> Any:
+def one(value: str, kind: CellType, form: str) -> Any:
     plan = RecordsPlan(CsvFields(1, ((0, kind),)), ((0, form),))  # type: ignore[arg-type]
     return plan.read(pd.Series([written([value])], dtype=object))[0].tolist()[0]
 
@@ -158,25 +159,25 @@ def one(value: str, kind: CsvType, form: str) -> Any:
 @pytest.mark.parametrize(
     ("value", "kind", "form", "wanted"),
     [
-        ("007", CsvType("INT"), "text", "7"),
-        (" 12.7 ", CsvType("INT"), "integer", 12),
-        ("1.5", CsvType("DECIMAL", 10, 2), "text", "1.50"),
-        ("0.07", CsvType("DECIMAL", 10, 2), "number", 0.07),
-        ("0.3", CsvType("DECIMAL", 10, 1), "number", 0.3),
-        ("0.000000001", CsvType("DECIMAL", 38, 9), "text", "0.000000001"),
-        ("-0.001", CsvType("DECIMAL", 10, 2), "text", "0.00"),
-        ("yes", CsvType("BOOLEAN"), "text", "TRUE"),
-        ("0.1", CsvType("FLOAT"), "number", float(np.float32(0.1))),
-        ("2024-02-29T10:00", CsvType("TIMESTAMP", 3), "text", "2024-02-29 10:00:00.000"),
-        ("2024-02-29 10:00:00.1239", CsvType("TIMESTAMP", 3), "time", pd.Timestamp("2024-02-29 10:00:00.123")),
-        ("2024-02-29 10:00:00.5", CsvType("TIMESTAMP", 0), "text", "2024-02-29 10:00:00"),
-        ("2024-02-29 10:00:00.5", CsvType("TIMESTAMP", 6), "text", "2024-02-29 10:00:00.500000"),
-        ("2024-02-29 10:00:00", CsvType("TIMESTAMP", 6), "day", "2024-02-29"),
-        ("2024-02-29 10:00:00", CsvType("DATE"), "text", "2024-02-29"),
-        ("9223372036854775807", CsvType("BIGINT"), "integer", 2**63 - 1),
+        ("007", CellType("INT"), "text", "7"),
+        (" 12.7 ", CellType("INT"), "integer", 12),
+        ("1.5", CellType("DECIMAL", 10, 2), "text", "1.50"),
+        ("0.07", CellType("DECIMAL", 10, 2), "number", 0.07),
+        ("0.3", CellType("DECIMAL", 10, 1), "number", 0.3),
+        ("0.000000001", CellType("DECIMAL", 38, 9), "text", "0.000000001"),
+        ("-0.001", CellType("DECIMAL", 10, 2), "text", "0.00"),
+        ("yes", CellType("BOOLEAN"), "text", "TRUE"),
+        ("0.1", CellType("FLOAT"), "number", float(np.float32(0.1))),
+        ("2024-02-29T10:00", CellType("TIMESTAMP", 3), "text", "2024-02-29 10:00:00.000"),
+        ("2024-02-29 10:00:00.1239", CellType("TIMESTAMP", 3), "time", pd.Timestamp("2024-02-29 10:00:00.123")),
+        ("2024-02-29 10:00:00.5", CellType("TIMESTAMP", 0), "text", "2024-02-29 10:00:00"),
+        ("2024-02-29 10:00:00.5", CellType("TIMESTAMP", 6), "text", "2024-02-29 10:00:00.500000"),
+        ("2024-02-29 10:00:00", CellType("TIMESTAMP", 6), "day", "2024-02-29"),
+        ("2024-02-29 10:00:00", CellType("DATE"), "text", "2024-02-29"),
+        ("9223372036854775807", CellType("BIGINT"), "integer", 2**63 - 1),
     ],
 )
-def test_a_value_is_given_as_sql_would(value: str, kind: CsvType, form: str, wanted: Any) -> None:
+def test_a_value_is_given_as_sql_would(value: str, kind: CellType, form: str, wanted: Any) -> None:
     assert one(value, kind, form) == wanted
 
 
@@ -185,7 +186,7 @@ def test_a_value_is_given_as_sql_would(value: str, kind: CsvType, form: str, wan
     [None, b"", b"\r", b"7", b"7,x,", b'7,"x', b'7,x"\n"', b'"7,x', b"7\n8,x,\n9"],
 )
 def test_of_a_line_that_cannot_be_read_every_field_is_missing(line: bytes | None) -> None:
-    kinds = CsvType("INT"), CsvType("STRING")
+    kinds = CellType("INT"), CellType("STRING")
     columns = read([b"7,x", line, b"8,y"], *kinds, width=2)
     whole, text = columns[1], columns[-1]
     if line == b'7,x"\n"':  # a quote within a field is a character
@@ -196,9 +197,9 @@ def test_of_a_line_that_cannot_be_read_every_field_is_missing(line: bytes | None
 
 def test_line_breaks_and_ends_of_other_systems_are_read() -> None:
     lines: list[bytes | None] = [b'1,"a\nb"\r', b'2,"c\r\nd"', b"3,e\r", b'4,"\x01\x02\x03"', b"5,f\rg"]
-    *_, text = read(lines, CsvType("INT"), CsvType("STRING"), width=2)
+    *_, text = read(lines, CellType("INT"), CellType("STRING"), width=2)
     assert text == ["a\nb", "c\r\nd", "e", "\x01\x02\x03", "f\rg"]
-    assert read([b"1,a\r", b"2,b\r"], CsvType("INT"), CsvType("STRING"), width=2)[-1] == ["a", "b"]
+    assert read([b"1,a\r", b"2,b\r"], CellType("INT"), CellType("STRING"), width=2)[-1] == ["a", "b"]
 
 
 MARK = b"\xef\xbb\xbf"
@@ -206,31 +207,31 @@ MARK = b"\xef\xbb\xbf"
 
 @pytest.mark.parametrize("lines", [[MARK + b"ann,1", b"bob,2"], [b"bob,2", MARK + b"ann,1"], [MARK * 2 + b"ann,1"]])
 def test_a_mark_of_byte_order_is_left_out_at_the_beginning_of_any_line(lines: list[bytes | None]) -> None:
-    names = read(lines, CsvType("STRING"), CsvType("INT"), width=2)[0]
+    names = read(lines, CellType("STRING"), CellType("INT"), width=2)[0]
     assert names == ["bob" if line == b"bob,2" else "ann" for line in lines]
-    assert read([b"x" + MARK + b",1"], CsvType("STRING"), CsvType("INT"), width=2)[0] == ["x\ufeff"]
+    assert read([b"x" + MARK + b",1"], CellType("STRING"), CellType("INT"), width=2)[0] == ["x\ufeff"]
 
 
 def test_a_quote_that_does_not_end_behind_a_mark_of_byte_order_is_one_line() -> None:
-    assert read([MARK + b'"x,1', b"y,2"], CsvType("STRING"), CsvType("INT"), width=2)[0] == [None, "y"]
-    assert read([MARK + b'"x",1', b"y,2"], CsvType("STRING"), CsvType("INT"), width=2)[0] == ["x", "y"]
+    assert read([MARK + b'"x,1', b"y,2"], CellType("STRING"), CellType("INT"), width=2)[0] == [None, "y"]
+    assert read([MARK + b'"x",1', b"y,2"], CellType("STRING"), CellType("INT"), width=2)[0] == ["x", "y"]
 
 
 def test_numbers_of_any_length_are_read_as_they_are() -> None:
-    assert one("1" * 5000, CsvType("INT"), "missing")
-    assert one("1" * 5000, CsvType("DOUBLE"), "number") == np.inf
-    assert one("0" * 5000 + "7", CsvType("INT"), "integer") == 7
+    assert one("1" * 5000, CellType("INT"), "missing")
+    assert one("1" * 5000, CellType("DOUBLE"), "number") == np.inf
+    assert one("0" * 5000 + "7", CellType("INT"), "integer") == 7
     # Arrow's own cast made -75618303760208547436305468318.281824768 of it, and 0.00 of the next.
-    assert one("1" * 5000, CsvType("DECIMAL", 38, 9), "text") is None
-    assert one("1." + "0" * 50 + "1", CsvType("DECIMAL", 10, 2), "text") == "1.00"
+    assert one("1" * 5000, CellType("DECIMAL", 38, 9), "text") is None
+    assert one("1." + "0" * 50 + "1", CellType("DECIMAL", 10, 2), "text") == "1.00"
 
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
-    assert read([b"\xff,\xe2\x82,c", b"d,e,f"], CsvType("STRING")) == [["\ufffd", "d"], ["\ufffd", "e"], ["c", "f"]]
+    assert read([b"\xff,\xe2\x82,c", b"d,e,f"], CellType("STRING")) == [["\ufffd", "d"], ["\ufffd", "e"], ["c", "f"]]
 
 
 def test_a_decimal_is_exact_at_each_of_its_digits() -> None:
     for number in range(1000):
         text = f"0.{number:03}"
-        assert one(text, CsvType("DECIMAL", 10, 3), "number") == float(text)
-        assert one(text, CsvType("DECIMAL", 10, 3), "text") == str(Decimal(text))
+        assert one(text, CellType("DECIMAL", 10, 3), "number") == float(text)
+        assert one(text, CellType("DECIMAL", 10, 3), "text") == str(Decimal(text))

@@ -23,11 +23,11 @@ from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.config.records import CsvSection, JsonSection
 from crenel.jobs.pipeline.records import records_plan
+from crenel.operators.encode.cells import FORMS as CSV_FORMS
+from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.columns import members_schema
 from crenel.operators.encode.containment import ContainedEncoder
-from crenel.operators.encode.csv_fields import FORMS as CSV_FORMS
 from crenel.operators.encode.csv_fields import CsvFields
-from crenel.operators.encode.csv_values import CsvType
 from crenel.operators.encode.encoder import EncodePlan
 from crenel.operators.encode.json_fields import FORMS as JSON_FORMS
 from crenel.operators.encode.json_fields import JsonField, JsonFields
@@ -49,8 +49,8 @@ JSON_FIELDS = tuple(
     JsonField(path, kind, 10, 2) for path in (("a",), ("a", "b"), ("b", 0), ("c",), ()) for kind in JSON_FORMS
 )
 CSV_KINDS = (
-    *(CsvType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "INT", "BIGINT")),
-    *(CsvType("DECIMAL", 10, 2), CsvType("DECIMAL", 38, 9), CsvType("TIMESTAMP", 3), CsvType("TIMESTAMP", 6)),
+    *(CellType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "INT", "BIGINT")),
+    *(CellType("DECIMAL", 10, 2), CellType("DECIMAL", 38, 9), CellType("TIMESTAMP", 3), CellType("TIMESTAMP", 6)),
 )
 CSV_WAYS: tuple[dict[str, Any], ...] = ({}, {"delimiter": ";", "quote": "'"}, {"quote": None, "null": "NaN"})
 

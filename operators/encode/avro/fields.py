@@ -1,0 +1,254 @@
+"""Fields of Avro records: compiled code reads a batch, and unreadable values are missing.
+
+A record is unreadable as a whole if its bytes do not fit its schema to the last one, or if the registry has no schema
+of its number. Its result depends on no other record.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from crenel.operators.encode.avro.program import Program, compile_program
+from crenel.operators.encode.avro.scan import Slots
+from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
+from crenel.operators.encode.cells import UNITS, Cells, CellType
+from crenel.operators.encode.records import UnknownFields
+from crenel.operators.encode.schema_registry import SchemaRegistry
+
+_FRAME = 5
+"""Bytes in front of a record that name its schema: a zero, and the number of four bytes."""
+
+_FORGOTTEN_AFTER = 60.0
+"""Seconds until the registry is asked again for a schema that it did not have."""
+
+_SCHEMAS = 10_000
+"""Maximum number of schemas to remember; defective records may name any number of absent ones."""
+
+_DIGITS = 38
+_LAST_DAY = 2_932_896
+"""Days from 1970 to the end of the year 9999."""
+
+_FIRST_DAY = -719_162
+"""Days from 1970 back to the beginning of the year 1."""
+
+_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
+_STAMPS = {
+    f"{local}timestamp-{name}": unit for local in ("", "local-") for name, unit in (("millis", 3), ("micros", 6))
+}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AvroFields:
+    """Fields to read from each record: an implementation of ``crenel.operators.encode.records.Fields``.
+
+    Attributes
+    ----------
+    schema : schema that the configuration knows
+    fields : path and type of each field to read
+    registry : registry of the schemas that records name; None: all records are of ``schema``, and name none
+    unknown : counts of fields that only the schemas of the registry have
+    """
+
+    schema: AvroType
+    fields: tuple[tuple[tuple[str, ...], CellType], ...]
+    registry: SchemaRegistry | None = None
+    unknown: UnknownFields = field(default_factory=UnknownFields, compare=False)
+
+    def columns(self, records: pa.BinaryArray) -> list[Cells]:
+        """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
+        _, offsets, content = records.buffers()
+        ends = np.frombuffer(offsets, np.int32)[records.offset : records.offset + len(records) + 1].astype(np.int64)
+        data = np.frombuffer(b"" if content is None else content, np.uint8)
+        slots = Slots.empty(data, len(self.fields), len(records))
+        rows = np.arange(len(records))
+        if records.null_count:
+            rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
+        absent: list[tuple[NDArray[np.int64], Program]] = []
+        for program, those, start in self._programs_of(data, rows, ends):
+            slots.fill(program, those, start, ends[1:])
+            if program.defaults:
+                absent.append((those[slots.read[those]], program))
+            if program.unknown:
+                self.unknown.add(program.unknown, int(np.count_nonzero(slots.read[those])))
+        return [Cells(kind, self._cells(slots, slot, absent)) for slot, (_, kind) in enumerate(self.fields)]
+
+    def _programs_of(
+        self, data: NDArray[np.uint8], rows: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> list[tuple[Program, NDArray[np.int64], NDArray[np.int64]]]:
+        """Return each program with its rows, and the start of every row's record."""
+        start = ends[:-1]
+        if self.registry is None:
+            return [(self._own, rows, start)]
+        rows = rows[ends[1:][rows] - start[rows] >= _FRAME]
+        rows = rows[data[start[rows]] == 0]
+        numbers = np.zeros(len(rows), np.int64)
+        for byte in range(1, _FRAME):
+            numbers = numbers << 8 | data[start[rows] + byte]
+        found = []
+        for number in np.unique(numbers).tolist():
+            program = self._program(number)
+            if program is not None:
+                found.append((program, rows[numbers == number], start + _FRAME))
+        return found
+
+    @cached_property
+    def _own(self) -> Program:
+        return compile_program(self.schema, self.schema, [path for path, _ in self.fields])
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[Program | None, float]]:
+        return {}
+
+    def _program(self, number: int) -> Program | None:
+        """Return the program of a schema of the registry; None if its records are unreadable."""
+        program, until = self._known.get(number, (None, 0.0))
+        if until < time.monotonic():
+            if len(self._known) >= _SCHEMAS:
+                self._known.clear()
+            self._known[number] = program, _ = self._looked_up(number)
+        return program
+
+    def _looked_up(self, number: int) -> tuple[Program | None, float]:
+        """Return a program, and the time until which it is known."""
+        assert self.registry is not None
+        try:
+            text = self.registry.schema(number)
+            if text is None:
+                # The number is not logged: it is part of a record that may be of any content.
+                if all(until == np.inf for _, until in self._known.values()):  # once for any number of them
+                    _log.warning(
+                        "source.from_avro.registry: the registry has no schema of the number that records name; they "
+                        "are rejected. They were not written with this registry, or their schema was deleted from it."
+                    )
+                return None, time.monotonic() + _FORGOTTEN_AFTER
+            program = compile_program(parse(text), self.schema, [path for path, _ in self.fields])
+        except SchemaError as error:
+            _log.error(
+                "source.from_avro: the schema %d of the registry %s; its records are rejected. Set the "
+                "subject's compatibility to FORWARD or FULL, or give the new schema as source.from_avro.schema_file.",
+                number,
+                error,
+            )
+            return None, np.inf
+        for name in program.unknown:
+            _log.warning(
+                "source.from_avro: the schema %d of the registry has the field '%s', which schema_file "
+                "does not have; it is not published. To publish it, give the new schema, the field and its role.",
+                number,
+                name,
+            )
+        return program, np.inf
+
+    def _cells(self, slots: Slots, slot: int, absent: list[tuple[NDArray[np.int64], Program]]) -> pa.Array:
+        path, kind = self.fields[slot]
+        leaf = self.schema.find(path)
+        cells = _converted(_raw(slots, slot, leaf), leaf, kind)
+        for rows, program in absent:
+            value = program.defaults.get(slot)
+            if value is not None:
+                there = np.zeros(len(cells), np.bool_)
+                there[rows] = True
+                cells = pc.if_else(pa.array(there), _converted(_default(value, leaf), leaf, kind)[0], cells)
+        return cells
+
+
+def fitting_types(leaf: AvroType) -> tuple[str, ...]:
+    """Return the SQL types as which a value may be read, first the closest; empty for none."""
+    if leaf.logical in _STAMPS and leaf.kind == "long":
+        return f"TIMESTAMP({_STAMPS[leaf.logical]})", "BIGINT"
+    if leaf.logical == "date" and leaf.kind == "int":
+        return ("DATE",)
+    if leaf.logical == "decimal" and leaf.kind in ("bytes", "fixed") and leaf.precision <= _DIGITS:
+        return (f"DECIMAL({leaf.precision}, {leaf.scale})",)
+    return {
+        "string": ("STRING",),
+        "enum": ("STRING",),
+        "boolean": ("BOOLEAN",),
+        "int": ("INT", "BIGINT"),
+        "long": ("BIGINT",),
+        "float": ("FLOAT", "DOUBLE"),
+        "double": ("DOUBLE",),
+    }.get(leaf.kind, ())
+
+
+def _raw(slots: Slots, slot: int, leaf: AvroType) -> pa.Array:
+    """Return the values of a slot before their logical types."""
+    if leaf.kind in ("string", "bytes", "fixed"):
+        return slots.bytes(slot)
+    absent, value = ~slots.found[slot], slots.value[slot]
+    if leaf.kind == "boolean":
+        return pa.array(value != 0, mask=absent)
+    if leaf.kind == "enum":
+        return pa.array(leaf.symbols, pa.string()).take(pa.array(value, mask=absent))
+    return pa.array(value.view(np.float64) if leaf.kind in ("float", "double") else value, mask=absent)
+
+
+def _default(value: Any, leaf: AvroType) -> pa.Array:
+    """Return a default value as ``_raw`` returns it; a default of another type is missing."""
+    try:
+        if leaf.kind in ("string", "bytes", "fixed"):
+            return pa.array([value.encode("utf-8" if leaf.kind == "string" else "latin-1")], pa.binary())
+        kind = {"boolean": pa.bool_(), "enum": pa.string(), "float": pa.float64(), "double": pa.float64()}
+        return pa.array([value], kind.get(leaf.kind, pa.int64()))
+    except (AttributeError, UnicodeError, pa.ArrowException):
+        return pa.nulls(1, pa.binary() if leaf.kind in ("string", "bytes", "fixed") else pa.int64())
+
+
+def _converted(raw: pa.Array, leaf: AvroType, kind: CellType) -> pa.Array:
+    if leaf.kind == "string":
+        return _texts(raw)
+    if kind.name == "DECIMAL":
+        return _decimals(raw, kind)
+    if kind.name == "DATE":
+        return pc.cast(pc.cast(_between(raw, _FIRST_DAY, _LAST_DAY), pa.int32()), pa.date32())
+    if leaf.logical in _STAMPS:
+        if kind.name == "TIMESTAMP":
+            unit = UNITS[kind.precision]
+            days = _PER_DAY[unit]
+            return pc.cast(_between(raw, _FIRST_DAY * days, (_LAST_DAY + 1) * days - 1), pa.timestamp(unit))
+        if _STAMPS[leaf.logical] == 6:
+            return pa.array(raw.fill_null(0).to_numpy() // 1000, mask=raw.is_null().to_numpy(zero_copy_only=False))
+        return raw
+    return pc.cast(raw, pa.float32(), safe=False) if kind.name == "FLOAT" else raw
+
+
+def _between(values: pa.Array, lowest: int, highest: int) -> pa.Array:
+    fit = pc.and_(pc.greater_equal(values, lowest), pc.less_equal(values, highest))
+    return pc.if_else(fit, values, None)
+
+
+def _texts(raw: pa.BinaryArray) -> pa.StringArray:
+    """Return bytes as text; those that are not UTF-8 are missing."""
+    try:
+        return pc.cast(raw, pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_text(each) for each in raw.to_pylist()], pa.string())
+
+
+def _text(content: bytes | None) -> str | None:
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _decimals(raw: pa.BinaryArray, kind: CellType) -> pa.Array:
+    end, found = 10**kind.precision, []
+    with localcontext() as context:
+        context.prec = _DIGITS
+        for content in raw.to_pylist():
+            # A whole number of the longest decimal has 16 bytes.
+            whole = None if content is None or len(content) > 64 else int.from_bytes(content, "big", signed=True)
+            found.append(None if whole is None or abs(whole) >= end else Decimal(whole).scaleb(-kind.scale))
+    return pa.array(found, pa.decimal128(kind.precision, kind.scale))

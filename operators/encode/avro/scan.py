@@ -1,0 +1,228 @@
+"""Compiled reader of Avro records: values of a batch in slots, without an object per record or value.
+
+The reader leaves no choice to a record: a length, a count or a branch that does not fit makes the record unreadable,
+and time and memory are bounded by its bytes and its schema.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
+from crenel.operators.encode.avro.program import SKIPPED, Program, Step
+
+_BOOLEAN, _INT, _LONG, _WHOLE_AS_REAL, _FLOAT, _DOUBLE = map(int, list(Step)[:6])
+_BYTES, _FIXED, _ENUM, _UNION, _JUMP, _BLOCKS, _ITEM_END, _UNFIT, _END = map(int, list(Step)[6:])
+_SKIPPED = SKIPPED
+_LAST_BYTE = 63
+"""Bits before the last byte of a whole number in its variable-length form."""
+
+
+class Slots(NamedTuple):
+    """Values of the records of a batch.
+
+    Attributes
+    ----------
+    data : (bytes,) all records
+    found : (slots, records) whether a slot has a value
+    value : (slots, records) a whole number, 0 or 1, the number of a symbol, the bits of a float64, or the position of
+        bytes in ``data``; undefined where there is none
+    length : (slots, records) number of bytes
+    read : (records,) whether a record is readable
+    """
+
+    data: NDArray[np.uint8]
+    found: NDArray[np.bool_]
+    value: NDArray[np.int64]
+    length: NDArray[np.int32]
+    read: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, data: NDArray[np.uint8], slots: int, rows: int) -> Slots:
+        """Return slots without values."""
+        found, read = np.zeros((slots, rows), np.bool_), np.zeros(rows, np.bool_)
+        return cls(data, found, np.zeros((slots, rows), np.int64), np.zeros((slots, rows), np.int32), read)
+
+    def fill(
+        self, program: Program, rows: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> None:
+        """Read records.
+
+        Parameters
+        ----------
+        rows : (records,) their numbers
+        starts, ends : (rows,) position of each row's record in ``data``
+        """
+        loops = np.zeros((program.depth + 1, 2), np.int64)
+        real = np.zeros(1, np.float64)
+        _fill(*self, program.steps, rows, starts, ends, loops, real, real.view(np.int64), real.view(np.uint8))
+
+    def bytes(self, slot: int) -> pa.BinaryArray:
+        """Return (records,) the bytes of a slot, null where it has none."""
+        found = self.found[slot]
+        ends = np.zeros(len(found) + 1, np.int32)
+        np.cumsum(np.where(found, self.length[slot], 0), out=ends[1:])
+        copied = np.empty(int(ends[-1]), np.uint8)
+        _copy(self.data, self.value[slot], ends, copied)
+        valid = None if found.all() else pa.py_buffer(np.packbits(found, bitorder="little"))
+        return pa.BinaryArray.from_buffers(pa.binary(), len(found), [valid, pa.py_buffer(ends), pa.py_buffer(copied)])
+
+
+@entry
+def _copy(data: NDArray[np.uint8], start: NDArray[np.int64], ends: NDArray[np.int32], out: NDArray[np.uint8]) -> None:
+    for row in range(len(start)):
+        origin = start[row]
+        for place in range(ends[row], ends[row + 1]):
+            out[place] = data[origin]
+            origin += 1
+
+
+@inner_leaf
+def _whole(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
+    """Return a whole number and the position behind it, which is negative where there is none."""
+    number, shift = np.uint64(0), np.uint64(0)
+    while at < end:
+        byte = np.uint64(data[at])
+        at += 1
+        if shift == _LAST_BYTE and byte > 1:
+            break
+        number |= (byte & np.uint64(127)) << shift
+        if byte < 128:
+            return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)), at
+        shift += np.uint64(7)
+        if shift > _LAST_BYTE:
+            break
+    return np.int64(0), np.int64(-1)
+
+
+@entry
+def _fill(
+    data: NDArray[np.uint8],
+    found: NDArray[np.bool_],
+    value: NDArray[np.int64],
+    length: NDArray[np.int32],
+    read: NDArray[np.bool_],
+    steps: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    loops: NDArray[np.int64],
+    real: NDArray[np.float64],
+    bits: NDArray[np.int64],
+    parts: NDArray[np.uint8],
+) -> None:
+    for row in rows:
+        at, end = starts[row], ends[row]
+        step, level = 0, -1
+        while at >= 0:
+            kind, slot, argument = steps[step, 0], steps[step, 1], steps[step, 2]
+            step += 1
+            stored: Int = np.int64(0)
+            size: Int = np.int64(0)
+            if kind == _END:
+                break
+            if kind == _JUMP:
+                step = argument
+                continue
+            if kind == _UNION:
+                branch, at = _whole(data, at, end)
+                if at >= 0 and 0 <= branch < argument:
+                    step = steps[step + branch, 0]
+                else:
+                    at = -1
+                continue
+            if kind == _BLOCKS:
+                count, at = _whole(data, at, end)
+                if at >= 0 and count < 0:  # the number of bytes of the block follows
+                    count = -count
+                    _, at = _whole(data, at, end)
+                if at < 0 or count == 0:
+                    step = argument
+                else:
+                    level += 1
+                    loops[level, 0], loops[level, 1] = count - 1, at
+                continue
+            if kind == _ITEM_END:
+                # Items without bytes could be any number of them.
+                if loops[level, 0] > 0 and at > loops[level, 1]:
+                    loops[level, 0] -= 1
+                    loops[level, 1] = at
+                    step = argument
+                else:
+                    level -= 1
+                    step = slot
+                continue
+            if kind == _BOOLEAN:
+                if at < end and data[at] <= 1:
+                    stored = np.int64(data[at])
+                    at += 1
+                else:
+                    at = -1
+            elif kind == _INT or kind == _LONG or kind == _WHOLE_AS_REAL:
+                stored, at = _whole(data, at, end)
+                if kind == _INT and not (-2147483648 <= stored <= 2147483647):
+                    at = -1
+                elif kind == _WHOLE_AS_REAL:
+                    real[0] = np.float64(stored)
+                    stored = bits[0]
+            elif kind == _FLOAT:
+                if end - at >= 4:
+                    number = np.uint32(0)
+                    for part in range(4):
+                        number |= np.uint32(data[at + part]) << np.uint32(8 * part)
+                    at += 4
+                    real[0] = _float(number)
+                    stored = bits[0]
+                else:
+                    at = -1
+            elif kind == _DOUBLE:
+                if end - at >= 8:
+                    for part in range(8):
+                        parts[part] = data[at + part]
+                    at += 8
+                    stored = bits[0]
+                else:
+                    at = -1
+            elif kind == _BYTES:
+                size, at = _whole(data, at, end)
+                stored = at
+                at = at + size if at >= 0 and 0 <= size <= end - at else -1
+            elif kind == _FIXED:
+                stored, size = at, argument
+                at = at + size if size <= end - at else -1
+            elif kind == _ENUM:
+                symbol, at = _whole(data, at, end)
+                if at >= 0 and 0 <= symbol < argument:
+                    stored = steps[step + symbol, 0]
+                    step += argument
+                    if stored < 0:
+                        at = -1
+                else:
+                    at = -1
+            else:
+                at = -1
+            if slot != _SKIPPED and at >= 0:
+                found[slot, row] = True
+                value[slot, row] = stored
+                length[slot, row] = size
+        if at == end:
+            read[row] = True
+        else:
+            found[:, row] = False
+
+
+@inner_leaf
+def _float(number: np.uint32) -> Any:
+    """Return the float64 of the bits of a float32."""
+    sign = -1.0 if number >> np.uint32(31) else 1.0
+    exponent = np.int64((number >> np.uint32(23)) & np.uint32(255))
+    fraction = np.int64(number & np.uint32(0x7FFFFF))
+    if exponent == 255:
+        return sign * np.inf if fraction == 0 else np.nan
+    if exponent == 0:
+        return sign * fraction * 2.0**-149
+    return sign * (fraction + 8388608) * 2.0 ** (exponent - 150)

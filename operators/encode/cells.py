@@ -1,0 +1,102 @@
+"""Values of a field of records in an SQL type, as arguments of encode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from crenel.operators.encode.records import Form
+from crenel.operators.encode.try_cast import WHOLE
+
+FORMS: dict[str, tuple[Form, ...]] = {
+    "STRING": ("text",),
+    "BOOLEAN": ("boolean", "text"),
+    "FLOAT": ("number", "missing"),
+    "DOUBLE": ("number", "missing"),
+    "DECIMAL": ("number", "text"),
+    "DATE": ("text", "day"),
+    "TIMESTAMP": ("time", "text", "day"),
+    **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
+}
+"""Available forms of a field, by its type."""
+
+UNITS = {0: "s", 3: "ms", 6: "us"}
+"""Arrow units by the precision of a TIMESTAMP."""
+
+_PLAIN_DECIMALS = 6
+"""Maximum scale of a DECIMAL that Arrow always writes without an exponent."""
+
+
+@dataclass(frozen=True)
+class CellType:
+    """The type of a field.
+
+    Attributes
+    ----------
+    name : an SQL type without parameters
+    precision, scale : of DECIMAL; precision is also that of TIMESTAMP, one of ``UNITS``
+    """
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+
+class Cells:
+    """The values of a field, with an attribute for each ``Form`` of its type.
+
+    Parameters
+    ----------
+    kind : type of the field
+    cells : (rows,) text, bool, int64, float64 (float32 for FLOAT), decimal128, date32 or timestamp, null where missing
+    """
+
+    def __init__(self, kind: CellType, cells: pa.Array) -> None:
+        self._kind, self._cells = kind, cells
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        return _array(self._cells.is_null())
+
+    @property
+    def number(self) -> NDArray[Any]:
+        cells = self._cells
+        if self._kind.name == "DECIMAL":
+            cells = pc.cast(self.text, pa.float64())  # a cast of decimals is not exact
+        if cells.null_count or not pa.types.is_integer(cells.type):
+            cells = pc.cast(cells, pa.float64(), safe=False).fill_null(np.nan)
+        return _array(cells)
+
+    @property
+    def integer(self) -> NDArray[np.int64]:
+        return _array(self._cells.fill_null(0))
+
+    @property
+    def boolean(self) -> NDArray[Any]:
+        return _array(self._cells)
+
+    @property
+    def time(self) -> NDArray[np.datetime64]:
+        return _array(pc.cast(pc.floor_temporal(self._cells, unit="millisecond"), pa.timestamp("ms")))
+
+    @property
+    def text(self) -> pa.StringArray:
+        if self._kind.name == "DECIMAL" and self._kind.scale > _PLAIN_DECIMALS:
+            cells = self._cells.to_pylist()
+            return pa.array([None if cell is None else f"{cell:f}" for cell in cells], pa.string())
+        texts = pc.cast(self._cells, pa.string())
+        return pc.utf8_upper(texts) if self._kind.name == "BOOLEAN" else texts
+
+    @property
+    def day(self) -> pa.StringArray:
+        return pc.utf8_slice_codeunits(self.text, 0, 10)
+
+
+def _array(cells: pa.Array) -> NDArray[Any]:
+    values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+    return values

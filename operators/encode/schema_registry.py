@@ -1,0 +1,93 @@
+"""Client of a schema registry with Confluent's interface (``GET /schemas/ids/ID``)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import time
+from dataclasses import dataclass
+from http.client import HTTPException
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.secret import Secret
+
+_SECONDS = 5.0
+"""For one answer."""
+
+_PATIENCE = 30.0
+"""Seconds for which a registry that does not answer is asked again."""
+
+_PAUSES = (0.2, 0.5, 1.0, 2.0)
+_LARGEST = 10 << 20
+"""Bytes of the largest schema to read."""
+
+_ABSENT, _FORBIDDEN = (404,), (401, 403)
+_log = logging.getLogger(__name__)
+
+
+class UnavailableError(PolicyError):
+    """A registry that does not answer: a fault of no record, so none is rejected for it."""
+
+
+@dataclass(frozen=True)
+class SchemaRegistry:
+    """A registry of schemas by number.
+
+    Attributes
+    ----------
+    url : address of its Confluent-compatible interface, without credentials
+    user, password : for basic authentication; None: neither is sent
+    field : field of the configuration, for errors
+    """
+
+    url: str
+    user: str | None = None
+    password: Secret | None = None
+    field: str = "source.from_avro.registry"
+
+    def schema(self, number: int) -> str | None:
+        """Return the text of a schema; None if the registry does not have it.
+
+        Raises
+        ------
+        UnavailableError
+            The registry refuses the credentials, or does not answer for 30 seconds.
+        """
+        until, pauses = time.monotonic() + _PATIENCE, iter(_PAUSES)
+        while True:
+            try:
+                return self._ask(number)
+            except HTTPError as error:
+                if error.code in _ABSENT:
+                    return None
+                if error.code in _FORBIDDEN:
+                    raise UnavailableError(
+                        f"{self.field}: {self.url} refuses the request (HTTP {error.code}); give a user and a password "
+                        "that may read schemas"
+                    ) from None
+                problem = f"answers with HTTP {error.code}"
+            except (OSError, HTTPException, ValueError) as error:
+                problem = f"gives no answer ({type(getattr(error, 'reason', error)).__name__})"
+            if time.monotonic() >= until:
+                raise UnavailableError(
+                    f"{self.field}: {self.url} {problem}; start the registry, or correct the address. No record is "
+                    "lost: the job goes on from its last checkpoint"
+                )
+            _log.warning("%s: %s %s; trying again", self.field, self.url, problem)
+            time.sleep(next(pauses, _PAUSES[-1]))
+
+    def _ask(self, number: int) -> str:
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if self.user is not None:
+            password = b"" if self.password is None else self.password.read()
+            headers["Authorization"] = "Basic " + base64.b64encode(self.user.encode() + b":" + password).decode()
+        request = Request(f"{self.url.rstrip('/')}/schemas/ids/{number}", headers=headers)
+        with urlopen(request, timeout=_SECONDS) as answer:
+            content = json.loads(answer.read(_LARGEST))
+        text = content.get("schema") if isinstance(content, dict) else None
+        if not isinstance(text, str):
+            raise ValueError("no schema")
+        return text

@@ -1,0 +1,412 @@
+"""Fields of Avro records: another library's records are read as it reads them, and no bytes do harm."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import pickle
+import random
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, cast
+
+import fastavro
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.operators.encode import schema_registry
+from crenel.operators.encode.avro.fields import AvroFields, fitting_types
+from crenel.operators.encode.avro.program import compile_program
+from crenel.operators.encode.avro.schema import SchemaError, parse
+from crenel.operators.encode.cells import CellType
+from crenel.operators.encode.containment import ContainedEncoder
+from crenel.operators.encode.function import register_unknown
+from crenel.operators.encode.records import RecordsPlan, UnknownFields
+from crenel.operators.encode.schema_registry import SchemaRegistry, UnavailableError
+from crenel.operators.metrics import Metrics
+from tests.support.fakes import FakeMetrics
+from tests.support.layouts import layout_of
+
+VISIT: dict[str, Any] = {
+    "type": "record",
+    "name": "Visit",
+    "namespace": "clinic",
+    "fields": [
+        {"name": "person", "type": "string"},
+        {"name": "age", "type": ["null", "int"], "default": None},
+        {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "notes", "type": {"type": "array", "items": ["null", "string", "double"]}},
+        {
+            "name": "home",
+            "type": {
+                "type": "record",
+                "name": "Address",
+                "fields": [
+                    {"name": "zip", "type": ["string", "null"]},
+                    {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["FLAT", "HOUSE"]}},
+                    {"name": "pets", "type": {"type": "map", "values": {"type": "array", "items": "float"}}},
+                ],
+            },
+        },
+        {"name": "second", "type": ["null", "Address"]},
+        {"name": "weight", "type": ["null", "double"]},
+        {"name": "ratio", "type": "float"},
+        {"name": "smokes", "type": "boolean"},
+        {"name": "raw", "type": {"type": "fixed", "name": "Six", "size": 6}},
+        {"name": "born", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "fee", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ],
+}
+FIELDS = {
+    ("person",): CellType("STRING"),
+    ("age",): CellType("INT"),
+    ("seen",): CellType("BIGINT"),
+    ("home", "zip"): CellType("STRING"),
+    ("home", "kind"): CellType("STRING"),
+    ("second", "zip"): CellType("STRING"),
+    ("weight",): CellType("DOUBLE"),
+    ("ratio",): CellType("DOUBLE"),
+    ("smokes",): CellType("BOOLEAN"),
+    ("fee",): CellType("DECIMAL", 9, 2),
+}
+
+
+def address(draw: random.Random) -> dict[str, Any]:
+    pets = {f"p{number}": [1.5] * draw.randrange(3) for number in range(draw.randrange(3))}
+    return {"zip": draw.choice([None, "", "é12"]), "kind": draw.choice(["FLAT", "HOUSE"]), "pets": pets}
+
+
+def visit(draw: random.Random) -> dict[str, Any]:
+    return {
+        "person": draw.choice(["", "ann", "Zoë 😀", "x" * 300]),
+        "age": draw.choice([None, 0, -1, 33, 2**31 - 1, -(2**31)]),
+        "seen": draw.choice([0, -1, 1_700_000_000_123, -62_135_596_800_000]),
+        "notes": [draw.choice([None, "n", 2.5]) for _ in range(draw.randrange(4))],
+        "home": address(draw),
+        "second": draw.choice([None, address(draw)]),
+        "weight": draw.choice([None, 0.1, -1e300, 5e-324, float("inf")]),
+        "ratio": draw.choice([0.0, -1.5, 0.1, 1e-45, 1e-40, 3.4028234663852886e38, float("-inf")]),
+        "smokes": draw.choice([True, False]),
+        "raw": b"123456",
+        "born": draw.choice([0, -719_162, 20_000]),
+        "fee": draw.choice([Decimal("0.00"), Decimal("-1.25"), Decimal("1234567.89")]),
+    }
+
+
+def plain(schema: Any) -> Any:
+    """Return a schema without logical types, but for decimals."""
+    if isinstance(schema, dict):
+        kept = {name: plain(value) for name, value in schema.items()}
+        return {name: value for name, value in kept.items() if name != "logicalType" or value == "decimal"}
+    return list(map(plain, schema)) if isinstance(schema, list) else schema
+
+
+def write(schema: Any, record: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    fastavro.schemaless_writer(file, fastavro.parse_schema(plain(schema)), record)
+    return file.getvalue()
+
+
+def oracle(record: bytes, writer: Any, reader: Any = None) -> Any:
+    """Return a record as fastavro reads it; None where it does not read it to the last byte."""
+    file = io.BytesIO(record)
+    schemas = [None if schema is None else fastavro.parse_schema(plain(schema)) for schema in (writer, reader)]
+    try:
+        found = fastavro.schemaless_reader(file, *schemas, handle_unicode_errors="replace")
+    except Exception:
+        return None
+    return None if file.read(1) else found
+
+
+def fields(schema: Any = VISIT, registry: Any = None, only: Any = None) -> AvroFields:
+    wanted = {path: kind for path, kind in FIELDS.items() if only is None or path in only}
+    return AvroFields(parse(json.dumps(schema)), tuple(wanted.items()), registry)
+
+
+def read(made: AvroFields, records: list[bytes | None]) -> list[list[Any]]:
+    """Return the values of each record."""
+    columns = [column._cells.to_pylist() for column in made.columns(pa.array(records, pa.binary()))]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def at(found: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        found = None if found is None else found[name]
+    return found
+
+
+def test_records_are_read_as_another_library_reads_them() -> None:
+    draw = random.Random(1)
+    visits = [visit(draw) for _ in range(300)]
+    records = [write(VISIT, each) for each in visits]
+    expected = [[at(oracle(record, VISIT), path) for path in FIELDS] for record in records]
+    assert read(pickle.loads(pickle.dumps(fields())), [*records, None]) == [*expected, [None] * len(FIELDS)]
+
+
+@given(st.integers(0, 2**32))
+def test_no_bytes_do_harm_and_each_record_is_read_as_if_it_were_alone(seed: int) -> None:
+    draw = random.Random(seed)
+    records: list[bytes | None] = [None]
+    for _ in range(6):
+        record = bytearray(write(VISIT, visit(draw)))
+        for _ in range(draw.randrange(3)):
+            place = draw.randrange(len(record) + 1)
+            change = draw.choice(["cut", "flip", "insert", "append"])
+            if change == "cut":
+                del record[place:]
+            elif change == "flip" and place < len(record):
+                record[place] ^= 1 << draw.randrange(8)
+            else:
+                record[place:place] = draw.randbytes(draw.randrange(1, 12))
+        records.append(bytes(record))
+    made = fields()
+    rows = read(made, records)
+    assert str(rows) == str([row for record in records for row in read(made, [record])])
+    for record, row in zip(records, rows, strict=True):
+        if record is not None and any(value is not None for value in row):
+            found = oracle(record, VISIT)
+            assert found is not None
+            if row[-1] is None:  # a decimal of more digits than its type has
+                found["fee"] = None
+            assert "\ufffd" in str(found) or str([at(found, path) for path in FIELDS]) == str(row)
+
+
+@pytest.mark.parametrize("count", [2, 10**9, 2**62])
+def test_an_array_of_items_without_bytes_costs_no_time(count: int) -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "x", "type": {"type": "array", "items": "null"}}, {"name": "person", "type": "string"}],
+    }
+    long = io.BytesIO()
+    fastavro.schemaless_writer(long, "long", count)
+    made = fields(schema, only=[("person",)])
+    assert read(made, [long.getvalue() + b"\x00\x06ann"]) == [["ann"]]
+
+
+def changed(**types: Any) -> dict[str, Any]:
+    """Return the schema of a newer writer: fields with other types, without those whose type is None."""
+    found = copy.deepcopy(VISIT)
+    found["fields"] = [each for each in found["fields"] if types.get(each["name"], 0) is not None]
+    for each in found["fields"]:
+        if each["name"] in types:
+            each["type"] = types.pop(each["name"])
+            each.pop("default", None)
+    found["fields"] += [{"name": name, "type": kind} for name, kind in types.items() if kind is not None]
+    return found
+
+
+def resolved(writer: Any, record: dict[str, Any], only: Any = None, reader: Any = VISIT) -> Any:
+    """Return the fields of a newer writer's record, and its unknown fields."""
+    made = fields(reader, Registry({7: json.dumps(writer)}), only)
+    return read(made, [b"\0\0\0\0\7" + write(writer, record)])[0], made.unknown.by_field
+
+
+class Registry(SchemaRegistry):
+    """A registry in memory."""
+
+    def __init__(self, schemas: dict[int, str]) -> None:
+        super().__init__("http://memory")
+        object.__setattr__(self, "schemas", schemas)
+        object.__setattr__(self, "asked", [])
+
+    def schema(self, number: int) -> str | None:
+        self.asked.append(number)  # type: ignore[attr-defined]
+        return self.schemas.get(number)  # type: ignore[attr-defined,no-any-return]
+
+
+def test_a_new_field_is_counted_and_not_read() -> None:
+    record = visit(random.Random(3))
+    phone = {"type": "record", "name": "Phone", "fields": [{"name": "number", "type": "string"}]}
+    writer = changed(phone=["null", phone], score="double")
+    row, unknown = resolved(writer, record | {"phone": {"number": "555"}, "score": 1.0})
+    assert row == [at(oracle(write(VISIT, record), VISIT), path) for path in FIELDS]
+    assert unknown == {"phone": 1, "score": 1}
+
+
+def test_a_field_that_goes_has_its_default_or_none() -> None:
+    record = visit(random.Random(4))
+    reader = copy.deepcopy(VISIT)
+    reader["fields"][0]["default"] = "nobody"
+    row, _ = resolved(changed(person=None, age=None), record, reader=reader)
+    assert row[:2] == ["nobody", None]
+    assert row[2] == record["seen"]
+    assert resolved(changed(person=None), record)[0] == [None] * len(FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "value"),
+    [
+        ("age", "int", 5),
+        ("weight", "int", 5),
+        ("weight", ["null", "float"], 0.5),
+        ("ratio", ["null", "long"], 7),
+        ("weight", ["null", "long", "string"], "heavy"),
+        ("weight", ["null", "long", "string"], 2**40),
+        ("person", "bytes", b"bob"),
+        ("person", ["null", "string"], "bob"),
+        ("age", "string", "5"),
+        ("age", "long", 5),
+        ("seen", {"type": "long", "logicalType": "timestamp-micros"}, 5),
+        ("fee", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3}, Decimal("1.000")),
+        ("smokes", {"type": "array", "items": "boolean"}, [True]),
+    ],
+)
+def test_a_type_that_changes_is_promoted_or_makes_the_record_unreadable(path: str, kind: Any, value: Any) -> None:
+    record = visit(random.Random(5)) | {path: value}
+    writer = changed(**{path: kind})
+    logical = path in ("seen", "fee")
+    expected = None if logical else oracle(write(writer, record), writer, VISIT)
+    row, _ = resolved(writer, record)
+    assert row == [at(expected, each) for each in FIELDS]
+
+
+def test_symbols_follow_their_names() -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "B"}
+    newer = {"type": "enum", "name": "E", "symbols": ["NEW", "B", "A"]}
+    reader, writer = ({"type": "record", "name": "R", "fields": [{"name": "person", "type": t}]} for t in (enum, newer))
+    found = [resolved(writer, {"person": symbol}, [("person",)], reader)[0][0] for symbol in ("A", "B", "NEW")]
+    assert found == ["A", "B", "B"]
+
+
+def test_records_that_name_no_schema_of_the_registry_are_unreadable(caplog: pytest.LogCaptureFixture) -> None:
+    registry = Registry({1: json.dumps(VISIT), 2: "no schema", 3: json.dumps(changed(age="string"))})
+    record = visit(random.Random(6)) | {"person": "ann"}
+    good = write(VISIT, record)
+    made = fields(registry=registry)
+    records = [b"\0\0\0\0" + bytes([number]) + good for number in (1, 2, 3, 9)] * 2
+    rows = read(made, [*records, b"", b"\0", good, b"\1\0\0\0\1" + good, None])
+    assert [row[0] for row in rows] == [record["person"], None, None, None] * 2 + [None] * 5
+    assert registry.asked == [1, 2, 3, 9]  # type: ignore[attr-defined]
+    assert "the schema 2 of the registry is no JSON" in caplog.text
+    assert "the schema 3 of the registry has at 'age' a string, and the configured schema an int" in caplog.text
+    assert "has no schema of the number that records name" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ("{", "is no JSON"),
+        ('{"type": "record", "name": "A", "fields": [{"name": "next", "type": ["null", "A"]}]}', "inside itself"),
+        ('{"type": "record", "name": "A", "fields": [{"name": "x", "type": "B"}]}', "'B', which is not declared"),
+        ('["null", ["int"]]', "union of no types"),
+        ('{"type": "fixed", "name": "F", "size": -1}', "size"),
+        ('{"type": "array"}', "no type of Avro"),
+        ("[" * 100_000, "is no JSON"),
+        ('{"type": "array", "items":' * 100 + '"int"' + "}" * 100, "levels deep"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(schema: str, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        parse(schema)
+
+
+def test_a_schema_that_grows_without_end_is_refused() -> None:
+    kind: Any = "int"
+    for number in range(20):
+        pair = [{"name": "a", "type": kind}, {"name": "b", "type": kind if number == 0 else f"R{number - 1}"}]
+        kind = {"type": "record", "name": f"R{number}", "fields": pair}
+    found = parse(json.dumps(kind))
+    with pytest.raises(SchemaError, match="too many"):
+        compile_program(found, found, [])
+
+
+def test_each_value_has_the_types_that_flink_gives_it() -> None:
+    schema = parse(json.dumps(VISIT))
+    assert fitting_types(schema.find(("seen",))) == ("TIMESTAMP(3)", "BIGINT")
+    assert fitting_types(schema.find(("fee",))) == ("DECIMAL(9, 2)",)
+    assert fitting_types(schema.find(("raw",))) == ()
+    made = AvroFields(schema, ((("seen",), CellType("TIMESTAMP", 3)), (("born",), CellType("DATE"))))
+    record = visit(random.Random(1)) | {"seen": 1_700_000_000_123, "born": 20_000}
+    late = record | {"seen": 2**62, "born": 2**31 - 1}
+    seen, born = made.columns(pa.array([write(VISIT, record), write(VISIT, late)]))
+    assert seen.text.to_pylist() == ["2023-11-14 22:13:20.123", None]
+    assert born.day.to_pylist() == ["2024-10-04", None]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[Any]]]:
+    """Return an address, and a list of answers to give: status and content."""
+    answers: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, content = answers.pop(0)
+            answers.append((self.path, self.headers.get("Authorization")))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    listening = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listening.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.server_port}", answers
+    listening.shutdown()
+    thread.join()
+    listening.server_close()
+
+
+def test_a_registry_that_fails_is_asked_again_and_refuses_in_the_end(
+    server: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, answers = server
+    monkeypatch.setattr(schema_registry, "_PAUSES", (0.01,))
+    answers += [(500, b""), (200, b"[]"), (200, b'{"schema": "\\"int\\""}')]
+    assert SchemaRegistry(url + "/", "me").schema(5) == '"int"'
+    assert answers == [("/schemas/ids/5", "Basic bWU6")] * 3
+    answers[:] = [(404, b"")]
+    assert SchemaRegistry(url).schema(6) is None
+    answers[:] = [(403, b"")]
+    with pytest.raises(UnavailableError, match="HTTP 403"):
+        SchemaRegistry(url).schema(6)
+    monkeypatch.setattr(schema_registry, "_PATIENCE", 0.05)
+    with pytest.raises(UnavailableError, match="gives no answer"):
+        SchemaRegistry("http://127.0.0.1:1").schema(6)
+
+
+def test_metrics_count_unknown_fields_by_name() -> None:
+    metrics, unknown = FakeMetrics(), UnknownFields()
+    count = register_unknown(Metrics(cast(Any, metrics)), unknown)
+    count()
+    assert set(metrics.known) == {"crenel.unknown_fields"}
+    for _ in range(2):
+        unknown.add(["phone", "home.floor"], 3)
+        count()
+    unknown.add(["phone"], 1)
+    count()
+    shown = {name.removeprefix("crenel."): known for name, known in metrics.known.items()}
+    assert shown.pop("unknown_fields")() == 2
+    assert {name: counter.count for name, counter in shown.items()} == {
+        "records_with_unknown_fields": 7,
+        "records_with_unknown_field_phone": 7,
+        "records_with_unknown_field_home.floor": 6,
+    }
+
+
+def test_no_record_is_rejected_because_the_registry_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_registry, "_PATIENCE", 0.0)
+    found = layout_of(Policy((Numeric("age", (0, 99)),), subject="person"), {"person": "STRING", "age": "INT"})
+    made = fields(registry=SchemaRegistry("http://127.0.0.1:1"), only=[("person",)])
+    encoder = ContainedEncoder(found.encode, RecordsPlan(made, ((0, "text"), (0, "text"))))
+    with pytest.raises(UnavailableError, match="gives no answer"):
+        encoder.encode(pd.Series([b"\0\0\0\0\1" + write(VISIT, visit(random.Random(1)))] * 4))
+
+
+def test_floats_are_those_of_numpy() -> None:
+    values = np.random.default_rng(1).integers(0, 2**32, 2000, np.uint32).view(np.float32)
+    values = values[~np.isnan(values)]
+    schema = {"type": "record", "name": "R", "fields": [{"name": "ratio", "type": "float"}]}
+    found = read(fields(schema, only=[("ratio",)]), [value.tobytes() for value in values])
+    np.testing.assert_array_equal([row[0] for row in found], values.astype(np.float64))
