@@ -18,6 +18,7 @@ from tests.support.launch import Host, running
 if TYPE_CHECKING:
     from tests.support.broker import Broker
     from tests.support.cluster import Cluster
+    from tests.support.registry import Registry
 
 # A job of a test is over before Java's best compiler has paid for itself: without it, a job takes a third less of the
 # processor. All that tests start reads the variable.
@@ -99,4 +100,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     from tests.support.broker import Broker
 
     with running(Broker(tmp_path_factory.mktemp("kafka"))) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """Start a schema registry; each test has subjects of its own."""
+    from tests.support.registry import Registry
+
+    with running(Registry(tmp_path_factory.mktemp("registry"))) as made:
         yield made

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from crenel.jobs.local.java import find_java
 from tests.support.cluster import free_port
 
-_PINNED = Path(__file__).with_name("kafka.pom.xml")
+_KAFKA = Path(__file__).with_name("kafka.pom.xml")
 _SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -44,14 +44,14 @@ _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ID = "4L6g3nShT-eMCtK--X86sw"
 
 
-def jars() -> Path:
-    """Return the folder of the broker's jars and the connector, outside the checkout.
+def jars(pinned: Path = _KAFKA) -> Path:
+    """Return the folder of the artifacts of a Maven project, outside the checkout; those of the broker by default.
 
     Skips the test where they are missing and Maven is not there to fetch them; in CI that is a failure.
     """
-    content = hashlib.sha256(_PINNED.read_bytes()).hexdigest()[:12]
+    content = hashlib.sha256(pinned.read_bytes()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    found = cache / "crenel" / "tests" / f"kafka-{content}"
+    found = cache / "crenel" / "tests" / f"{pinned.name.partition('.')[0]}-{content}"
     if found.is_dir():
         return found
     maven = shutil.which("mvn")
@@ -60,7 +60,7 @@ def jars() -> Path:
             pytest.fail("Maven is missing, which fetches Kafka for its tests")
         pytest.skip("Maven is missing, which fetches Kafka for its tests (on Debian: apt install maven)")
     made = found.with_name(f"{found.name}.{os.getpid()}")
-    fetch = (maven, "--quiet", "--batch-mode", "--file", _PINNED, "dependency:copy-dependencies")
+    fetch = (maven, "--quiet", "--batch-mode", "--file", pinned, "dependency:copy-dependencies")
     done = subprocess.run(
         [*fetch, f"-DoutputDirectory={made}", "-DincludeScope=runtime"], capture_output=True, text=True, check=False
     )
@@ -130,8 +130,8 @@ class Broker:
         producer.flush(60)
         assert not failed, failed[0]
 
-    def read(self, topic: str) -> list[Any]:
-        """Return all records committed to a topic so far, from JSON; of each partition in order."""
+    def read(self, topic: str, decode: Callable[[bytes], Any] = json.loads) -> list[Any]:
+        """Return all records committed to a topic so far, decoded from JSON by default; of each partition in order."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.address,
@@ -149,7 +149,7 @@ class Broker:
             message = consumer.poll(30)
             assert message is not None, f"{topic} cannot be read to its end"
             if message.error() is None:
-                found.append(json.loads(message.value()))
+                found.append(decode(message.value()))
             else:
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                 ended += 1

@@ -1,0 +1,186 @@
+"""Avro from a topic to topics with a schema registry: each record leaves once, whatever the registry and writers do."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import broker as brokers
+from tests.support.behind import behind
+from tests.support.broker import Broker
+from tests.support.cluster import Cluster, job_id
+from tests.support.registry import Registry, encode, format_jar
+
+pytestmark = pytest.mark.cluster("standalone")
+
+FIELDS = {"person": "string", "name": "string", "age": ["null", "int"], "diagnosis": "string", "clinic": "string"}
+FIELDS["visited"] = {"type": "long", "logicalType": "timestamp-millis"}  # type: ignore[assignment]
+PARTITIONS = 2
+ROWS = 600
+DDL = """
+    CREATE TEMPORARY TABLE source (
+      record BYTES,
+      arrived TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
+      `partition` INT METADATA VIRTUAL,
+      `offset` BIGINT METADATA VIRTUAL,
+      place AS CONCAT_WS(':', CAST(`partition` AS STRING), CAST(`offset` AS STRING)),
+      WATERMARK FOR arrived AS arrived
+    ) WITH (
+      'connector' = 'kafka', 'topic' = 'avro_visits', 'format' = 'raw', 'scan.startup.mode' = 'earliest-offset',
+      'properties.bootstrap.servers' = '%s', 'properties.group.id' = 'avro'
+    )
+"""
+
+
+def schema_of(fields: dict[str, Any]) -> dict[str, Any]:
+    listed = [{"name": name, "type": kind} for name, kind in fields.items()]
+    return {"type": "record", "name": "Visit", "fields": listed}
+
+
+def visit(number: int, **more: Any) -> dict[str, Any]:
+    draw = random.Random(number)
+    return {
+        "person": f"p{draw.randrange(300)}",
+        "name": f"name {number}",
+        "age": 18 + draw.randrange(80),
+        "diagnosis": draw.choice(["flu", "cold", "burn"]),
+        "clinic": f"clinic {number}",
+        "visited": 1_700_000_000_000 + 1000 * number,
+        **more,
+    }
+
+
+def configuration(folder: Path, servers: str, url: str) -> Path:
+    (folder / "visits.avsc").write_text(json.dumps(schema_of(FIELDS)), encoding="utf-8")
+    types = {"person": "STRING", "age": "INT", "diagnosis": "STRING", "clinic": "STRING", "visited": "BIGINT"}
+    sinks = {
+        name: {
+            "connector": "kafka",
+            "topic": f"avro_{name}",
+            "properties.bootstrap.servers": servers,
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": f"avro-{name}",
+            "format": "avro-confluent",
+            "avro-confluent.url": url,
+        }
+        for name in ("released", "suppressed", "rejected", "audit")
+    }
+    content = {
+        "policy": {
+            "subject": "person",
+            "event_time": "visited",
+            "quasi_identifiers": {"age": {"type": "numeric", "domain": [18, 100]}},
+            "sensitive": ["diagnosis"],
+            "passthrough": ["clinic"],
+            "drop": ["arrived", "partition", "offset"],
+            "reference": "place",
+        },
+        "privacy": {"k": 5},
+        "algorithm": "nearest",
+        "nearest": {"delay": {"tuples": 60}},
+        "subject_key": "a key of the tests",
+        "source": {
+            "ddl": DDL % servers,
+            "from_avro": {"column": "record", "schema_file": "visits.avsc", "registry": url, "fields": types},
+        },
+        "sinks": sinks,
+        "flink": {
+            "execution.checkpointing.interval": "1 s",
+            "execution.checkpointing.dir": f"file://{folder}/checkpoints",
+            "pipeline.jars": f"file://{brokers.connector()};file://{format_jar()}",
+        },
+    }
+    path = folder / "avro.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def test_each_record_leaves_once_through_newer_schemas_a_kill_and_a_silent_registry(
+    cluster: Cluster, broker: Broker, registry: Registry, tmp_path: Path
+) -> None:
+    sinks = ("released", "suppressed", "rejected", "audit")
+    broker.create({"avro_visits": PARTITIONS, **{f"avro_{name}": 1 for name in sinks}})
+    first = schema_of(FIELDS)
+    wider = schema_of({**FIELDS, "phone": ["null", "string"]})
+    another = schema_of({**FIELDS, "age": "string"})
+    numbers = [
+        registry.register(f"avro_visits-{place}", schema) for place, schema in enumerate((first, wider, another))
+    ]
+    written: list[bytes | None] = [encode(numbers[0], first, visit(number)) for number in range(ROWS // 3)]
+    cut = encode(numbers[0], first, visit(0))
+    unreadable = [
+        None,
+        b"",
+        b"\0",
+        cut[:-1],
+        cut + b"\0",
+        cut[5:],
+        b'{"person": "p1"}',
+        b"\0\xff\xff\xff\xff" + cut[5:],
+        encode(numbers[2], another, visit(1, age="33")),
+    ]
+    for record in unreadable:
+        written.insert(random.Random(len(written)).randrange(len(written)), record)
+    job = ""
+
+    def send(records: list[bytes | None]) -> None:
+        broker.write("avro_visits", [(number % PARTITIONS, record) for number, record in enumerate(records, sent)])
+
+    sent = 0
+    send(written)
+    sent = len(written)
+    done = cluster.ask("anonymize", "--config", configuration(tmp_path, broker.address, registry.url))
+    assert done.returncode == 0, done.stdout + done.stderr
+    job = job_id(done)
+    cluster.wait(lambda: bool(broker.read("avro_released", registry.decode)), "release")
+
+    restarts = cluster.restarts(job)
+    cluster.wait(cluster.kill_worker, "kill")
+    more = [encode(numbers[1], wider, visit(number, phone="555 0100")) for number in range(ROWS // 3, 2 * ROWS // 3)]
+    # A worker that has started anew knows no schema, so that it waits for the registry.
+    registry.pause()
+    send(more)  # type: ignore[arg-type]
+    written += more
+    sent = len(written)
+    cluster.wait(lambda: cluster.restarts(job) > restarts, "restart")
+    time.sleep(8)
+    registry.resume()
+    last = [encode(numbers[0], first, visit(number)) for number in range(2 * ROWS // 3, ROWS)]
+    send(last)  # type: ignore[arg-type]
+    written += last
+
+    def metrics() -> dict[str, str]:
+        found = {}
+        for vertex in cluster.get(f"/jobs/{job}")["vertices"]:
+            path = f"/jobs/{job}/vertices/{vertex['id']}/metrics"
+            names = [each["id"] for each in cluster.get(path) if "unknown" in each["id"]]
+            if names:
+                found |= {each["id"]: each["value"] for each in cluster.get(f"{path}?get={','.join(names)}")}
+        return found
+
+    cluster.wait(lambda: any(name.endswith("unknown_field_phone") for name in metrics()), "metric")
+    cluster.stop_job(job, tmp_path / "savepoints", drain=True)
+    cluster.wait(
+        lambda: sum(len(broker.read(f"avro_{name}", registry.decode)) for name in sinks[:3]) >= len(written),
+        "end of transactions",
+    )
+    left = {name: broker.read(f"avro_{name}", registry.decode) for name in sinks}
+    released = Counter(row["clinic"] for row in left["released"])
+    rejected = Counter(row["reference"] for row in left["rejected"])
+    assert max((released + rejected).values()) == 1
+    bad = {f"{number % PARTITIONS}:{number // PARTITIONS}" for number, each in enumerate(written) if each in unreadable}
+    assert rejected.keys() == bad
+    assert len(left["released"]) + len(left["suppressed"]) + len(left["rejected"]) == len(written)
+    assert len(released) > 0.9 * ROWS
+    assert "555 0100" not in str(left)
+    persons = {f"clinic {number}": visit(number)["person"] for number in range(ROWS)}
+    found = behind(left["released"], ("age_min", "age_max"), lambda row: persons[row["clinic"]])
+    assert min(map(len, found.values())) >= 5
+    assert left["audit"]
