@@ -18,6 +18,9 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _LONGEST = "standalone"
+_LONG = {"test_site.py"}
+"""Files outside groups whose tests could run alone at the end, because collection comes to them late."""
+
 _MARKER = re.compile(r"mark\.cluster\b(?:\(\"(\w+)\"\))?")
 
 
@@ -41,12 +44,12 @@ def group_of(file: Path) -> str | None:
     return found and (found[1] or str(file))
 
 
-def order() -> Callable[[pytest.Item], tuple[bool, bool, str]]:
+def order() -> Callable[[pytest.Item], tuple[bool, bool, str, bool]]:
     """Return the sort key of a test: groups first, since they mostly wait and the others run beside them."""
     known: dict[Path, str | None] = {}
 
-    def key(item: pytest.Item) -> tuple[bool, bool, str]:
+    def key(item: pytest.Item) -> tuple[bool, bool, str, bool]:
         group = known[item.path] if item.path in known else known.setdefault(item.path, group_of(item.path))
-        return group is None, not (group or "").startswith(_LONGEST), group or ""
+        return group is None, not (group or "").startswith(_LONGEST), group or "", item.path.name not in _LONG
 
     return key

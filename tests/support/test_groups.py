@@ -43,6 +43,6 @@ def test_groups_stay_whole_and_other_tests_go_one_by_one() -> None:
 
 
 def test_what_takes_longest_begins_first() -> None:
-    names = ("test_boundaries.py", "jobs/test_job.py", "jobs/test_recovery.py")
+    names = ("test_boundaries.py", "test_site.py", "jobs/test_job.py", "jobs/test_recovery.py")
     items = [SimpleNamespace(path=ROOT / "tests" / name) for name in names]
     assert sorted(items, key=order()) == items[::-1]
