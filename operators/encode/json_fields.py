@@ -1,6 +1,7 @@
 """Fields of JSON records, with the results of Flink's ``JSON_VALUE`` and ``TRY_CAST``.
 
-``JSON_VALUE`` parses the whole record for each field; this module parses it once. As in Flink, unreadable values are
+``JSON_VALUE`` parses the whole record for each field; this module parses it once, and plain records all at once
+(``crenel.operators.encode.json_scan``). As in Flink, unreadable values are
 missing: an absent field, or one of another kind or type. All fields of a record are missing if it is not JSON, or
 nested more than 500 levels deep. ``crenel.operators.encode.try_cast`` defines which texts are numbers.
 """
@@ -8,7 +9,7 @@ nested more than 500 levels deep. ``crenel.operators.encode.try_cast`` defines w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -18,9 +19,12 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.operators.encode import try_cast as texts
+from crenel.operators.encode.json_scan import REAL, TEXT, TRUTH, Scanned, scan
+from crenel.operators.encode.json_scan import WHOLE as WHOLE_NUMBER
 from crenel.operators.encode.records import Form
 from crenel.operators.encode.try_cast import WHOLE
 
@@ -32,6 +36,9 @@ FORMS: dict[str, tuple[Form, ...]] = {
     **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
 }
 """Available forms of a field, by its type."""
+
+_SCANNED = {"STRING": TEXT, "BOOLEAN": TRUTH, "DOUBLE": REAL, **dict.fromkeys(WHOLE, WHOLE_NUMBER)}
+"""Form in which fields are scanned, by type."""
 
 _EXACT_DIGITS = 15
 """Decimal digits that a float64 can represent."""
@@ -75,10 +82,20 @@ class JsonFields:
 
     fields: tuple[JsonField, ...]
 
-    def columns(self, records: pa.BinaryArray) -> list[_Column]:
+    def columns(self, records: pa.BinaryArray) -> Sequence[_Column | _ScannedColumn]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
-        read = _Records(records.to_pylist())
-        return [_Column(field, read) for field in self.fields]
+        names = [field.path[0] for field in self.fields if len(field.path) == 1 and isinstance(field.path[0], str)]
+        kinds = [_SCANNED[field.type] for field in self.fields if field.type in _SCANNED]
+        if not len(self.fields) == len(set(names)) == len(kinds):
+            read = _Records(records.to_pylist())
+            return [_Column(field, read) for field in self.fields]
+        scanned = scan(records, names, kinds)
+        odd = pa.array(np.flatnonzero(~scanned.plain))
+        others = _Records(records.take(odd).to_pylist()) if len(odd) else None
+        return [
+            _ScannedColumn(field, scanned, number, None if others is None else _Column(field, others))
+            for number, field in enumerate(self.fields)
+        ]
 
 
 class _Records:
@@ -199,6 +216,74 @@ class _Column:
         if self._kinds <= {kind, type(None)}:
             return values
         return [value if type(value) is kind or value is None else read(value) for value in values]
+
+
+class _ScannedColumn:
+    """The values of a field of scanned records; ``others``: those of the records that are not plain, if there are."""
+
+    def __init__(self, field: JsonField, scanned: Scanned, number: int, others: _Column | None) -> None:
+        self._field, self._scanned, self._number, self._others = field, scanned, number, others
+
+    @cached_property
+    def _found(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self._scanned.found[self._number]
+        if self._field.type in WHOLE:
+            end = 1 << (WHOLE[self._field.type] - 1)
+            found = found & (-end <= self._whole) & (self._whole < end)
+        return found
+
+    @property
+    def _whole(self) -> NDArray[np.int64]:
+        whole: NDArray[np.int64] = self._scanned.whole[self._number]
+        return whole
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        return self._with_others(~self._found, "missing")
+
+    @property
+    def number(self) -> NDArray[Any]:
+        if self._field.type == "DOUBLE":
+            texts = self._scanned.texts(self._number)
+            if self._others is not None:  # the positions of records that are not plain are undefined
+                texts = pc.if_else(pa.array(self._scanned.plain), texts, None)
+            numbers = pc.cast(texts, pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+        elif self._found[self._scanned.plain].all():
+            numbers = self._whole
+        else:
+            numbers = np.where(self._found, self._whole, np.nan)
+        return self._with_others(numbers, "number")
+
+    @property
+    def integer(self) -> NDArray[np.int64]:
+        return self._with_others(np.where(self._found, self._whole, 0), "integer")
+
+    @property
+    def boolean(self) -> NDArray[Any]:
+        truths: NDArray[Any] = self._whole != 0
+        if not self._found[self._scanned.plain].all():
+            truths = truths.astype(object)
+            truths[~self._found] = None
+        return self._with_others(truths, "boolean")
+
+    @property
+    def text(self) -> pa.StringArray:
+        if self._field.type == "STRING":
+            texts = self._scanned.texts(self._number)
+        else:
+            values = self._whole if self._field.type in WHOLE else np.where(self._whole != 0, "TRUE", "FALSE")
+            texts = pc.cast(pa.array(values, mask=~self._found), pa.string())
+        if self._others is None:
+            return texts
+        return pc.replace_with_mask(texts, pa.array(~self._scanned.plain), self._others.text)
+
+    def _with_others(self, values: NDArray[Any], form: str) -> NDArray[Any]:
+        if self._others is None:
+            return values
+        others = getattr(self._others, form)
+        values = values.astype(np.result_type(values, others))
+        values[~self._scanned.plain] = others
+        return values
 
 
 def _too_deep(record: bytes) -> bool:

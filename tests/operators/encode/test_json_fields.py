@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.operators.encode.json_fields import FORMS, JsonField, JsonFields
+from crenel.operators.encode.json_scan import WHOLE, scan
 from crenel.operators.encode.records import RecordsPlan
 
 FIELDS = tuple(
@@ -63,6 +65,39 @@ def test_quickly_and_exactly_read_is_the_same(values: list[Any]) -> None:
     quickly = [json.dumps(value).encode() for value in values]
     # The text behind the record keeps the reader from the quick way.
     assert the_same(read(list(quickly)), read([record + b" x" for record in quickly]))
+
+
+@given(RECORDS, st.sampled_from(["INT", "BIGINT", "STRING", "BOOLEAN", "DOUBLE"]), st.booleans())
+def test_scanned_and_exactly_read_is_the_same(values: list[Any], kind: str, is_ascii: bool) -> None:
+    fields = (JsonField(("a",), kind), JsonField(("b",), kind))
+    plan = RecordsPlan(JsonFields(fields), tuple((field, form) for form in FORMS[kind] for field in (0, 1)))
+    scanned = [json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass") for value in values]
+    assert the_same(read(list(scanned), plan), read([record + b" x" for record in scanned], plan))
+    cut = [record[:-1] for record in scanned]
+    assert the_same(read(list(cut), plan), read([record + b" x" for record in cut], plan))
+
+
+PLAIN = (
+    b'{"a": 1}',
+    b'{"z": [{"a": "\\n"}, {}, [], -0.5, true], "a": "12", "b": null}',
+    b' {"a" : 2 , "b" : -3 }\r\n',
+    b'{"a": 1, "a": 7}',
+    b"{}",
+)
+
+
+def test_plain_records_are_scanned_whatever_stands_beside_them() -> None:
+    odd = (b"", None, b'{"a": 1', b'{"a": 1} {}', b'{"a": [1}', b'{"a": 1,}', b"[]", b'{"\xff": 1}', b'{"a": 1.0}')
+    records = [record for pair in zip(PLAIN, odd, strict=False) for record in pair] + list(odd[len(PLAIN) :])
+    scanned = scan(pa.array(records, pa.binary()), ("a", "b"), (WHOLE, WHOLE))
+    assert [record for record, plain in zip(records, scanned.plain, strict=True) if plain] == list(PLAIN)
+    plan = RecordsPlan(JsonFields((JsonField(("a",), "INT"),)), ((0, "integer"), (0, "missing")))
+    values, missing = read(records, plan)
+    assert [value for value, record in zip(values, records, strict=True) if record in PLAIN] == [1, 12, 2, 7, 0]
+    assert [record for record, lacks in zip(records, missing, strict=True) if not lacks and record in odd] == [
+        b'{"a": 1} {}',
+        b'{"a": 1.0}',
+    ]
 
 
 @given(RECORDS)
