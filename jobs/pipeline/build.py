@@ -15,6 +15,7 @@ from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_stat
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, outputs
 from crenel.jobs.pipeline.factories import find_missing_factories
 from crenel.jobs.pipeline.job import JOB, Job
+from crenel.jobs.pipeline.json_numbers import use_fast_numbers
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.records import records_query
 from crenel.jobs.pipeline.side_streams import read_forget
@@ -43,13 +44,15 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         readable table.
     """
     create_table(tables, "source.ddl", config.source, SOURCE)
+    table = source_table(tables)
+    use_fast_numbers(tables, config.source.ddl)
     query, records = config.source.query or "SELECT * FROM source", config.source.records
     if records is not None:
         query = records_query(records, column_names(tables))
     with parsing("source.query", config.source.varied):
         source = tables.sql_query(query)
     tables.create_temporary_view(JOB.table("source"), source)
-    table = source_table(tables)
+    # The texts are those of the configuration, which identify stored state.
     found = SourceColumns(
         column_types(source),
         has_watermark=table.watermark,

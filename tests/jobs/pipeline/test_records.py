@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.load import load
 from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection
 from crenel.jobs.local.flags import prepare_java
+from crenel.jobs.pipeline.build import read_layout
 from crenel.jobs.pipeline.encoder_arguments import Reader
 from crenel.jobs.pipeline.records import records_plan, records_query
+from crenel.jobs.pipeline.source_table import source_table
 from crenel.jobs.pipeline.sql_types import literal, parse
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.schema import parse as parse_schema
@@ -24,6 +29,7 @@ from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.json_fields import JsonField, JsonFields
 from crenel.operators.encode.records import RecordsPlan
+from tests.support.odd_records import json_record
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -48,6 +54,38 @@ RECORDS = {
     "": (None,) * 5,
     "null": (None,) * 5,
 }
+
+
+def test_an_event_time_is_read_from_json_as_flink_reads_it(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    records = [json_record(chance) for _ in range(2000)]
+    usual = [b'{"b": [{"c": "\\n"}, {}, [], -0.5, true, 1e2], "a" : %d}' % 10**digits for digits in range(25)]
+    texts = [b'{"a": "%b"}' % text for text in (b"7", b"-7", b" 7", b"7.9", b"007", b"1" * 18, b"1" * 19, b"", b"x")]
+    (tmp_path / "records").write_bytes(b"\n".join([*usual, *texts, *filter(None, records)]))
+    (tmp_path / "job.yaml").write_text(
+        f"""
+policy: {{quasi_identifiers: {{size: {{type: numeric, domain: [0, 9]}}}}, event_time: moment, drop: [a, record]}}
+privacy: {{k: 2}}
+algorithm: castle
+castle: {{delay: {{tuples: 9}}}}
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (record STRING, size AS 1, a AS TRY_CAST(JSON_VALUE(record, '$.a') AS BIGINT),
+      moment AS TO_TIMESTAMP_LTZ(0, 3), WATERMARK FOR moment AS moment)
+    WITH ('connector' = 'filesystem', 'path' = '{tmp_path / "records"}', 'format' = 'raw')
+sinks: {{released: {{connector: blackhole}}}}
+"""
+    )
+    prepare_java()
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
+    found = read_layout(tables, load(tmp_path / "job.yaml"))
+    assert "JSON_VALUE" in found.source["source.ddl"], "the text, which identifies stored state, has changed"
+    assert "JSON_VALUE" not in " ".join(source_table(tables).computed)
+    query = "SELECT record, a, TRY_CAST(JSON_VALUE(record, '$.a') AS BIGINT) FROM source"
+    with tables.execute_sql(query).collect() as rows:
+        read = [tuple(row) for row in rows]
+    assert sum(a is not None for _, a, _ in read) > 100
+    assert [record for record, ours, flinks in read if ours != flinks] == []
 
 
 def test_each_field_is_read_and_what_cannot_be_is_missing() -> None:
