@@ -14,6 +14,7 @@ from pyflink.common.typeinfo import TypeInformation
 from crenel.anonymity.algorithm import Counters, Output
 from crenel.anonymity.buffer.releases import Releases, codes
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
+from crenel.operators.json_lines import LineWriter
 from crenel.operators.output_columns import (
     CHAIN,
     CLOSING,
@@ -34,6 +35,9 @@ try:  # a quarter of the cost of a Row; internal to PyFlink, so go on without it
     from pyflink.fn_execution.coder_impl_fast import InternalRow
 except ImportError:
     InternalRow = None
+
+LINES = "lines"
+"""Column of the operator's main output with all published records as JSON, one line each (``OperatorPlan.lines``)."""
 
 _BATCH = 5000
 
@@ -75,6 +79,9 @@ def batch_type(plan: OperatorPlan) -> TypeInformation:
     """
     columns, generalization, members = _columns(plan)
     chain = () if plan.chain is None else CHAIN
+    if plan.lines is not None:
+        release = _row_type((*columns, *generalization.columns, *chain))
+        return Types.ROW_NAMED(["releases", LINES], [Types.OBJECT_ARRAY(release), Types.STRING()])
     release = _row_type((*columns, *generalization.columns, *chain), members)
     return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(release)])
 
@@ -92,6 +99,13 @@ class Emitter:
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
         self._columns, self._generalization, self._member_columns = _columns(plan)
+        self._lines = None
+        if plan.lines is not None:
+            published = (*self._generalization.columns, *self._member_columns)
+            # The column of rows without published members has no name.
+            kinds = [(name, column.kind) for name, column in zip(plan.lines, published, strict=False)]
+            own = len(self._generalization.columns)
+            self._lines = LineWriter(dict(kinds[:own]), dict(kinds[own:]))
         self._pseudonym_key = b"" if plan.context.policy.pseudonym is None else plan.subject_key.pseudonym_key
 
     def releases(
@@ -114,13 +128,18 @@ class Emitter:
         )
         members, ends = self._members(releases, random_key), releases.offsets.tolist()
         chained = [] if chain is None else chain.columns(leading, generalization, members, ends)
-        columns = [*leading, *generalization, *chained, *_of_each(members, ends)]
+        columns = [*leading, *generalization, *chained]
+        lines = None
+        if self._lines is None:
+            columns += _of_each(members, ends)
+        else:
+            lines = self._lines.lines(generalization, members, ends)
         rows = [row(list(values)) for values in zip(*columns, strict=True)]
         start = 0
         while start < len(rows):
             full = np.searchsorted(releases.offsets, releases.offsets[start] + _BATCH)
             stop = max(start + 1, int(full))
-            yield row([rows[start:stop]])
+            yield row([rows[start:stop], *([] if lines is None else ["\n".join(lines[start:stop])])])
             start = stop
 
     def closing(self, counters: Counters, shard: int, chain: Chain) -> Iterator[Any]:
@@ -131,6 +150,9 @@ class Emitter:
         leading = [sum(counters.releases.values()), shard, None, CLOSING, *[None] * (len(self._columns) - 4)]
         generalization = [None] * len(self._generalization.columns)
         chained = chain.close(leading, generalization, _counts(counters))
+        if self._lines is not None:
+            yield row([[row([*leading, *generalization, *chained])], None])
+            return
         yield row([[row([*leading, *generalization, *chained, *([] for _ in self._member_columns)])]])
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:

@@ -25,11 +25,11 @@ from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.references import with_codes
 from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
-from crenel.jobs.pipeline.sink_columns import SUMMARY_COLUMNS, Column, row_sql, unnested
+from crenel.jobs.pipeline.sink_columns import LINE, SUMMARY_COLUMNS, Column, row_sql, unnested
 from crenel.jobs.pipeline.source_table import append_only, column_names
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
-from crenel.operators.rows import batch_type
+from crenel.operators.rows import LINES, batch_type
 from crenel.operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
 from crenel.operators.shards.plan import OperatorPlan
 
@@ -52,8 +52,10 @@ def column_types(table: Table) -> dict[str, str]:
     }
 
 
-def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorPlan:
-    """Return the operator's parameters; ``encoders``: number of parallel encoders."""
+def operator_plan(
+    config: Config, found: Layout, encoders: int = 1, lines: tuple[str, ...] | None = None
+) -> OperatorPlan:
+    """Return the operator's parameters; ``encoders`` and ``lines`` are those of the plan."""
     terms = ShardContext(
         policy=found.policy,
         privacy=with_codes(config.privacy, found),
@@ -72,6 +74,7 @@ def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorP
         extremes=found.generalization.extremes,
         chain=chain_plan(config, found),
         encoders=encoders,
+        lines=lines,
         subject_key=config.subject_key,
     )
 
@@ -83,6 +86,7 @@ def anonymizer(
     names: Names = JOB,
     operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
     forget: Requests | None = None,
+    lines: tuple[str, ...] | None = None,
 ) -> DataStream:
     """Return the releases of the records in the view ``source``, and create a view of each output.
 
@@ -91,6 +95,7 @@ def anonymizer(
     names : of the views, functions and operators; ``names.table("source")`` exists already
     operator : makes the function between encode and the outputs
     forget : requests to forget persons
+    lines : as of ``OperatorPlan``
 
     Raises
     ------
@@ -99,14 +104,14 @@ def anonymizer(
     """
     rows = _encode(tables, config, found, names)
     blocks = _with_side_streams(tables, config, found, names, rows, forget)
-    plan = operator_plan(config, found, _parallelism(rows))
+    plan = operator_plan(config, found, _parallelism(rows), lines)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
     name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
     released = released.uid(names.uid(name)).name(config.algorithm.name)
     # The keys of shards are chosen for this number, also where a program has another setting.
     released.set_max_parallelism(MAX_PARALLELISM)
-    _create_views(tables, config, found, names, released)
+    _create_views(tables, config, found, names, released, with_lines=lines is not None)
     return released
 
 
@@ -180,20 +185,37 @@ def _key_by_shard(blocks: DataStream) -> KeyedStream:
     return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
 
 
-def outputs(found: Layout, names: Names = JOB) -> dict[str, tuple[tuple[Column, ...], str]]:
-    """Return the columns of each output, and the relation that they are selected from."""
-    rows = [column.row for column in (*found.release, *found.members)]
-    releases = f"{names.table('batches')} CROSS JOIN UNNEST(releases) AS r ({', '.join(rows)})"
-    relations = {"released": unnested(releases, found.release, found.members), "audit": releases}
+def outputs(
+    found: Layout, names: Names = JOB, *, with_lines: bool = False
+) -> dict[str, tuple[tuple[Column, ...], str]]:
+    """Return the columns of each output, and the relation that they are selected from.
+
+    ``with_lines``: whether the operator writes published records as lines, which are then the only column.
+    """
+    batches, members = names.table("batches"), () if with_lines else found.members
+    rows = [column.row for column in (*found.release, *members)]
+    releases = f"{batches} CROSS JOIN UNNEST(releases) AS r ({', '.join(rows)})"
+    sinks = found.sinks | {"summary": SUMMARY_COLUMNS}
+    if with_lines:
+        released = f"{batches} CROSS JOIN UNNEST(SPLIT({LINES}, U&'\\000A')) AS l ({LINE.name})"
+        sinks["released"] = (LINE,)
+    else:
+        released = unnested(releases, found.release, members)
+    relations = {"released": released, "audit": releases}
     for name, (columns, arrays) in ROWS.items():
         relations[name] = unnested(names.table(name), columns, arrays) if arrays else names.table(name)
-    sinks = found.sinks | {"summary": SUMMARY_COLUMNS}
     own = {name: names.table(name) for name in sinks if name not in relations}
     return {name: (sinks[name], relation) for name, relation in (relations | own).items()}
 
 
 def _create_views(
-    tables: StreamTableEnvironment, config: Config, found: Layout, names: Names, released: DataStream
+    tables: StreamTableEnvironment,
+    config: Config,
+    found: Layout,
+    names: Names,
+    released: DataStream,
+    *,
+    with_lines: bool,
 ) -> None:
     """Create a view of each output of the operator.
 
@@ -204,7 +226,10 @@ def _create_views(
     columns = {name: row_sql(kept, arrays) for name, (kept, arrays) in {**ROWS, **own}.items()}
     tags = {**_SIDES, **further_tags(config.algorithm)}
     streams = {name: released.get_side_output(tags[name]) for name in columns}
-    for name, types in {"batches": {"releases": f"ARRAY<{found.release_sql}>"}, **columns}.items():
+    batches = {"releases": f"ARRAY<{found.release_type(with_members=not with_lines)}>"}
+    if with_lines:
+        batches[LINES] = "STRING"
+    for name, types in {"batches": batches, **columns}.items():
         schema = Schema.new_builder()
         for column, sql_type in types.items():
             schema = schema.column(column, sql_type)

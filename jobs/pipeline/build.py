@@ -19,7 +19,7 @@ from crenel.jobs.pipeline.json_numbers import use_fast_numbers
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.records import records_query
 from crenel.jobs.pipeline.side_streams import read_forget
-from crenel.jobs.pipeline.sink_columns import Column
+from crenel.jobs.pipeline.sink_columns import Column, lines_of
 from crenel.jobs.pipeline.source_table import (
     SOURCE,
     column_names,
@@ -79,15 +79,19 @@ def build(
     if missing := list(find_missing_factories(tables, {f"sinks.{name}": of for name, of in config.sinks.items()})):
         raise ConfigError("it", missing)
     forget = None if config.source.forget is None else read_forget(tables, config.source.forget)
-    released = anonymizer(tables, config, found, operator=operator, forget=forget)
+    sinks = dict(config.sinks)
+    lines = lines_of(sinks["released"], found.sinks["released"])
+    if lines is not None:
+        sinks["released"] = {**sinks["released"], "format": "raw"}
+    released = anonymizer(tables, config, found, operator=operator, forget=forget, lines=lines)
     if mixed := list(_mixed(tables, config)):
         raise ConfigError("it", mixed)
     warnings, setup = tuple(job_warnings(tables, config)), job_setup(tables, config)
     job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
-    for name, (columns, origin) in outputs(found).items():
-        if name in config.sinks:  # Flink need not plan unused outputs
+    for name, (columns, origin) in outputs(found, with_lines=lines is not None).items():
+        if name in sinks:  # Flink need not plan unused outputs
             sink = JOB.table(f"sink_{name}")
-            _create_sink(tables, sink, columns, config.sinks[name])
+            _create_sink(tables, sink, columns, sinks[name])
             job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
     return job
 

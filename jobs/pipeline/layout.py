@@ -106,7 +106,12 @@ class Layout:
     @property
     def release_sql(self) -> str:
         """The SQL type of a release."""
-        return f"ROW<{', '.join(f'{name} {kind}' for name, kind in row_sql(self.release, self.members).items())}>"
+        return self.release_type(with_members=True)
+
+    def release_type(self, *, with_members: bool) -> str:
+        """Return the SQL type of a release; ``with_members``: with the columns of its members."""
+        columns = row_sql(self.release, self.members if with_members else ())
+        return f"ROW<{', '.join(f'{name} {kind}' for name, kind in columns.items())}>"
 
 
 def layout(config: Config, source: SourceColumns, where: Path | str = "source") -> Layout:

@@ -146,6 +146,29 @@ def written_null(options: Mapping[str, str]) -> str:
     return literals[0] if literals else ""
 
 
+LINE = Column("line", "STRING", "line")
+"""The one column of a sink whose records the operator has written."""
+
+_WRITTEN = frozenset(SQL.values())
+_OF_FORMATS = ("json.", "key.", "value.", "raw.")
+
+
+def lines_of(options: Mapping[str, str], columns: Iterable[Column]) -> tuple[str, ...] | None:
+    """Return the names of a sink's columns where the operator can write its records as Flink would; else None.
+
+    Parameters
+    ----------
+    options : of the sink, for which only records of JSON in Flink's default form qualify
+    columns : of the sink, for which only types qualify that the operator's rows have
+    """
+    if options.get("connector") != "kafka" or options.get("format") != "json":
+        return None
+    if any(name.startswith(_OF_FORMATS) for name in options):
+        return None
+    names = tuple(column.name for column in columns if column.sql_type in _WRITTEN)
+    return names if names and len(names) == len(tuple(columns)) else None
+
+
 def row_sql(columns: Iterable[OutputColumn], arrays: Iterable[OutputColumn]) -> dict[str, str]:
     """Return the SQL types of a row of the operator, by internal name; ``arrays`` hold one value for each tuple."""
     return {column.row: SQL[column.kind] for column in columns} | {

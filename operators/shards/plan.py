@@ -30,6 +30,8 @@ class OperatorPlan:
     subject_key : the key from which pseudonyms are derived
     chain : of the audit log; None where it has none
     encoders : number of parallel encoders
+    lines : names of the published columns, where the operator writes published records as JSON; None where it returns
+        their values
     """
 
     algorithm: Algorithm
@@ -42,6 +44,7 @@ class OperatorPlan:
     subject_key: SubjectKey = NO_KEY
     chain: ChainPlan | None = None
     encoders: int = 1
+    lines: tuple[str, ...] | None = None
 
     @property
     def members(self) -> pa.Schema:
