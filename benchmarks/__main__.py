@@ -10,19 +10,17 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import core, job, latency, memory, release_noise, restore, scale_out, stages, state, utility
+from benchmarks import core, job, kafka, latency, memory, release_noise, restore, scale_out, stages, state, utility
 from benchmarks.measure import Table, update
 
 _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
     "core": ("tuples per second of the core alone, by delay", core.tables),
     "release-noise": ("cost of noise within releases in the core", release_noise.tables),
     "job": ("rows per second of the whole job, beside jobs that do not anonymize", job.tables),
-    "scale-out": (
-        "rows per second of one and two TaskManagers, each on one core",
-        scale_out.tables,
-    ),
+    "scale-out": ("rows per second of one and two TaskManagers, each on one core", scale_out.tables),
     "stages": ("processor time of a row by stage of the job; draws docs/figures/where.svg", stages.tables),
     "latency": ("milliseconds from source to sink, by algorithm", latency.tables),
+    "kafka": ("records per second and latency from topic to topic, beside a plain copy", kafka.tables),
     "memory": ("peak memory of a local run, by number of rows", memory.tables),
     "state": ("bytes of a buffered tuple, and cost of checkpoints", state.tables),
     "utility": ("query error, means and classification from each published form, beside raw rows", utility.tables),

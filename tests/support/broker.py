@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -111,6 +112,12 @@ class Broker:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    def core_seconds(self) -> float:
+        """Return the processor time of the running broker so far, in seconds."""
+        assert self._process is not None
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def create(self, topics: Mapping[str, int]) -> None:
         """Create topics; ``topics``: partitions by name."""
