@@ -142,8 +142,8 @@ def rate_table(rows: Sequence[int] = _ROWS, repeats: int = 2) -> Table:
     found: dict[tuple[str, int], list[list[float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as name:
         folder, broker = Path(name), Broker(Path(name))
-        broker.start()
         try:
+            broker.start()
             for count in rows:
                 broker.create({f"visits-{count}": PARTITIONS})
                 broker.write(f"visits-{count}", records(count))
@@ -180,8 +180,8 @@ def latency_table(rates: Sequence[int] = (2_000, 20_000)) -> Table:
     for rate in rates:
         with tempfile.TemporaryDirectory() as name:
             broker = Broker(Path(name))
-            broker.start()
             try:
+                broker.start()
                 sent, written, visible, late = _live(broker, rate, name)
             finally:
                 broker.stop()

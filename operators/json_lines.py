@@ -31,7 +31,7 @@ class LineWriter:
     def lines(
         self, generalization: Sequence[Sequence[Any]], members: Sequence[list[Any]], ends: list[int]
     ) -> list[str]:
-        """Return the lines of each release, joined by line breaks, which JSON itself never contains.
+        """Return the lines of each release, joined by line breaks, which JSON itself never contains; "" without any.
 
         Parameters
         ----------
@@ -45,7 +45,7 @@ class LineWriter:
         lines = []
         for head, (start, stop) in zip(heads, pairwise(ends), strict=True):
             begin = f"{{{head}{comma}"
-            lines.append(begin + f"}}\n{begin}".join(bodies[start:stop]) + "}")
+            lines.append(begin + f"}}\n{begin}".join(bodies[start:stop]) + "}" if stop > start else "")
         return lines
 
 

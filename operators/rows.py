@@ -139,7 +139,9 @@ class Emitter:
         while start < len(rows):
             full = np.searchsorted(releases.offsets, releases.offsets[start] + _BATCH)
             stop = max(start + 1, int(full))
-            yield row([rows[start:stop], *([] if lines is None else ["\n".join(lines[start:stop])])])
+            yield row(
+                [rows[start:stop], *([] if lines is None else ["\n".join(filter(None, lines[start:stop])) or None])]
+            )
             start = stop
 
     def closing(self, counters: Counters, shard: int, chain: Chain) -> Iterator[Any]:

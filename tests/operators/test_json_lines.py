@@ -45,9 +45,10 @@ def _written(real: float | None) -> float | str | None:
 
 
 def test_records_without_members_repeat_their_generalization() -> None:
-    assert LineWriter({"low": "LONG"}, {}).lines([[1, 2]], [[True] * 3], [0, 2, 3]) == [
+    assert LineWriter({"low": "LONG"}, {}).lines([[1, 2, 3]], [[True] * 3], [0, 2, 3, 3]) == [
         '{"low":1}\n{"low":1}',
         '{"low":2}',
+        "",
     ]
 
 
