@@ -9,6 +9,7 @@ import pytest
 from crenel.jobs.config.kafka import (
     SERVERS,
     broker_warnings,
+    registry_warnings,
     silent_tables,
     timeout_warnings,
     unfit_timeouts,
@@ -93,3 +94,12 @@ def test_it_is_more_than_an_interval_and_no_more_than_brokers_allow(
     for warning, part in zip(warnings, expected, strict=True):
         assert warning.startswith(f"sinks.released.{TIMEOUT}: ")
         assert part in warning
+
+
+def test_a_registry_that_accepts_no_connection_is_named_with_its_field() -> None:
+    with socket.socket() as server:
+        server.bind(("localhost", 0))
+        server.listen()
+        assert list(registry_warnings("field", f"http://localhost:{server.getsockname()[1]}/apis")) == []
+    (warning,) = registry_warnings("field", f"http://localhost:{free_port()}")
+    assert warning.startswith("field: no schema registry at http://localhost:")

@@ -193,6 +193,14 @@ def test_an_array_of_items_without_bytes_costs_no_time(count: int) -> None:
     assert read(made, [long.getvalue() + b"\x00\x06ann"]) == [["ann"]]
 
 
+def test_an_int_has_at_most_32_bits() -> None:
+    reader, writer = (
+        {"type": "record", "name": "R", "fields": [{"name": "age", "type": kind}]} for kind in ("int", "long")
+    )
+    made = fields(reader, only=[("age",)])
+    assert read(made, [write(writer, {"age": age}) for age in (2**31 - 1, 2**31)]) == [[2**31 - 1], [None]]
+
+
 def changed(**types: Any) -> dict[str, Any]:
     """Return the schema of a newer writer: fields with other types, without those whose type is None."""
     found = copy.deepcopy(VISIT)
