@@ -106,7 +106,7 @@ bench: $(READY)
 $(READY): $(INSTALLED) $(SOURCES)
 	@echo 'compiling what has changed of the core (all of it takes about a minute)'
 	$(call timed,compile,$(BIN)/python -m crenel.anonymity.algorithms.precompile && \
-		$(BIN)/python -c 'from crenel.operators.encode import json_scan; json_scan.precompile()' && \
+		$(BIN)/python -c 'from crenel.operators.encode.avro import fields; from crenel.operators.encode import json_scan; fields.precompile(); json_scan.precompile()' && \
 		{ $(WITH_JAVA) $(BIN)/python -m crenel.jobs.local.classes || true; })
 	@touch $@
 

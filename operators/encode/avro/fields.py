@@ -163,6 +163,12 @@ class AvroFields:
         return cells
 
 
+def precompile() -> None:
+    """Compile the reader ahead of its first use."""
+    schema = parse('{"type": "record", "name": "r", "fields": [{"name": "a", "type": "string"}]}')
+    AvroFields(schema, ((("a",), CellType("STRING")),)).columns(pa.array([b"\0"]))
+
+
 def fitting_types(leaf: AvroType) -> tuple[str, ...]:
     """Return the SQL types as which a value may be read, first the closest; empty for none."""
     if leaf.logical in _STAMPS and leaf.kind == "long":
