@@ -191,11 +191,14 @@ def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
     """Return all releases of a run as one, a list per column."""
     of_noise = ("linked", "noise_expected", "noise_error") if not any(out.noise_error.size for out in outputs) else ()
     unknown = () if any(out.subject.size for out in outputs) else ("subject", "member_event_time")
-    lists = ("members", "suppressed_members", "offsets")
+    unknown += () if any(out.published_loss.size for out in outputs) else ("published_loss",)
+    lists = ("members", "suppressed_members", "listed", "offsets")
     names = [name for name in Releases.__dataclass_fields__ if name not in (*lists, *of_noise, *unknown)]
     columns: dict[str, list[Any]] = {
         name: [x for out in outputs for x in getattr(out, name).tolist()] for name in names
     }
     for i, _ in enumerate(outputs[0].members if outputs else ()):
         columns[f"member {i}"] = [x for out in outputs for x in out.members[i]]
+    for i, _ in enumerate(outputs[0].listed if outputs else ()):
+        columns[f"set {i}"] = [x for out in outputs for x in out.listed[i]]
     return columns
