@@ -56,6 +56,9 @@ class Rule:
     age_weight : additional weight of the enlargement by a new tuple; falls in the same way
     price : bonus of a member at the end of its delay, in multiples of its radius; 0 on arrival
     neighbors : number of nearest tuples of other subjects that give a tuple its radius
+    sample : number of the most recent buffered tuples among which neighbors are sought; 0: all
+    candidates : number of tuples nearest to the due one from which its group is chosen, in multiples of k; 0: all
+    priced : number of tuples of the highest price that are candidates as well
     isolation_bonus : bonus of a member with a high loss of its own, in multiples of that loss / k
     include_contained : tuples within the box whose remaining share of the delay is at most this join the release
     include_if_good : the same, only with groups whose loss is below tau
@@ -78,6 +81,9 @@ class Rule:
     age_weight: float = 0.0
     price: float = 0.0
     neighbors: int = 8
+    sample: int = 0
+    candidates: int = 0
+    priced: int = 0
     isolation_bonus: float = 0.0
     include_contained: float = 0.0
     include_if_good: bool = False
@@ -95,6 +101,7 @@ class Search(NamedTuple):
     first, following : (tuples + delay + 1,), (tuples,) chains of the tuples that try reuse at each moment
     group, best : (tuples,) members of the group, and of the best so far
     chosen : (tuples,) whether it is in the group
+    candidate : (tuples,) whether the group is chosen from it, of the buffered tuples
     radius : (tuples,) distance to the nearest tuples of other subjects on arrival; shrinks as nearer ones arrive
     near, near_tuple : (neighbors,) smallest distances of a new tuple, ascending, and the tuples
     own, bias, weight : (tuples,) loss of its own group on arrival; cost as a member; weight of its enlargement
@@ -118,6 +125,7 @@ class Search(NamedTuple):
     group: NDArray[np.int64]
     best: NDArray[np.int64]
     chosen: NDArray[np.bool_]
+    candidate: NDArray[np.bool_]
     radius: NDArray[np.float64]
     near: NDArray[np.float64]
     near_tuple: NDArray[np.int64]
@@ -165,6 +173,7 @@ def prepare(tuples: Stream, rule: Rule, seed: int) -> Search:
         group=np.zeros(n, np.int64),
         best=np.zeros(n, np.int64),
         chosen=np.zeros(n, np.bool_),
+        candidate=np.zeros(n, np.bool_),
         radius=np.ones(n),
         near=np.zeros(rule.neighbors),
         near_tuple=np.zeros(rule.neighbors, np.int64),
@@ -235,10 +244,14 @@ def measure_radius(search: Search, t: Int) -> None:
     """Set the radius of a new tuple, 1 before it has enough neighbors, and lower those of its neighbors."""
     near, near_tuple, last = search.near, search.near_tuple, search.rule.neighbors - 1
     near[:], near_tuple[:] = np.inf, NONE
-    for i in range(search.now.waiting):
-        other = search.waits[i]
-        if search.subject[other] == search.subject[t]:
+    seen = 0
+    for back in range(1, search.rule.delay + 1):
+        other = t - back
+        if other < 0 or (search.rule.sample > 0 and seen == search.rule.sample):
+            break
+        if search.place[other] == NONE or search.subject[other] == search.subject[t]:
             continue
+        seen += 1
         distance, place = enlargement(search.domain, search.points, t, search.points, other, np.inf), last
         if distance > near[last] or (distance == near[last] and other > near_tuple[last]):
             continue
@@ -391,6 +404,8 @@ def choose(search: Search, t: Int) -> Int:
             search.bias[other] = (rule.age_cost * now.tau * left - rule.isolation_bonus * search.own[other]) / rule.k
             search.bias[other] -= rule.price * search.radius[other] * (1.0 - left)
             search.weight[other] = 1.0 + rule.age_weight * left
+    if rule.candidates > 0:
+        find_candidates(search, t)
     if rule.initial_members == 1:
         return refine(search, grow(search, t, 0))
     members: Int = np.int64(0)
@@ -404,6 +419,21 @@ def choose(search: Search, t: Int) -> Int:
     search.group[:members] = search.best[:members]
     assign(search.box, np.int64(GROUP), search.box, np.int64(BEST))
     return members
+
+
+@procedure
+def find_candidates(search: Search, t: Int) -> None:
+    """Mark the tuples nearest to a due one, and those of the highest price; all of equal distance or price."""
+    rule, count = search.rule, np.int64(search.now.waiting)
+    distances, prices = np.empty(count), np.empty(count)
+    for i in range(count):
+        other = search.waits[i]
+        distances[i] = enlargement(search.domain, search.points, t, search.points, other, np.inf)
+        prices[i] = search.radius[other] * (1.0 - remaining_delay(search, other))
+    farthest = np.sort(distances)[min(rule.candidates * rule.k, count) - 1]
+    lowest = np.sort(prices)[count - min(rule.priced, count)] if rule.priced > 0 else np.inf
+    for i in range(count):
+        search.candidate[search.waits[i]] = distances[i] <= farthest or prices[i] >= lowest
 
 
 @leaf
@@ -424,9 +454,10 @@ def grow(search: Search, t: Int, start: Int) -> Int:
     chosen[t] = True
     members, size, passed = 1, rule.k + rule.spare_members, 0
     while members < size:
-        found = nearest(
-            search, np.int64(GROUP), members, rule.l - count_values(search, members, NONE) >= rule.k - members
-        )
+        brings = rule.l - count_values(search, members, NONE) >= rule.k - members
+        found = nearest(search, np.int64(GROUP), members, brings, rule.candidates > 0)
+        if found == NONE and rule.candidates > 0:
+            found = nearest(search, np.int64(GROUP), members, brings, False)
         if found == NONE:
             break
         if members == 1 and passed < start:
@@ -460,12 +491,18 @@ def count_values(search: Search, members: Int, without: Int) -> Int:
 
 
 @leaf
-def nearest(search: Search, row: Int, members: Int, brings: bool) -> Int:
-    """Return the tuple of another subject with the cheapest enlargement; ``brings``: with another value."""
+def nearest(search: Search, row: Int, members: Int, brings: bool, candidates: bool) -> Int:
+    """Return the tuple of another subject with the cheapest enlargement.
+
+    Parameters
+    ----------
+    brings : it has another value
+    candidates : it is a candidate
+    """
     least, found = np.inf, np.int64(NONE)
     for i in range(search.now.waiting):
         t = search.waits[i]
-        if search.chosen[t]:
+        if search.chosen[t] or (candidates and not search.candidate[t]):
             continue
         bias, weight = search.bias[t], search.weight[t]
         growth = enlargement(search.domain, search.box, row, search.points, t, (least - bias) / weight) * weight + bias
@@ -526,7 +563,8 @@ def try_exchange(search: Search, members: Int) -> bool:
         group[place] = group[members - 1]
         group[members - 1] = member
         enclose_without(search, members - 1, np.int64(NONE))
-        other = nearest(search, np.int64(TRIED), members - 1, count_values(search, members - 1, NONE) < search.rule.l)
+        brings = count_values(search, members - 1, NONE) < search.rule.l
+        other = nearest(search, np.int64(TRIED), members - 1, brings, False)
         if other != NONE:
             enclose(search.domain, search.box, np.int64(TRIED), search.points, other)
             total = cost(search, np.int64(TRIED), members - 1) + search.bias[other]

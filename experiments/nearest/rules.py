@@ -32,6 +32,14 @@ RULES: tuple[tuple[str, dict[str, Any]], ...] = (
         {"price": 0.65, "age_weight": 1.0},
     ),
     ("the same with a price of 0.4", {"price": 0.4, "age_weight": 1.0}),
+    (
+        "the price of 0.65, with groups from the 4 k nearest and the 64 of the highest price",
+        {"price": 0.65, "age_weight": 1.0, "candidates": 4, "priced": 64},
+    ),
+    (
+        "the same, with radii from the 256 youngest tuples (third nearest)",
+        {"price": 0.65, "age_weight": 1.0, "candidates": 4, "priced": 64, "sample": 256, "neighbors": 3},
+    ),
     ("include all tuples in the box", {"include_contained": 1.0}),
     ("the same, with at most 5 % of the delay remaining", {"include_contained": 0.05}),
     ("the same, if the loss of the group is below tau", {"include_contained": 1.0, "include_if_good": True}),

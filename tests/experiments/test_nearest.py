@@ -43,6 +43,15 @@ def test_without_reuse_the_base_rule_loses_what_nearest_release_loses(l: int) ->
     assert found.suppressed == real.suppressed
 
 
+def test_a_group_from_all_tuples_as_candidates_is_that_of_the_whole_search() -> None:
+    tuples = _stream()
+    price = {"k": 5, "l": 2, "delay": 90, "reuse_limit": 0, "price": 0.65, "age_weight": 1.0}
+    whole = run(tuples, Rule(**price))
+    assert run(tuples, Rule(**price, candidates=19, sample=91)) == whole
+    assert run(tuples, Rule(**price, candidates=1)) != whole
+    assert run(tuples, Rule(**price, sample=20)) != whole
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -51,6 +60,7 @@ def test_without_reuse_the_base_rule_loses_what_nearest_release_loses(l: int) ->
         Rule(k=5, l=2, delay=90, spare_members=4, include_contained=1.0),
         Rule(k=5, l=2, delay=90, early_share=0.1, age_cost=1.0, isolation_bonus=0.5, age_weight=0.5),
         Rule(k=5, l=2, delay=90, price=0.65, age_weight=1.0),
+        Rule(k=5, l=2, delay=90, price=0.65, age_weight=1.0, sample=30, neighbors=2, candidates=2, priced=4),
         Rule(k=5, l=2, delay=90, lookahead=5),
         Rule(k=5, l=2, delay=90, random_moment=True),
     ],
