@@ -25,11 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``crenel.jobs.anonymize.main``."""
     anonymize.cluster_environment = _with_function(int(os.environ.get("CRENEL_TEST_RATE", "5000")))
     later = os.environ.get("CRENEL_TEST_VERSION") == "2"
-    pipeline.outputs = (lambda found: {"more": _outputs(found)["audit"], **_outputs(found)}) if later else _outputs
+    pipeline.outputs = _with_one_more if later else _outputs
     try:
         return anonymize.main(arguments)
     finally:
         anonymize.cluster_environment, pipeline.outputs = _environment, _outputs
+
+
+def _with_one_more(*arguments: Any, **named: Any) -> dict[str, Any]:
+    found = _outputs(*arguments, **named)
+    return {"more": found["audit"], **found}
 
 
 def _with_function(rate: int) -> Callable[..., Any]:
