@@ -1,9 +1,9 @@
 """Fields of JSON records, with the results of Flink's ``JSON_VALUE`` and ``TRY_CAST``.
 
 ``JSON_VALUE`` parses the whole record for each field; this module parses it once, and plain records all at once
-(``crenel.operators.encode.json_scan``). As in Flink, unreadable values are
-missing: an absent field, or one of another kind or type. All fields of a record are missing if it is not JSON, or
-nested more than 500 levels deep. ``crenel.operators.encode.try_cast`` defines which texts are numbers.
+(``crenel.operators.encode.json_scan``). As in Flink, unreadable values are missing: an absent field, or one of another
+kind or type. All fields of a record are missing if it is not JSON, or nested more than 500 levels deep.
+``crenel.operators.encode.try_cast`` defines which texts are numbers.
 """
 
 from __future__ import annotations

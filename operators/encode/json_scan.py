@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
+from crenel.operators.encode.slices import content_of, gather
 
 TEXT, WHOLE, TRUTH, REAL = range(4)
 """Form of a wanted member: a text, a whole number, a Boolean, or the text of a number."""
@@ -50,14 +51,7 @@ class Scanned(NamedTuple):
 
     def texts(self, member: int) -> pa.StringArray:
         """Return (records,) the texts of a member, null where it has none."""
-        found = self.found[member]
-        length = np.where(found, self.length[member], np.int32(0))
-        ends = np.zeros(len(found) + 1, np.int32)
-        np.cumsum(length, out=ends[1:])
-        copied = np.empty(int(ends[-1]), np.uint8)
-        _copy(self.data, self.start[member], ends, copied)
-        valid = None if found.all() else pa.py_buffer(np.packbits(found, bitorder="little"))
-        return pa.StringArray.from_buffers(len(found), pa.py_buffer(ends), pa.py_buffer(copied), valid)
+        return gather(self.data, self.found[member], self.start[member], self.length[member], pa.string())
 
 
 def scan(records: pa.BinaryArray, members: Sequence[str], kinds: Sequence[int]) -> Scanned:
@@ -70,9 +64,7 @@ def scan(records: pa.BinaryArray, members: Sequence[str], kinds: Sequence[int]) 
     kinds : ``TEXT``, ``WHOLE``, ``TRUTH`` or ``REAL`` for each of them
     """
     rows = len(records)
-    _, offsets, content = records.buffers()
-    ends = np.frombuffer(offsets, np.int32)[records.offset : records.offset + rows + 1]
-    data = np.frombuffer(b"" if content is None else content, np.uint8)
+    data, ends = content_of(records)
     encoded = [member.encode() for member in members]
     names = np.frombuffer(b"".join(encoded), np.uint8)
     name_ends = np.cumsum([0, *map(len, encoded)])
@@ -94,15 +86,6 @@ def scan(records: pa.BinaryArray, members: Sequence[str], kinds: Sequence[int]) 
 def precompile() -> None:
     """Compile the scanner ahead of its first use."""
     scan(pa.array([b'{"a": ""}']), ("a",), (TEXT,)).texts(0)
-
-
-@entry
-def _copy(data: NDArray[np.uint8], start: NDArray[np.int32], ends: NDArray[np.int32], out: NDArray[np.uint8]) -> None:
-    for row in range(len(start)):
-        origin = np.int64(start[row])
-        for place in range(ends[row], ends[row + 1]):
-            out[place] = data[origin]
-            origin += 1
 
 
 @inner_leaf

@@ -24,6 +24,7 @@ from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
 from crenel.operators.encode.cells import UNITS, Cells, CellType
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.encode.schema_registry import SchemaRegistry
+from crenel.operators.encode.slices import content_of
 
 _FRAME = 5
 """Bytes in front of a record that name its schema: a zero, and the number of four bytes."""
@@ -67,9 +68,8 @@ class AvroFields:
 
     def columns(self, records: pa.BinaryArray) -> list[Cells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
-        _, offsets, content = records.buffers()
-        ends = np.frombuffer(offsets, np.int32)[records.offset : records.offset + len(records) + 1].astype(np.int64)
-        data = np.frombuffer(b"" if content is None else content, np.uint8)
+        data, offsets = content_of(records)
+        ends = offsets.astype(np.int64)
         slots = Slots.empty(data, len(self.fields), len(records))
         rows = np.arange(len(records))
         if records.null_count:

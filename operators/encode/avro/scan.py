@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
 from crenel.operators.encode.avro.program import SKIPPED, Program, Step
+from crenel.operators.encode.slices import gather
 
 _BOOLEAN, _INT, _LONG, _WHOLE_AS_REAL, _FLOAT, _DOUBLE = map(int, list(Step)[:6])
 _BYTES, _FIXED, _ENUM, _UNION, _JUMP, _BLOCKS, _ITEM_END, _UNFIT, _END = map(int, list(Step)[6:])
@@ -63,22 +64,7 @@ class Slots(NamedTuple):
 
     def bytes(self, slot: int) -> pa.BinaryArray:
         """Return (records,) the bytes of a slot, null where it has none."""
-        found = self.found[slot]
-        ends = np.zeros(len(found) + 1, np.int32)
-        np.cumsum(np.where(found, self.length[slot], 0), out=ends[1:])
-        copied = np.empty(int(ends[-1]), np.uint8)
-        _copy(self.data, self.value[slot], ends, copied)
-        valid = None if found.all() else pa.py_buffer(np.packbits(found, bitorder="little"))
-        return pa.BinaryArray.from_buffers(pa.binary(), len(found), [valid, pa.py_buffer(ends), pa.py_buffer(copied)])
-
-
-@entry
-def _copy(data: NDArray[np.uint8], start: NDArray[np.int64], ends: NDArray[np.int32], out: NDArray[np.uint8]) -> None:
-    for row in range(len(start)):
-        origin = start[row]
-        for place in range(ends[row], ends[row + 1]):
-            out[place] = data[origin]
-            origin += 1
+        return gather(self.data, self.found[slot], self.value[slot], self.length[slot], pa.binary())
 
 
 @inner_leaf
