@@ -81,10 +81,11 @@ class SchemaRegistry:
 
     def _ask(self, number: int) -> str:
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        request = Request(f"{self.url.rstrip('/')}/schemas/ids/{number}", headers=headers)
         if self.user is not None:
             password = b"" if self.password is None else self.password.read()
-            headers["Authorization"] = "Basic " + base64.b64encode(self.user.encode() + b":" + password).decode()
-        request = Request(f"{self.url.rstrip('/')}/schemas/ids/{number}", headers=headers)
+            code = base64.b64encode(self.user.encode() + b":" + password).decode()
+            request.add_unredirected_header("Authorization", f"Basic {code}")  # a redirect may lead to another server
         with urlopen(request, timeout=_SECONDS) as answer:
             content = json.loads(answer.read(_LARGEST))
         text = content.get("schema") if isinstance(content, dict) else None

@@ -351,6 +351,8 @@ def server() -> Iterator[tuple[str, list[Any]]]:
             status, content = answers.pop(0)
             answers.append((self.path, self.headers.get("Authorization")))
             self.send_response(status)
+            if status == 302:
+                self.send_header("Location", content.decode())
             self.end_headers()
             self.wfile.write(content)
 
@@ -382,6 +384,13 @@ def test_a_registry_that_fails_is_asked_again_and_refuses_in_the_end(
     monkeypatch.setattr(schema_registry, "_PATIENCE", 0.05)
     with pytest.raises(UnavailableError, match="gives no answer"):
         SchemaRegistry("http://127.0.0.1:1").schema(6)
+
+
+def test_a_redirect_does_not_take_the_password_to_another_address(server: tuple[str, list[Any]]) -> None:
+    url, answers = server
+    answers += [(302, b"/elsewhere"), (200, b'{"schema": "\\"int\\""}')]
+    assert SchemaRegistry(url, "me").schema(5) == '"int"'
+    assert answers == [("/schemas/ids/5", "Basic bWU6"), ("/elsewhere", None)]
 
 
 def test_metrics_count_unknown_fields_by_name() -> None:
