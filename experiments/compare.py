@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +23,22 @@ import pyarrow.parquet
 
 import crenel
 from benchmarks import adult
-from crenel.jobs.cli import synthetic
-from experiments.harness import PIMA, ROOT, TAXI, Drawing, Floats, Table, configure, panels, pima, present, taxi
+from experiments.harness import (
+    PIMA,
+    RESULTS,
+    ROOT,
+    TAXI,
+    Drawing,
+    Floats,
+    Table,
+    configure,
+    demo_visits,
+    kept,
+    panels,
+    pima,
+    present,
+    taxi,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -211,12 +224,10 @@ def compare(data: Data, algorithms: Sequence[str], seeds: int) -> Iterator[Table
     yield Drawing(f"comparison-{data.name}", lambda: _figure({name: found[name] for name in compared}))
 
 
-_out: list[Path] = []
-
-
 def _write(name: str, found: dict[str, Measures]) -> None:
-    """Write all measures as one Arrow file into the folder of the figures, if there is one."""
-    if not _out:
+    """Write all measures as one Arrow file into the folder ``--out``, if there is one."""
+    file = kept(f"comparison-{name}.arrow")
+    if file is None:
         return
     rows = [
         {"algorithm": algorithm, "measure": measure, "value": float(value)}
@@ -227,8 +238,7 @@ def _write(name: str, found: dict[str, Measures]) -> None:
             *one.attacks,
         )
     ]
-    _out[0].mkdir(parents=True, exist_ok=True)
-    pa.feather.write_feather(pa.Table.from_pylist(rows), _out[0] / f"comparison-{name}.arrow")
+    pa.feather.write_feather(pa.Table.from_pylist(rows), file)
 
 
 def _figure(found: dict[str, Measures]) -> Figure:
@@ -270,12 +280,7 @@ def _pima() -> Data:
 
 
 def _demo() -> Data:
-    with TemporaryDirectory() as folder:
-        synthetic.write(Path(folder) / "stream.csv", _DEMO_ROWS)
-        rows = pd.read_csv(
-            Path(folder) / "stream.csv", names=list(synthetic.COLUMNS), na_values=[""], keep_default_na=False
-        )
-    trees = ROOT / "conf" / "hierarchies"
+    rows, trees = demo_visits(_DEMO_ROWS), ROOT / "conf" / "hierarchies"
     rows["salary"] = pd.to_numeric(rows["salary"], errors="coerce")
     attributes: dict[str, Any] = {"age": crenel.Numeric((18, 100)), "salary": crenel.Numeric()}
     attributes |= {name: crenel.Categorical(trees / f"{name}.csv") for name in ("area", "education")}
@@ -329,14 +334,10 @@ def main() -> None:
     parser.add_argument("--update", action="store_true", help="replace the tables of these titles in RESULTS.md")
     given = parser.parse_args()
     configure(None, given.out)
-    if given.out is not None:
-        _out.append(given.out)
     try:
         data = read(given.data, given.settings, given.delay)
     except (ValueError, FileNotFoundError) as error:
         parser.exit(2, f"{error}\n")
-    from experiments.harness import RESULTS
-
     present(f"comparison-{data.name}", compare(data, given.algorithms, given.seeds), RESULTS if given.update else None)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from crenel.jobs.cli import synthetic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -246,6 +248,14 @@ def taxi() -> pd.DataFrame:
 def pima() -> pd.DataFrame:
     """Return the 768 women in file order."""
     return pd.read_csv(DATA / PIMA_FILE)
+
+
+def demo_visits(rows: int) -> pd.DataFrame:
+    """Return the first visits of the demo's stream, with all columns of its file."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "stream.csv"
+        synthetic.write(file, rows)
+        return pd.read_csv(file, names=list(synthetic.COLUMNS), na_values=[""], keep_default_na=False)
 
 
 def numeric_stream(

@@ -154,9 +154,7 @@ def nearer_table() -> Table:
             cells = []
             for epsilon in epsilons:
                 privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(CONFIDENCE, near)))
-                found = [run(people, method, privacy, seed)[0] for seed in seeds(_FEW_RUNS)]
-                withheld = float(np.mean([each.withheld for each in found]))
-                cells.append(_of_all(withheld, float(np.mean([gone(people, each) for each in found]))))
+                cells.append(_suppressed(people, method, privacy))
             table.add(method, near, *cells)
     return table
 
@@ -174,9 +172,7 @@ def confidence_table() -> Table:
             cells = []
             for c in CONFIDENCES:
                 privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(c, _K)))
-                found = [run(people, method, privacy, seed)[0] for seed in seeds(_FEW_RUNS)]
-                withheld = float(np.mean([each.withheld for each in found]))
-                cells.append(_of_all(withheld, float(np.mean([gone(people, each) for each in found]))))
+                cells.append(_suppressed(people, method, privacy))
             table.add(method, f"{epsilon:g}", *cells)
     return table
 
@@ -199,12 +195,7 @@ def delay_table() -> Table:
     )
     for method in METHODS:
         for delay in (200, DELTA, 5 * DELTA):
-            cells = []
-            for epsilon in epsilons:
-                privacy = noise(epsilon, _K, confident=True)
-                found = [run(people, method, privacy, seed, delay)[0] for seed in seeds(_FEW_RUNS)]
-                withheld = float(np.mean([each.withheld for each in found]))
-                cells.append(_of_all(withheld, float(np.mean([gone(people, each) for each in found]))))
+            cells = [_suppressed(people, method, noise(epsilon, _K, confident=True), delay) for epsilon in epsilons]
             whole, loss = run(people, method, noise(_WEAK, _K, confident=True), 0, delay)
             of = np.repeat(whole.releases.tuples, whole.releases.tuples)
             table.add(
@@ -247,6 +238,13 @@ def results() -> Iterator[Table | Drawing]:
     yield delay_table()
     yield other_table()
     yield drawing("kepsilon-stream", _figure)
+
+
+def _suppressed(people: Population, method: str, privacy: Privacy, delay: int = DELTA) -> str:
+    """Return the mean share of the persons that is suppressed as linkable, and in brackets for any reason."""
+    found = [run(people, method, privacy, seed, delay)[0] for seed in seeds(_FEW_RUNS)]
+    withheld = float(np.mean([each.withheld for each in found]))
+    return _of_all(withheld, float(np.mean([gone(people, each) for each in found])))
 
 
 def _of_all(withheld: float, lost: float) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -15,8 +13,7 @@ from benchmarks.adult import FOUR
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import load
 from crenel.anonymity.model.policy import Policy
-from crenel.jobs.cli import synthetic
-from experiments.harness import ROOT, Stream, pima_stream, seeds, taxi_stream
+from experiments.harness import ROOT, Stream, demo_visits, pima_stream, seeds, taxi_stream
 
 _HIERARCHIES = ROOT / "conf" / "hierarchies"
 _SHARDS = 4
@@ -70,11 +67,7 @@ def demo() -> Stream:
 
     The domain of the salary is the range of the stream; the demo declares none.
     """
-    with TemporaryDirectory() as folder:
-        synthetic.write(Path(folder) / "stream.csv", _ROWS)
-        rows = pd.read_csv(
-            Path(folder) / "stream.csv", names=list(synthetic.COLUMNS), na_values=[""], keep_default_na=False
-        )
+    rows = demo_visits(_ROWS)
     trees = {name: load(_HIERARCHIES / f"{name}.csv") for name in ("area", "education")}
     salary = pd.to_numeric(rows["salary"], errors="coerce")
     person = pd.util.hash_array(rows["person"].to_numpy(object))
