@@ -31,16 +31,19 @@ def roles(config: Config) -> Iterator[tuple[str, str]]:
 def _described(attribute: QuasiIdentifier) -> str:
     if isinstance(attribute, Numeric):
         grid = "" if attribute.ends is None else f", published between multiples of {attribute.ends:.15g}"
-        grid += f", published as the {attribute.publish} of the class" if attribute.has_representative else ""
+        grid += _form(attribute)
         if attribute.domain is None:
             return f"numeric, losses relative to the range observed{grid}"
         least, most = attribute.domain
         return f"numeric from {least:.15g} to {most:.15g}{grid}"
     tree = attribute.hierarchy
-    form = {"ancestor": "", "set": ", published as the set of the values of the class"}.get(
-        attribute.publish, f", published as the {attribute.publish} of the class"
-    )
-    return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels{form}"
+    return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels{_form(attribute)}"
+
+
+def _form(attribute: QuasiIdentifier) -> str:
+    if attribute.publish in ("interval", "ancestor"):
+        return ""
+    return f", published as the {'set of the values' if attribute.publish == 'set' else attribute.publish} of the class"
 
 
 def guarantee_lines(config: Config) -> Iterator[tuple[str, str]]:

@@ -57,8 +57,8 @@ class QuasiIdentifier(Section):
     type : ``numeric`` is published as an interval, ``categorical`` as a label of its hierarchy
     publish : another published form of a class than its interval or lowest common ancestor. ``set`` lists the values
         that occur in the class; ``mean``, ``median`` and ``mode`` are representatives, of which each class has one. The
-        classes are the same in each form. Not with ``reuse_limit``
-        above 0 or the lasting guarantee; representatives neither with ``suppression: generalize`` nor with ``ends``
+        classes are the same in each form. Not with ``reuse_limit`` above 0 or the lasting guarantee; representatives
+        neither with ``suppression: generalize`` nor with ``ends``
     """
 
     type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
