@@ -149,6 +149,23 @@ class Shard(ABC):
     def next_deadline(self) -> int | None:
         """Earliest epoch milliseconds at which event time makes a tuple due; None if there is no such time."""
 
+    def observe_clock(self, now: int, since: int) -> None:  # noqa: B027 - most algorithms know no processing time
+        """Observe the processing time; called before each step, and never where there is none, as in a program.
+
+        Parameters
+        ----------
+        now : epoch milliseconds
+        since : epoch milliseconds at which the operator began, at the start of the job or at a restart
+        """
+
+    @property
+    def next_alarm(self) -> int | None:
+        """Earliest epoch milliseconds of processing time at which a tuple becomes due; None if there is no such time.
+
+        ``advance`` then releases it.
+        """
+        return None
+
     @property
     @abstractmethod
     def counters(self) -> Counters:
@@ -161,10 +178,21 @@ class Shard(ABC):
 
 
 SettingKind: TypeAlias = Literal[
-    "positive", "natural", "share", "weight", "at least 2", "above 0 to 1", "duration", "choice", "weights"
+    "positive",
+    "natural",
+    "share",
+    "weight",
+    "at least 2",
+    "above 0 to 1",
+    "duration",
+    "clock duration",
+    "choice",
+    "weights",
+    "regions",
 ]
 """Kinds of configuration values: whole numbers from 1 and from 0; numbers from 0 to 1, from 0, from 2, and above 0
-up to 1; durations in milliseconds; one of ``Setting.choices``; a mapping of quasi-identifiers to weights."""
+up to 1; durations in milliseconds, of event time as watermarks measure it, and of clocks; one of ``Setting.choices``; a
+mapping of quasi-identifiers to weights; the path of a regions file, of which the parameter is the ``RegionTree``."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +274,10 @@ class Algorithm:
         (``crenel.anonymity.model.privacy.Lasting``)
     delay_tuples : function from parameters to the maximum delay in tuples of the shard; None: unbounded
     representative : function from parameters to whether one number, the group's representative, replaces an interval
+    private : whether the guarantee is one of differential privacy. It then needs choices that nobody can predict,
+        so that ``seed`` weakens it, all records of a person in one shard, and declared generalizations
+    account : function from privacy models and parameters to the figures of a private algorithm by name, as ``crenel
+        budget`` shows them
     outputs : additional outputs
     stored_name : name in stored state and in the uid of the operator, if not ``name``; savepoints under that former
         name still restore
@@ -276,6 +308,8 @@ class Algorithm:
     lasting: bool = False
     delay_tuples: Callable[[Any], int | None] = lambda parameters: None
     representative: Callable[[Any], bool] = lambda parameters: False
+    private: bool = False
+    account: Callable[[Privacy, Any], Mapping[str, float]] | None = None
     outputs: tuple[Output, ...] = ()
     stored_name: str = ""
 

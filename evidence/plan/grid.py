@@ -97,7 +97,9 @@ def _algorithms(setting: Setting) -> tuple[str, ...]:
     others = [
         other.name
         for other in known_algorithms().values()
-        if (setting.sampling_and_noise is None or other.noise) and (setting.privacy.lasting is None or other.lasting)
+        if (setting.sampling_and_noise is None or other.noise)
+        and (setting.privacy.lasting is None or other.lasting)
+        and not any(parameter.required and "." not in parameter.path for parameter in other.settings)
     ]
     return tuple(dict.fromkeys((setting.algorithm.name, *others)))
 

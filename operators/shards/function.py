@@ -6,6 +6,7 @@ The plan names the algorithm; this module does not depend on it.
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,6 +69,7 @@ class KeyedShard:
         self.counters = shard.counters
         self.rejected = rejected
         self.timer: int | None = None
+        self.alarm: int | None = None
 
 
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
@@ -111,6 +113,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._metrics = ShardMetrics(
             group, lambda: [keyed.counters for keyed in self._shards.values()], plan.algorithm, plan.context
         )
+        self._since = round(time.time() * 1000)
         gc.freeze()  # existing objects stay: scanning them repeatedly takes a tenth of Python's run time
 
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
@@ -127,6 +130,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             keyed = self._load(ctx, key, block.shard)
         # Flink delays a watermark that arrives during a bundle until its end; the block carries its own.
         watermark = ctx.timer_service().current_watermark()
+        keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
         step = keyed.shard.push(block, watermark)
         keyed.diagnostics.observe_block(block)
         keyed.diagnostics.observe_releases(step.releases, watermark, block)
@@ -144,6 +148,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         number, tuples = self._plan.numbers.get(key), 0
         if keyed is not None:  # otherwise the shard never received a tuple
             before = keyed.counters.forgotten
+            keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
             step = keyed.shard.forget(np.array([request.subject], np.uint64))
             self._keep(keyed, step, ctx)
             yield from self._emit(step, keyed)
@@ -157,10 +162,15 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if keyed is None:
             keyed = self._load(ctx, key, None)
         elif ctx.time_domain() == TimeDomain.PROCESSING_TIME:
-            self._wake_up_later(ctx)
-            return
+            if timestamp % WAKE_UP == 0:
+                self._wake_up_later(ctx)
+            if timestamp != keyed.alarm:
+                return
+        keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
         if keyed.timer == timestamp:
             keyed.timer = None
+        if keyed.alarm == timestamp:
+            keyed.alarm = None
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.finish() if watermark == END else keyed.shard.advance(watermark)
         keyed.diagnostics.observe_releases(step.releases, None if watermark == END else watermark)
@@ -250,6 +260,10 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
                 ctx.timer_service().delete_event_time_timer(keyed.timer)
             ctx.timer_service().register_event_time_timer(deadline)
             keyed.timer = deadline
+        alarm = keyed.shard.next_alarm
+        if alarm is not None and (keyed.alarm is None or alarm < keyed.alarm):
+            ctx.timer_service().register_processing_time_timer(alarm)
+            keyed.alarm = alarm
 
     def _emit(self, step: Step, keyed: KeyedShard) -> Iterator[Any]:
         number = keyed.shard.number

@@ -87,21 +87,20 @@ def judge_groups(
 
 
 @entry
-def release_groups(
-    arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], nodes: NDArray[np.int32]
-) -> None:
+def release_groups(arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], published: Boxes) -> None:
     """Release tuples group by group, ``members[: ends[0]]`` under one generalization, and so on.
 
-    ``nodes`` (groups, categorical) are published where given. The default is the lowest common ancestor of the members.
+    ``published`` (groups,) holds their intervals and nodes. Where it has no columns, the default is the minimal
+    interval and the lowest common ancestor of the members.
     """
     start = np.int64(0)
     for i in range(len(ends)):
-        release(arrays, members[start : ends[i]], nodes[i])
+        release(arrays, members[start : ends[i]], published, np.int64(i))
         start = ends[i]
 
 
 @procedure
-def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
+def release(arrays: BatchArrays, members: NDArray[np.int64], published: Boxes, row: Int) -> None:
     """Release tuples under one generalization."""
     out, domain, tuples = arrays.out, arrays.domain, arrays.tuples
     number, start = out.filled.releases, out.filled.members
@@ -115,10 +114,14 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
         return
     newest = enclose_all(arrays, out.box, number, tuples, out.members[start:stop])
     round_outwards(domain, out.box, number)
-    for a in range(len(nodes)):
-        if not covers(domain, nodes[a], out.box.node[number, a]):
+    for a in range(published.node.shape[1]):
+        if not covers(domain, published.node[row, a], out.box.node[number, a]):
             raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
-        out.box.node[number, a] = nodes[a]
+        out.box.node[number, a] = published.node[row, a]
+    for a in range(published.lower.shape[1]):
+        if published.lower[row, a] > out.box.lower[number, a] or published.upper[row, a] < out.box.upper[number, a]:
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
+        out.box.lower[number, a], out.box.upper[number, a] = published.lower[row, a], published.upper[row, a]
     require_inside(arrays, tuples, out.box, number, stop)
     loss = published_loss(domain, out.box, number)
     complete(arrays, tuples.position, CLUSTER, arrays.counter.tally.persons[0], loss, stop, newest)

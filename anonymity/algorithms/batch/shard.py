@@ -48,13 +48,22 @@ class Choice:
     ----------
     groups : groups to release, each as indices among the buffered tuples; each group satisfies the privacy models
     suppressed : tuples to suppress, by index, and the position of the reason in ``Privacy.reasons``
-    nodes : (groups, categorical) published nodes of each group, numbered over all hierarchies, each an ancestor of its
-        members' nodes; None: the lowest common ancestors
+    published : (groups,) published intervals and nodes of each group, which contain its members; nodes are numbered
+        over all hierarchies. Intervals or nodes without columns stand for the minimal ones; None: both
     """
 
     groups: Sequence[NDArray[np.int64]] = ()
-    suppressed: Sequence[tuple[int, int]] = ()
-    nodes: NDArray[np.int32] | None = None
+    suppressed: Sequence[tuple[int, int]] | NDArray[np.int64] = ()
+    published: Boxes | None = None
+
+
+def published_boxes(groups: int, nodes: NDArray[Any] | None = None) -> Boxes:
+    """Return ``Choice.published`` with minimal intervals, and with these nodes, (groups, categorical), if any."""
+    return Boxes(
+        np.zeros((groups, 0)),
+        np.zeros((groups, 0)),
+        np.zeros((groups, 0), np.int32) if nodes is None else nodes.astype(np.int32),
+    )
 
 
 class BatchShard(Shard):
@@ -96,6 +105,10 @@ class BatchShard(Shard):
         self._seen = StoredSeen(self._checks.lookup.seen, snapshot.seen, f"shard {self.number}")
         self._noise = within(context.policy, context.privacy, 0)
         self._arrays: BatchArrays | None = None
+
+    def changed_entries(self) -> dict[str, dict[int, bytes | None]]:
+        """Return entries of the algorithm's own kinds that changed since the last call; None for those to delete."""
+        return {}
 
     @abstractmethod
     def choose(self, watermark: int, *, ended: bool) -> Choice:
@@ -194,9 +207,14 @@ class BatchShard(Shard):
             stop = min(max(int(np.searchsorted(watermarks, due)), done + 1), stop)
         return stop
 
-    def _admit(self, tuples: BufferedTuples) -> None:
+    def admitted(self, tuples: BufferedTuples) -> BufferedTuples:
+        """Return the tuples to buffer, of those that arrived; the others are gone, and counted by the algorithm."""
+        return tuples
+
+    def _admit(self, arrived: BufferedTuples) -> None:
+        tuples = self.admitted(arrived)
         self._buffer.add(tuples)
-        self._state.next_position += len(tuples)
+        self._state.next_position += len(arrived)
         self._arrays = None
         procedures.observe_all(self._domain, self._points(tuples))
         procedures.see_all(self._checks.lookup.seen, tuples.sensitive)
@@ -217,8 +235,8 @@ class BatchShard(Shard):
         arrays, waiting = self.arrays(), self.waiting
         if len(choice.groups):
             ends = np.cumsum([len(members) for members in choice.groups])
-            nodes = np.zeros((len(ends), 0), np.int32) if choice.nodes is None else choice.nodes.astype(np.int32)
-            procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends, nodes)
+            published = published_boxes(len(ends)) if choice.published is None else choice.published
+            procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends, published)
         if len(choice.suppressed):
             procedures.suppress_all(arrays, np.array(choice.suppressed, np.int64))
         found = self._collected(arrays, waiting)
@@ -307,8 +325,11 @@ class BatchShard(Shard):
         )
 
     def _changes(self) -> Changes:
-        blocks = self._buffer.changes()
-        entries = {"blocks": blocks, **self._seen.changes(self._checks.lookup.seen)}
+        entries = {
+            "blocks": self._buffer.changes(),
+            **self._seen.changes(self._checks.lookup.seen),
+            **self.changed_entries(),
+        }
         self._inventory.update(entries)
         state = BatchState(
             **self._history.state(self.context, self.number, self._domain, self._random, self._inventory),

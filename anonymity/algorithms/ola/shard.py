@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.batch import procedures
-from crenel.anonymity.algorithms.batch.shard import Choice
+from crenel.anonymity.algorithms.batch.shard import Choice, published_boxes
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
 from crenel.anonymity.algorithms.ola.lattice import Node, discernibility, entropies, minimal_nodes, precision
 
@@ -61,7 +61,7 @@ class Ola(ShardOfWindows):
         ]
         first = self.waiting.categorical[classes.order[starts[kept]]]
         nodes = [of[level][first[:, a]] for a, (of, level) in enumerate(zip(self._levels, node, strict=True))]
-        return Choice(groups, suppressed, np.stack(nodes, axis=1) + self._offsets)
+        return Choice(groups, suppressed, published_boxes(len(groups), np.stack(nodes, axis=1) + self._offsets))
 
     @cached_property
     def _levels(self) -> list[NDArray[np.int32]]:
