@@ -1,0 +1,153 @@
+"""Composition of (epsilon, delta)-differentially private windows, and the k that a guarantee over a horizon needs."""
+
+from __future__ import annotations
+
+from math import exp, inf, isfinite, lgamma, log1p
+
+import numpy as np
+
+from crenel.anonymity.noise.budget import BudgetError, log_delta, smallest_epsilon
+
+_GRID = 96
+"""Number of epsilons of a window that are tried; each one gives a valid bound."""
+
+_MARGIN = 1e-9
+"""Relative margin above the rounding errors of a sum."""
+
+_TIE = 1e-12
+"""Relative tolerance of a delta that equals the wanted one but for rounding."""
+
+
+def composed_delta(epsilon: float, windows: int, window_epsilon: float, window_delta: float) -> float:
+    """Return the delta at ``epsilon`` of several windows, each (window_epsilon, window_delta)-differentially private.
+
+    The result is the optimal bound for adaptive composition (Kairouz, Oh and Viswanath, "The composition theorem for
+    differential privacy", 2015, Theorem 3.3), at any epsilon. Basic composition is its case epsilon = windows x
+    window_epsilon.
+
+    Parameters
+    ----------
+    epsilon : at least 0
+    windows : number of windows, at least 1
+    window_epsilon : above 0
+    window_delta : from 0 to 1
+
+    Examples
+    --------
+    >>> round(composed_delta(1.0, 2, 0.5, 0.0), 12)
+    0.0
+    >>> composed_delta(4.0, 100, 0.2, 0.0) < 0.1
+    True
+    """
+    if windows < 1:
+        raise BudgetError(f"windows: must be 1 or more, not {windows}")
+    step = np.arange(windows + 1)
+    privacy_loss = (windows - 2 * step) * window_epsilon
+    above = privacy_loss > epsilon * (1 + 1e-15) + 1e-15
+    pure = 0.0
+    if above.any():
+        ways = lgamma(windows + 1) - np.array([lgamma(i + 1) + lgamma(windows - i + 1) for i in step[above].tolist()])
+        one = np.logaddexp(0.0, window_epsilon)
+        terms = ways + (windows - step[above]) * window_epsilon - windows * one
+        pure = float(np.exp(terms + np.log(-np.expm1(epsilon - privacy_loss[above]))).sum()) * (1 + _MARGIN)
+    # 1 - (1 - d)^windows (1 - pure), without a loss of digits.
+    keeps = windows * log1p(-window_delta) if window_delta < 1 else -inf
+    return min(-float(np.expm1(keeps)) * (1 - min(pure, 1.0)) + min(pure, 1.0), 1.0)
+
+
+def delta_over_horizon(k: int, sample_rate: float, epsilon: float, windows: int) -> tuple[float, float]:
+    """Return the least delta over some windows that is known, and the epsilon of one window that gives it.
+
+    Parameters
+    ----------
+    k : minimum number of sampled persons of a published key, at least 1
+    sample_rate : above 0 and below 1
+    epsilon : of all windows together, above 0
+    windows : number of windows to which a person contributes at most
+
+    Returns
+    -------
+    delta and epsilon of a window; (1, inf) where the sample rate is too high for any.
+
+    Examples
+    --------
+    >>> delta, _ = delta_over_horizon(14, 0.2, 1.0, 1)
+    >>> delta <= 1e-6
+    True
+    """
+    best = (1.0, inf)
+    for one in _epsilons_of_window(sample_rate, epsilon, windows):
+        if composed_delta(epsilon, windows, one, 0.0) < best[0]:
+            best = min(best, (composed_delta(epsilon, windows, one, exp(log_delta(k, sample_rate, one))), one))
+    return best
+
+
+def holds(k: int, sample_rate: float, epsilon: float, delta: float, windows: int = 1) -> bool:
+    """Return whether some windows together are (epsilon, delta)-differentially private; as for ``least_k``."""
+    most = delta * (1 + _TIE)
+    return any(
+        composed_delta(epsilon, windows, one, 0.0) < most
+        and composed_delta(epsilon, windows, one, exp(log_delta(k, sample_rate, one))) <= most
+        for one in _epsilons_of_window(sample_rate, epsilon, windows)
+    )
+
+
+def persons_for(k: int, sample_rate: float, probability: float) -> int:
+    """Return the least number of persons of whom at least k are in a sample with a probability, above 0 and below 1.
+
+    Examples
+    --------
+    >>> persons_for(1, 0.5, 0.9)
+    4
+    """
+    below = np.zeros(k)  # P[i persons are in the sample] for i < k, of no person yet
+    below[0], persons = 1.0, 0
+    while below.sum() > 1 - probability:
+        below[1:] = below[1:] * (1 - sample_rate) + below[:-1] * sample_rate
+        below[0] *= 1 - sample_rate
+        persons += 1
+    return persons
+
+
+def _epsilons_of_window(sample_rate: float, epsilon: float, windows: int) -> list[float]:
+    """Return epsilons of one window to try, that of basic composition first; none where the sample rate is too high."""
+    _require_epsilon(epsilon)
+    least, basic = smallest_epsilon(sample_rate), epsilon / windows
+    found = [basic] if basic >= least else []
+    if windows > 1 and least <= epsilon:
+        found += np.geomspace(max(least, basic), epsilon, _GRID).tolist()
+    return found
+
+
+def least_k(sample_rate: float, epsilon: float, delta: float, windows: int = 1) -> int | None:
+    """Return the least k for which some windows together are (epsilon, delta)-differentially private; None: no k is.
+
+    Parameters are those of ``delta_over_horizon``; ``delta`` is above 0 and below 1.
+
+    Examples
+    --------
+    >>> [least_k(0.1, epsilon, 1e-6) for epsilon in (0.5, 1)]
+    [13, 9]
+    >>> least_k(0.5, 0.5, 1e-6) is None
+    True
+    """
+    if not 0 < delta < 1:
+        raise BudgetError("delta: must be above 0 and below 1")
+    _require_epsilon(epsilon)
+    # The delta of a window falls to 0 as k grows, also at the smallest epsilon of the sample rate.
+    narrowest = smallest_epsilon(sample_rate)
+    if narrowest > epsilon or composed_delta(epsilon, windows, narrowest, 0.0) >= delta:
+        return None
+    most = 1
+    while not holds(most, sample_rate, epsilon, delta, windows):
+        most *= 2
+    least = most // 2
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if holds(middle, sample_rate, epsilon, delta, windows) else (middle, most)
+    return most
+
+
+def _require_epsilon(epsilon: float) -> None:
+    if not (isfinite(epsilon) and epsilon > 0):
+        raise BudgetError("epsilon: must be finite and above 0")
