@@ -13,12 +13,13 @@ from crenel.anonymity.privacy_models.beta_likeness import BETA
 from crenel.anonymity.privacy_models.recursive_diversity import RECURSIVE
 
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.cells.algorithm import CELLS
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
 from crenel.anonymity.algorithms.ola.algorithm import OLA
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 
-ALGORITHMS = (CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA)
+ALGORITHMS = (CASTLE, CELLS, MONDRIAN, NEAREST, OLA, SUHDSA)
 PRIVACY_MODELS = (ALPHA, T, ENTROPY_L, BETA, RECURSIVE)
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ALPHA",
     "BETA",
     "CASTLE",
+    "CELLS",
     "ENTROPY_L",
     "MONDRIAN",
     "NEAREST",

@@ -45,7 +45,7 @@ _NAMES = {
             *("Settings", "load", "Policy", "Numeric", "Categorical", "Noised", "Pseudonym"),
             *("Numbers", "Mask", "Dates", "Ip"),
             *("Privacy", "Sensitive", "Recursive", "Persons"),
-            *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "CustomAlgorithm"),
+            *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "Cells", "CustomAlgorithm"),
             *("Delay", "Window", "Target", "Adaptive"),
             *("SamplingAndNoise", "Tolerance", "NoiseWithinRelease", "Confidence", "Shards"),
         ),

@@ -486,6 +486,33 @@ class Ola:
     name: ClassVar[str] = "ola"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """Differentially private k-anonymity: declared cells, and a sample of persons for each window.
+
+    Attributes
+    ----------
+    sample_rate : probability that a person is in a window's sample, above 0 and below 1
+    partition : path of a file of regions, each of which is a cell; ``crenel regions`` writes such files
+    epsilon, delta : guarantee for each person over a horizon: above 0, and above 0 and below 1
+    window : width of the windows, which begin at multiples of it in event time; None: all of a bounded input
+    windows : maximum number of windows per horizon to which a person contributes
+    horizon : a multiple of ``window``; None: the whole stream
+    lateness : time after its end at which a window closes in a job; None: at the end of a bounded input
+    """
+
+    sample_rate: float
+    partition: str | Path
+    epsilon: float
+    delta: float
+    window: Duration | None = None
+    windows: int = 1
+    horizon: Duration | None = None
+    lateness: Duration | None = None
+
+    name: ClassVar[str] = "cells"
+
+
 @dataclass(frozen=True)
 class CustomAlgorithm:
     """An algorithm of your own, which a module in ``Settings.extensions`` registers.
@@ -500,9 +527,9 @@ class CustomAlgorithm:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-Algorithm: TypeAlias = Castle | Nearest | Suhdsa | Mondrian | Ola | CustomAlgorithm
+Algorithm: TypeAlias = Castle | Nearest | Suhdsa | Mondrian | Ola | Cells | CustomAlgorithm
 
-BUILTIN: tuple[type[Any], ...] = (Castle, Nearest, Suhdsa, Mondrian, Ola)
+BUILTIN: tuple[type[Any], ...] = (Castle, Nearest, Suhdsa, Mondrian, Ola, Cells)
 """Classes of the algorithms that come with Crenel."""
 
 

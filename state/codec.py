@@ -42,6 +42,7 @@ KINDS = {
     "seen": 12,
     "chain": 13,
     "stream": 14,
+    "contributions": 15,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

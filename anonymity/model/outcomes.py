@@ -42,7 +42,7 @@ LINKABLE_MEANING = (
 
 KIND_MEANINGS: Mapping[str, str] = {
     "cluster": "a cluster, or a group of a window, with k subjects and l values by itself or after a swap; a part of a "
-    "window that Mondrian cut; an equivalence class of OLA",
+    "window that Mondrian cut; an equivalence class of OLA; a cell",
     "merged": "a cluster or group that was merged with others first",
     "split": "a part of a cluster that was large enough to be published in parts",
     "reused": "one record, published under an earlier generalization; ``subjects`` and diversity are those of the "

@@ -65,6 +65,8 @@ class RegionTree:
     cut : (nodes,) as ``Cut.value``; 0 at a region
     below : (nodes, 2) the left and right child; at a region, its number twice
     share, loss : (regions,) as for ``Region``
+    epsilon : differential privacy of the cuts for each person whose records they were learned from; 0: they were
+        declared, or learned from other persons; None: they were learned without privacy
     """
 
     attribute: NDArray[np.int32]
@@ -72,6 +74,7 @@ class RegionTree:
     below: NDArray[np.int32]
     share: NDArray[np.float64]
     loss: NDArray[np.float64]
+    epsilon: float | None = None
 
     def __len__(self) -> int:
         """Return the number of regions."""
@@ -115,8 +118,8 @@ class RegionTree:
         return self.below[found, 0].astype(np.int64)
 
     @classmethod
-    def of(cls, root: Branch) -> RegionTree:
-        """Return the arrays of a tree of cuts."""
+    def of(cls, root: Branch, epsilon: float | None = None) -> RegionTree:
+        """Return the arrays of a tree of cuts; ``epsilon`` is that of the tree."""
         nodes: list[tuple[int, float, int, int]] = []
         regions: list[Region] = []
         _lay_out(root, nodes, regions)
@@ -126,6 +129,7 @@ class RegionTree:
             below=np.array([node[2:] for node in nodes], np.int32),
             share=np.array([region.share for region in regions], np.float64),
             loss=np.array([region.loss for region in regions], np.float64),
+            epsilon=epsilon,
         )
 
     @property

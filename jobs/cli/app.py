@@ -16,7 +16,7 @@ from crenel.anonymity.model.hierarchy import MISSING, csv_text
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.regions.learn import RegionsError
 from crenel.evidence.budget import account
-from crenel.jobs.cli.budget import NothingToAccountError, show_budget, show_within, within_as_json
+from crenel.jobs.cli.budget import NothingToAccountError, show_account, show_budget, show_within, within_as_json
 from crenel.jobs.cli.check import show_configuration
 from crenel.jobs.cli.cli_common import Configuration, Overrides, app, console, end, grid, reported, warn
 from crenel.jobs.cli.demo import REPORT, show_files
@@ -126,14 +126,16 @@ def budget(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
 ) -> None:
-    """Show epsilon and delta of sampling and noise, and the error that noise adds to each attribute."""
+    """Show epsilon and delta of sampling, noise or the algorithm cells, and the error of noise for each attribute."""
     with reported(configuration):
         if not all(map(isfinite, epsilon or ())):
             raise typer.BadParameter("--epsilon must be a finite number")
         wanted = _wanted(wanted_epsilon, wanted_delta)
         config = load(configuration, overrides or [])
-        if config.sampling_and_noise is None and config.privacy.noise_within is None:
+        account_of = config.algorithm.account
+        if config.sampling_and_noise is None and config.privacy.noise_within is None and account_of is None:
             raise NothingToAccountError
+        private = {} if account_of is None else dict(account_of(config.privacy, config.parameters))
         chosen, k = config.sampling_and_noise, config.privacy.k
         found = None if chosen is None else account(config.policy, k, chosen, epsilon or None, wanted)
         if plot is not None:
@@ -143,9 +145,11 @@ def budget(
         warn(config.warnings)
         if json:
             figures = {} if found is None else found.to_dict() | {"warnings": list(config.warnings)}
-            print(jsonlib.dumps(figures | {"noise_within_release": within_as_json(config)}))
+            print(jsonlib.dumps(figures | private | {"noise_within_release": within_as_json(config)}))
             return
         shown = console()
+        if private:
+            show_account(private, shown)
         if found is not None:
             show_budget(found, shown)
         show_within(config, shown)
@@ -186,13 +190,22 @@ def regions(
     sample: Annotated[
         int, typer.Option(min=1, metavar="ROWS", help="Tuples to learn from; the first ones of an unbounded source.")
     ] = 20_000,
+    private: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="EPSILON",
+            help="Learn at most --count cells for cells.partition, with this epsilon for each person, from all of a "
+            "bounded source.",
+        ),
+    ] = None,
 ) -> None:
-    """Learn regions of the quasi-identifiers from the source, to divide the stream into shards."""
+    """Learn regions of the quasi-identifiers from the source, for shards or for the algorithm cells."""
     with reported(configuration):
         from crenel.jobs.cli.regions import write_regions
 
         try:
-            write_regions(configuration, overrides or [], count, sample, write, console())
+            write_regions(configuration, overrides or [], count, sample, write, console(), private)
         except RegionsError as error:
             end(f"{configuration}: {error}; lower --count, or read more rows with --sample", 1)
         except OSError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import ceil, floor, inf, log, log10
 from typing import Any
 
 from rich.console import Console
 
+from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.noise.budget import log_delta
 from crenel.evidence.budget import SHARES, Budget, Reach, reaches_within
@@ -27,7 +28,20 @@ class NothingToAccountError(InputError):
     lead = " "
 
     def __init__(self) -> None:
-        super().__init__("has neither sampling_and_noise nor noise_within_release, so there is nothing to account for")
+        private = " or ".join(f"'algorithm: {name}'" for name, of in known_algorithms().items() if of.private)
+        super().__init__(
+            f"has neither sampling_and_noise nor noise_within_release nor {private}, so there is nothing to account for"
+        )
+
+
+def show_account(figures: Mapping[str, float], console: Console) -> None:
+    """Print the figures of a private algorithm (``Algorithm.account``) as a table."""
+    console.print("differential privacy of each person", style="bold")
+    rows = table("figure", "value")
+    for name, figure in figures.items():
+        rows.add_row(name.replace("_", " "), f"{figure:.6g}")
+    indent(console, rows)
+    indent(console, "See docs/privacy/proofs.md for the theorem and its assumptions.", below=1)
 
 
 def budget_in_short(budget: Budget) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from crenel.anonymity.model.policy import without_domain
 from crenel.anonymity.regions.learn import RegionsError, learn, members_of
+from crenel.anonymity.regions.private import learn_privately
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.config.load import ConfigError, load
 from crenel.jobs.config.regions import regions_text
@@ -18,8 +20,19 @@ _NOISE = (
     "or divide the stream by subject"
 )
 
+_LARGE = 1.5
+"""Factor of the records of a cell, over the least number of which k are in a sample on average."""
 
-def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, output: Path, console: Console) -> None:
+
+def write_regions(
+    path: Path,
+    overrides: Sequence[str],
+    count: int,
+    rows: int,
+    output: Path,
+    console: Console,
+    private: float | None = None,
+) -> None:
     """Read a sample of a job's source, learn regions from it, write them, and print them.
 
     Parameters
@@ -28,6 +41,7 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     count : regions, 1 or more
     rows : tuples of the sample, 1 or more
     output : the regions file
+    private : epsilon of a differentially private procedure, which reads all of a bounded source; None: no privacy
 
     Raises
     ------
@@ -38,13 +52,27 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     OSError
         The file cannot be written.
     """
-    config = load(path, [*overrides, "shards={}"])
+    config = load(path, [*overrides, "shards={}"], with_regions=False)
     if config.sampling_and_noise is not None:
         raise ConfigError(path, [_NOISE])
-    found = read_sample(config, rows)
+    if private is not None and (without := list(without_domain(config.policy))):
+        raise ConfigError(path, [f"policy.quasi_identifiers.{name}.domain: --private needs one" for name in without])
+    found = read_sample(config, rows if private is None else None)
     if found.sample is None:
         raise RegionsError(f"no tuple was read, and {found.rejected:,} rows were rejected, so no region is possible")
     members = members_of(config.privacy.k)
+    if private is not None:
+        least = _LARGE * config.privacy.k / getattr(config.parameters, "sample_rate", 1.0)
+        tree = learn_privately(found.policy, found.sample, count, least, private)
+        output.write_text(regions_text(found.policy, tree, 0, members), encoding="utf-8")
+        console.print(_counts(found), soft_wrap=True)
+        console.print(
+            f"{output} has {len(tree)} cells, by an epsilon of {private:g} for each person whose record was read. Use "
+            "it with cells: {partition: FILE}.",
+            soft_wrap=True,
+            markup=False,
+        )
+        return
     tree = learn(found.policy, found.sample, count, members)
     output.write_text(regions_text(found.policy, tree, len(found.sample), members), encoding="utf-8")
     console.print(_counts(found), soft_wrap=True)

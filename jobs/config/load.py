@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,7 @@ class Config:
             self.sampling_and_noise,
             self.privacy.noise_within,
             seeded=self.seed is not None,
+            private=self.algorithm.private,
             key=self.subject_key.read(),
             derivation=self.subject_key.derivation,
             duplicates=self.accept_duplicates,
@@ -99,13 +100,14 @@ class Config:
         return (*general, *chain, *anew, *self.algorithm.warnings(self.parameters))
 
 
-def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
+def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool = True) -> Config:
     """Read and validate a configuration.
 
     Parameters
     ----------
     path : a YAML file; paths of hierarchies are relative to its folder
     overrides : fields to set first, each ``dotted.key=value`` with the value in YAML
+    with_regions : whether files of regions are read; without them the configuration describes no job
 
     Raises
     ------
@@ -119,8 +121,9 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     varied = frozenset(name for name, text in statements(content).items() if text != written[name])
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
     problems += _import_extensions(content)
-    file, regions = _validated(file_model(), content, Path(path).parent, path, problems, unset)
-    return _config(file, regions, file.source.core(varied), _sinks(file))
+    folder = Path(path).parent if with_regions else None
+    validated = _validated(file_model(), content, Path(path).parent, path, problems, unset, regions_in=folder)
+    return _config(validated, validated.file.source.core(varied), _sinks(validated.file))
 
 
 def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> tuple[File, Config]:
@@ -142,13 +145,28 @@ def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -
         Lists every problem, each with its field and a valid form.
     """
     problems = list(_import_extensions(content))
-    file, regions = _validated(file_model(job=False), content, folder, where, problems, {})
-    return file, _config(file, regions, Source(""), {"released": {}})
+    validated = _validated(file_model(job=False), content, folder, where, problems, {}, regions_in=folder)
+    return validated.file, _config(validated, Source(""), {"released": {}})
 
 
 def load_settings(content: Mapping[str, Any], folder: Path, where: Path | str) -> Config:
     """Return the configuration of a program; arguments and errors as for ``load_sections``."""
     return load_sections(content, folder, where)[1]
+
+
+@dataclass(frozen=True)
+class _Validated:
+    """Content of a configuration as sections, with the regions files that they name.
+
+    Attributes
+    ----------
+    regions : of the shards, where they are divided by regions
+    parameters : of the algorithm
+    """
+
+    file: File
+    regions: RegionTree | None
+    parameters: Any
 
 
 def _validated(
@@ -158,12 +176,14 @@ def _validated(
     where: Path | str,
     problems: list[str],
     unset: Mapping[str, str],
-) -> tuple[File, RegionTree | None]:
-    """Return the content as sections, with the regions; raise ``ConfigError`` with these problems and all others.
+    regions_in: Path | None,
+) -> _Validated:
+    """Return the content as sections; raise ``ConfigError`` with these problems and all others.
 
-    ``unset``: problems by field, of fields that are empty because of them.
+    ``unset``: problems by field, of fields that are empty because of them. ``regions_in``: folder of files of regions;
+    None: they are not read.
     """
-    file, regions, undecided = None, None, dict(explain_undecided(content, model))
+    file, found, undecided = None, None, dict(explain_undecided(content, model))
     problems += undecided.values()
     try:
         file = model.model_validate(content, context={"folder": folder})
@@ -172,24 +192,28 @@ def _validated(
         known = {*unset, *undecided}
         problems += [problem for name, problem in explain(error, model) if name not in known]
     if file is not None:
-        problems += _unreadable(file) or _contradictions(file)
+        parameters, regions = file.parameters, None
         try:
-            regions = _regions(file, folder)
+            if regions_in is not None:
+                parameters, regions = _with_regions(file, regions_in), _regions(file, regions_in)
         except ConfigError as error:
-            problems += [f"shards.regions: {file.shards.regions}: {problem}" for problem in error.problems]
-    if problems or file is None:
+            problems += error.problems
+        found = _Validated(file, regions, parameters)
+        problems += _unreadable(file) or _contradictions(file, parameters)
+    if problems or found is None:
         raise ConfigError(where, problems)
-    return file, regions
+    return found
 
 
-def _config(file: File, regions: RegionTree | None, source: Source, sinks: dict[str, dict[str, str]]) -> Config:
+def _config(validated: _Validated, source: Source, sinks: dict[str, dict[str, str]]) -> Config:
+    file = validated.file
     return Config(
         policy=file.policy.core(),
         privacy=file.complete_privacy,
         algorithm=file.chosen,
-        parameters=file.parameters,
+        parameters=validated.parameters,
         sampling_and_noise=file.sampling_and_noise.core() if file.sampling_and_noise else None,
-        shards=file.shards.core(regions),
+        shards=file.shards.core(validated.regions),
         seed=file.seed,
         subject_key=SubjectKey(file.subject_key, file.subject_key_derivation),
         source=source,
@@ -224,14 +248,14 @@ def _unreadable(file: File) -> list[str]:
     return problems
 
 
-def _contradictions(file: File) -> Iterator[str]:
-    """Yield contradictions between sections that are valid separately."""
+def _contradictions(file: File, parameters: Any) -> Iterator[str]:
+    """Yield contradictions between sections that are valid separately, and the parameters of the algorithm."""
     policy, algorithm = file.policy.core(), file.chosen
     try:
         yield from problems_within(policy, file.complete_privacy)
     except PolicyError as error:
         yield str(error)
-    yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
+    yield from algorithm.problems(policy, file.privacy.core(), parameters)
     for attribute in policy.numeric if algorithm.representative(file.parameters) else ():
         if attribute.ends is not None:
             yield f"{attribute.place}.ends: {NO_ENDS}"
@@ -357,7 +381,12 @@ def _indivisible(file: File, policy: Policy) -> Iterator[str]:
         yield f"shards.by: is not a quasi-identifier{suggestion(by, valid)}; one of {listed(valid)}"
     elif isinstance(chosen, Numeric) and chosen.domain is None:
         yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
-    if (
+    if file.chosen.private and by != SHARD_BY_SUBJECT:
+        yield (
+            f"shards.by: {file.chosen.name} bounds the records of each person, which must be in one shard; set it to "
+            f"{SHARD_BY_SUBJECT}"
+        )
+    elif (
         file.shards.count > 1
         and by != SHARD_BY_SUBJECT
         and getattr(file.parameters, "suppression", None) == "generalize"
@@ -373,7 +402,25 @@ def _regions(file: File, folder: Path) -> RegionTree | None:
     """Return the configured regions of the shards; raise ``ConfigError`` about the regions file."""
     if file.shards.regions is None or file.shards.by != SHARD_BY_REGIONS:
         return None
-    return read_regions(folder / file.shards.regions, file.policy.core(), file.shards.count)
+    return _read_regions(file, folder, "shards.regions", file.shards.regions, file.shards.count)
+
+
+def _with_regions(file: File, folder: Path) -> Any:
+    """Return the algorithm's parameters with the regions files that they name; raise as ``_regions`` does."""
+    parameters = file.parameters
+    for setting in file.chosen.settings:
+        if setting.kind == "regions":
+            path = getattr(parameters, setting.field)
+            tree = _read_regions(file, folder, f"{file.chosen.name}.{setting.path}", path)
+            parameters = replace(parameters, **{setting.field: tree})
+    return parameters
+
+
+def _read_regions(file: File, folder: Path, field: str, path: str, count: int | None = None) -> RegionTree:
+    try:
+        return read_regions(folder / path, file.policy.core(), count)
+    except ConfigError as error:
+        raise ConfigError(path, [f"{field}: {path}: {problem}" for problem in error.problems]) from None
 
 
 def _unnoisable(file: File, policy: Policy) -> Iterator[str]:

@@ -25,6 +25,12 @@ _HEAD = """\
 # share: of the tuples; loss: the mean InfoLoss of {members} tuples of the shard that are drawn at random.
 # The cuts are quantiles of the sample: keep the file as the configuration is kept.
 """
+_PRIVATE_HEAD = """\
+# For 'cells: {{partition: FILE}}': learned by 'crenel regions --private {epsilon:g}'. This epsilon is spent for each
+# person whose record was read, beside that of the windows of a job.
+# A tuple goes left where its value is below the cut, or stands before it in the hierarchy, and right elsewhere.
+# loss: of the cell's declared box; share: 1 / cells.
+"""
 _ANEW = "learn the regions anew with 'crenel regions'"
 _EXACT = 2**53
 
@@ -53,6 +59,9 @@ class _Node(Section):
 
 class _File(Section):
     version: Literal["1"] = Field(description="1")
+    epsilon: Annotated[Real, Field(ge=0)] | None = Field(
+        None, description="a number, 0 where the cuts were declared or learned from other persons' data, or null"
+    )
     attributes: dict[Column, _Attribute] = Field(description="the quasi-identifiers, as 'crenel regions' writes them")
     tree: _Node = Field(description="a region, or a cut with 'left' and 'right'")
 
@@ -68,21 +77,24 @@ def regions_text(policy: Policy, tree: RegionTree, rows: int, members: int) -> s
     numbers = iter(range(len(tree)))
     content = {
         "version": 1,
+        **({} if tree.epsilon is None else {"epsilon": tree.epsilon}),
         "attributes": {attribute.name: _described(attribute) for attribute in policy.quasi_identifiers},
         "tree": _written(tree.root, policy.coded, numbers),
     }
     text = yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=1000)
+    if tree.epsilon is not None:
+        return _PRIVATE_HEAD.format(epsilon=tree.epsilon) + text
     return _HEAD.format(count=len(tree), rows=rows, members=members) + text
 
 
-def read_regions(path: Path, policy: Policy, count: int) -> RegionTree:
+def read_regions(path: Path, policy: Policy, count: int | None) -> RegionTree:
     """Read the regions file of a job.
 
     Raises
     ------
     ConfigError
         Lists all problems: a missing file, other attributes, another domain or hierarchy, or a number of regions other
-        than ``count``.
+        than ``count``; None: any number.
     """
     try:
         file = _File.model_validate(read(path))
@@ -96,11 +108,11 @@ def read_regions(path: Path, policy: Policy, count: int) -> RegionTree:
     problems, regions = reader.problems, len(reader.shards)
     if not problems and reader.shards != list(range(regions)):
         problems.append(f"tree: its shards must be numbered from 0 to {regions - 1}, from left to right; {_ANEW}")
-    if not problems and regions != count:
+    if not problems and count is not None and regions != count:
         problems.append(
             f"tree: has {regions} regions, and shards.count is {count}; set it to {regions}, or {_ANEW} --count {count}"
         )
-    tree = RegionTree.of(root)
+    tree = RegionTree.of(root, file.epsilon)
     if not problems and not isclose(float(tree.share.sum()), 1, abs_tol=1e-3):
         problems.append(f"tree: the shares of its regions must add up to 1; {_ANEW}")
     if problems:

@@ -22,7 +22,9 @@ _KINDS: dict[str, Any] = {
     "at least 2": Annotated[Real, Field(ge=2)],
     "above 0 to 1": Annotated[Real, Field(gt=0, le=1)],
     "duration": Duration,
+    "clock duration": Duration,
     "weights": dict[Column, Annotated[Real, Field(ge=0)]],
+    "regions": Annotated[str, Field(min_length=1)],
 }
 
 

@@ -85,6 +85,7 @@ def startup_warnings(
     within: NoiseWithin | None = None,
     *,
     seeded: bool,
+    private: bool,
     key: bytes,
     derivation: Derivation,
     duplicates: bool,
@@ -96,6 +97,7 @@ def startup_warnings(
     ----------
     within : noise within releases
     seeded : whether random choices are fixed
+    private : whether the algorithm's guarantee is one of differential privacy
     key : of the subject hash; empty without one
     derivation : derivation of further keys from it
     duplicates : whether a record may be published twice
@@ -108,7 +110,7 @@ def startup_warnings(
             yield UNSAMPLED
         if seeded:
             yield PREDICTABLE
-    elif seeded and within is not None:
+    elif seeded and (within is not None or private):
         yield PREDICTABLE
     if within is not None and within.least == 0 and within.scale == "release":
         yield WITHOUT_LEAST

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.regions.learn import Sampler
 from crenel.anonymity.regions.loss import Sample
 from crenel.evidence.sample import Sample as TupleSample
-from crenel.jobs.config.load import Config
+from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.paths import local_folder
 from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed
@@ -57,23 +59,40 @@ class Sampled:
     sample: Sample | None
 
 
-def read_sample(config: Config, rows: int) -> Sampled:
+def read_sample(config: Config, rows: int | None) -> Sampled:
     """Read a random sample of a bounded source, or the first tuples of an unbounded one.
+
+    Parameters
+    ----------
+    rows : size of the sample; None: the first record of each person, of a bounded source
 
     Raises
     ------
     ConfigError, JobError, JavaError
-        As ``crenel.jobs.local.run.run`` does.
+        As ``crenel.jobs.local.run.run`` does. A sample of all persons needs a bounded source.
     """
-    rejected = 0
+    rejected, persons = 0, set[int]()
     with reading(config) as (source, blocks):
-        sampler = Sampler(rows, first=not source.ends)
+        if rows is None and not source.ends:
+            raise ConfigError("it", ["source.ddl: --private reads one record of each person, so the source must end"])
+        sampler = Sampler(2**62 if rows is None else rows, first=rows is None or not source.ends)
         for block in blocks:
-            sampler.add(block)
+            sampler.add(_first_of_persons(block, persons) if rows is None else block)
             rejected += len(block.rejected.column)
             if sampler.full:
                 break
     return Sampled(source.policy, source.ends, sampler.seen, rejected, sampler.sample)
+
+
+def _first_of_persons(block: Block, persons: set[int]) -> Block:
+    """Return the block with the first record of each person who is not in ``persons``, which grows by them."""
+    if block.subject is None:
+        return block
+    new = np.zeros(len(block), np.bool_)
+    _, first = np.unique(block.subject, return_index=True)
+    new[[row for row in first.tolist() if int(block.subject[row]) not in persons]] = True
+    persons.update(block.subject[new].tolist())
+    return Block(shard=block.shard, **block.chosen(new))
 
 
 @dataclass(frozen=True)

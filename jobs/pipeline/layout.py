@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from math import isclose
@@ -12,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
@@ -130,6 +131,8 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     found = {name: parse(text) for name, text in source.types.items()}
     noise = config.sampling_and_noise is not None
     policy, stepless = _fill_steps(config.policy, found, noise=noise)
+    if config.algorithm.private:
+        policy = _with_whole_steps(policy, found)
     reader = Reader({name: found.get(name) for name in policy.roles}, neutralized=policy.neutralize_formulas)
     encode = _encode_plan(config, policy, reader, found, elsewhere=source.has_watermark)
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
@@ -292,6 +295,19 @@ def _fill_steps(policy: Policy, types: Mapping[str, SqlType], *, noise: bool) ->
     )
     noised = tuple(filled(attribute, "noise_within_release") for attribute in policy.noised)
     return replace(policy, quasi_identifiers=attributes, noised=noised), problems
+
+
+def _with_whole_steps(policy: Policy, types: Mapping[str, SqlType]) -> Policy:
+    """Return the policy with the step 1 for attributes of integer columns, at which declared intervals then end."""
+
+    def whole(attribute: QuasiIdentifier) -> QuasiIdentifier:
+        sql = types.get(attribute.name)
+        if isinstance(attribute, Numeric) and sql is not None and sql.name in INTEGERS:
+            with suppress(PolicyError):  # a domain of too many steps: intervals then end at the cuts
+                return replace(attribute, step=INTEGER_STEP)
+        return attribute
+
+    return replace(policy, quasi_identifiers=tuple(map(whole, policy.quasi_identifiers)))
 
 
 def _unfit_ends(policy: Policy, types: Mapping[str, SqlType]) -> list[str]:

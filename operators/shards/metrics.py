@@ -38,6 +38,8 @@ MEANINGS = {
     "merges": "clusters, or groups, merged with others",
     "splits": "clusters published in parts",
     "windows": "windows closed",
+    "late": "records that arrived after their window had closed, part of ``sampled_out``",
+    "over_contribution": "records beyond the contribution bound of their person, part of ``sampled_out``",
     "swaps": "groups repaired by a swap",
     "buffered": "records buffered",
     "oldest_waiting": "records admitted since the oldest buffered one",

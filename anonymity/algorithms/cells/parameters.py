@@ -1,0 +1,186 @@
+"""Parameters of ``cells``, with the guarantee that they make and its requirements on the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.reference import OF_STREAM
+from crenel.anonymity.model.region_tree import RegionTree
+from crenel.anonymity.noise.budget import delta as delta_of_window
+from crenel.anonymity.noise.budget import smallest_epsilon
+from crenel.anonymity.noise.composition import delta_over_horizon, holds, least_k, persons_for
+
+_OFTEN = 0.95
+"""Probability with which a key of enough persons is published."""
+
+
+@dataclass(frozen=True)
+class CellsParameters:
+    """Parameters of cells: windows, sample, partition and guarantee.
+
+    Attributes
+    ----------
+    sample_rate : probability that a person is in a window's sample, above 0 and below 1
+    partition : regions, of which each one is a cell; the path of their file before it is read
+    epsilon, delta : guarantee for each person over a horizon; above 0, and above 0 and below 1
+    window : width of the windows in milliseconds of event time, at least 1, from multiples of it on; None: all of a
+        bounded input
+    windows : maximum number of windows per horizon to which a person contributes, at least 1
+    horizon : milliseconds, a multiple of ``window``; None: the whole stream
+    lateness : milliseconds of processing time after its end at which a window closes; None: at the end of a bounded
+        input
+    """
+
+    sample_rate: float
+    partition: RegionTree | str
+    epsilon: float
+    delta: float
+    window: int | None = None
+    windows: int = 1
+    horizon: int | None = None
+    lateness: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.window < 1:
+            raise PolicyError(f"cells.window: must be 1 ms or more, not {self.window}")
+        for name in ("horizon", "lateness") if self.window is None else ():
+            if getattr(self, name) is not None:
+                raise PolicyError(f"cells.{name}: goes with cells.window, which is missing; give it, or remove {name}")
+        for name in ("sample_rate", "delta"):
+            if not 0 < getattr(self, name) < 1:
+                raise PolicyError(f"cells.{name}: must be above 0 and below 1, not {getattr(self, name):g}")
+        if not 0 < self.epsilon < inf:
+            raise PolicyError(f"cells.epsilon: must be above 0 and finite, not {self.epsilon:g}")
+        if self.windows < 1:
+            raise PolicyError(f"cells.windows: must be 1 or more, not {self.windows}")
+        if self.window and self.horizon is not None and (self.horizon < self.window or self.horizon % self.window):
+            raise PolicyError(
+                f"cells.horizon: must be a multiple of cells.window ({self.window} ms), not {self.horizon} ms"
+            )
+
+    @property
+    def reach(self) -> int | None:
+        """Number of consecutive windows in a horizon; None: all."""
+        return None if self.horizon is None or self.window is None else self.horizon // self.window
+
+    @property
+    def regions(self) -> RegionTree:
+        """The partition, once it is read."""
+        assert isinstance(self.partition, RegionTree)
+        return self.partition
+
+    @property
+    def windows_of_person(self) -> int:
+        """Maximum number of windows per horizon to which a person contributes."""
+        return 1 if self.window is None else min(self.windows, self.reach or self.windows)
+
+    @property
+    def spent(self) -> float:
+        """The part of epsilon that the partition has spent."""
+        return getattr(self.partition, "epsilon", None) or 0.0
+
+    def account(self, k: int) -> dict[str, float]:
+        """Return the figures of ``crenel budget`` by name, for a k that is large enough.
+
+        The epsilon of a window is the one at which the delta of all windows is least. ``persons_published_often`` is
+        the number of persons of a key, in the stream, for which at least k are in the sample with a probability of
+        0.95; keys of fewer persons are suppressed more often.
+        """
+        epsilon = self.epsilon - self.spent
+        delta, of_window = delta_over_horizon(k, self.sample_rate, epsilon, self.windows_of_person)
+        basic = epsilon / self.windows_of_person
+        least = least_k(self.sample_rate, epsilon, self.delta, self.windows_of_person)
+        return {
+            "k": k,
+            "sample_rate": self.sample_rate,
+            "windows": self.windows_of_person,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "epsilon_of_partition": self.spent,
+            "epsilon_of_window": of_window,
+            "delta_of_window": delta_of_window(k, self.sample_rate, of_window),
+            "delta_by_composition": delta,
+            "delta_by_basic_composition": (
+                self.windows_of_person * delta_of_window(k, self.sample_rate, basic)
+                if basic >= smallest_epsilon(self.sample_rate)
+                else 1.0
+            ),
+            "least_k": k if least is None else least,
+            "persons_published_often": persons_for(k, self.sample_rate, _OFTEN),
+        }
+
+    def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
+        """Yield each conflict with a policy, with its field and the valid values."""
+        yield from _unfit(policy, privacy)
+        if self.window is not None and policy.event_time is None:
+            yield "policy.event_time: is missing, and cells.window is one of event time; name a column"
+        windows, spent = self.windows_of_person, self.spent
+        epsilon = self.epsilon - spent
+        if epsilon <= 0:
+            yield f"cells.epsilon: must be above {spent:g}, which cells.partition has spent, not {self.epsilon:g}"
+            return
+        if holds(privacy.k, self.sample_rate, epsilon, self.delta, windows):
+            return
+        least = least_k(self.sample_rate, epsilon, self.delta, windows)
+        guarantee = f"epsilon {epsilon:g} and delta {self.delta:g} over {windows} windows of a person"
+        if spent:
+            guarantee += f" (cells.partition has spent {spent:g})"
+        if least is None:
+            yield (
+                f"cells.sample_rate: no k gives {guarantee} at {self.sample_rate:g}; set it to "
+                f"{_rate(epsilon, self.delta, windows)} or less, or cells.windows to a smaller number"
+            )
+        else:
+            yield (
+                f"privacy.k: must be {least} or more for {guarantee} at cells.sample_rate {self.sample_rate:g}, not "
+                f"{privacy.k}; a smaller sample_rate, fewer windows or a larger epsilon need a smaller k"
+            )
+
+
+def _rate(epsilon: float, delta: float, windows: int) -> str:
+    """Return a sample rate of two digits or less for which some k gives the guarantee."""
+    for digits in range(1, 7):
+        for part in range(9, 0, -1):
+            rate = part / 10**digits
+            if smallest_epsilon(rate) <= epsilon and least_k(rate, epsilon, delta, windows) is not None:
+                return f"{rate:g}"
+    return "0.000001"
+
+
+def _unfit(policy: Policy, privacy: Privacy) -> Iterator[str]:
+    """Yield the parts of a policy that tell more of a record than its key does, or need another person's records."""
+    if policy.event_time_limit is not None:
+        yield (
+            "policy.event_time_limit: compares a record with a watermark, which other persons' records move; remove it"
+        )
+    for role, names in (
+        ("passthrough", policy.passthrough),
+        ("noised", [attribute.name for attribute in policy.noised]),
+        ("pseudonym", () if policy.pseudonym is None else [policy.pseudonym.column]),
+    ):
+        if names:
+            yield (
+                f"policy.{role}: cells publishes only values that k persons share, and {', '.join(names)} is published "
+                "for each record; move it to drop, or remove it"
+            )
+    for attribute in policy.quasi_identifiers:
+        if isinstance(attribute, Numeric):
+            if attribute.domain is None:
+                yield f"{attribute.place}.domain: is missing; cells are declared, so give [lowest, highest]"
+            for name in ("step", "ends"):
+                if getattr(attribute, name) is not None:
+                    yield f"{attribute.place}.{name}: does not apply to cells, whose ends are declared; remove it"
+        if attribute.publish not in ("interval", "ancestor"):
+            yield f"{attribute.place}.publish: {attribute.publish!r} tells values within a cell; remove it"
+    for name in policy.sensitive:
+        if privacy.reference_of(name) is OF_STREAM:
+            yield (
+                f"privacy.sensitive.{name}.reference: is missing; without it a privacy model compares with all records "
+                "of the stream, also those that are not published; declare a reference"
+            )

@@ -1,0 +1,173 @@
+"""Differentially private learning of a partition, for algorithms that publish declared cells."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
+from crenel.anonymity.regions.loss import Sample
+
+_CUTS = 24
+"""Maximum number of cuts to try per number and part, evenly spaced within the part."""
+
+_Side = tuple[float, float]
+
+
+def learn_privately(
+    policy: Policy,
+    sample: Sample,
+    count: int,
+    least: float,
+    epsilon: float,
+    random: np.random.Generator | None = None,
+) -> RegionTree:
+    """Cut the space of quasi-identifiers into cells by an epsilon-differentially private procedure.
+
+    A part is cut where that lowers the loss most: the loss of its records under the declared boxes of the two sides,
+    where a side with few records counts as suppressed in part. The exponential mechanism (McSherry and Talwar, 2007)
+    chooses among all cuts, and among them the choice to leave the part whole. The parts of one level are disjoint, so
+    that each level spends its share of epsilon once.
+
+    Parameters
+    ----------
+    policy : domains and hierarchies; every numeric quasi-identifier needs a domain
+    sample : encoded records, one of each person
+    count : maximum number of cells, at least 1; the tree has log2(count) levels
+    least : number of records below which a cell would be suppressed in part, above 0
+    epsilon : above 0
+    random : source of randomness; None: seeded by the operating system
+
+    Returns
+    -------
+    The tree, with its ``epsilon``. Shares and losses of its cells do not depend on the sample.
+
+    Examples
+    --------
+    >>> policy = Policy((Numeric("age", (0, 100)),))
+    >>> sample = Sample(np.arange(100.0)[:, None], np.zeros((100, 0), np.int32))
+    >>> len(learn_privately(policy, sample, 2, 10, 1e9))
+    2
+    """
+    generator = np.random.default_rng(secrets.randbits(256)) if random is None else random
+    levels = ceil(log2(count))
+    learner = _Learner(policy, sample.values, least, epsilon / max(levels, 1), generator)
+    sides = [_whole(attribute) for attribute in policy.coded]
+    root = learner.branch(np.arange(len(sample)), sides, levels)
+    return RegionTree.of(_with_equal_shares(root, learner.cells), epsilon)
+
+
+@dataclass
+class _Learner:
+    """State shared by all parts during learning; ``cells`` counts those that are made."""
+
+    policy: Policy
+    values: NDArray[np.float64]
+    least: float
+    epsilon: float
+    random: np.random.Generator
+    cells: int = field(default=0)
+
+    def branch(self, rows: NDArray[np.intp], sides: Sequence[_Side], levels: int) -> Branch:
+        cut = self._chosen(rows, sides) if levels else None
+        if cut is None:
+            self.cells += 1
+            return Region(0.0, self._loss(sides))
+        attribute, value = cut
+        left, right = _divided(self.policy.coded[attribute], sides, attribute, value)
+        goes_left = self.values[rows, attribute] < value
+        return Cut(
+            attribute,
+            value,
+            self.branch(rows[goes_left], left, levels - 1),
+            self.branch(rows[~goes_left], right, levels - 1),
+        )
+
+    def _chosen(self, rows: NDArray[np.intp], sides: Sequence[_Side]) -> tuple[int, float] | None:
+        """Return a cut of a part by the exponential mechanism; None where the part stays whole."""
+        attributes, share = self.policy.coded, 1 - self._loss(sides)
+        cuts: list[tuple[int, float] | None] = [None]
+        utility = [-share * self._suppressed(np.array([len(rows)]))]
+        for number, attribute in enumerate(attributes):
+            values = _cuts(attribute, sides[number])
+            if not len(values):
+                continue
+            on_left = np.searchsorted(np.sort(self.values[rows, number]), values)
+            whole = _width(attribute, sides[number])
+            pairs = [_divided(attribute, sides, number, value) for value in values.tolist()]
+            left = np.array([_width(attribute, side[number]) for side, _ in pairs])
+            right = np.array([_width(attribute, side[number]) for _, side in pairs])
+            saved = (on_left * (whole - left) + (len(rows) - on_left) * (whole - right)) / len(attributes)
+            lost = self._suppressed(on_left) + self._suppressed(len(rows) - on_left)
+            utility.append(saved - share * lost)
+            cuts += [(number, value) for value in values.tolist()]
+        # One record changes what is saved by 1 / attributes at most, and what is lost by its share at most.
+        sensitivity = 1 / len(attributes) + share
+        score = np.concatenate(utility) * (self.epsilon / (2 * sensitivity))
+        return cuts[int(np.argmax(score + self.random.gumbel(size=len(score))))]
+
+    def _suppressed(self, records: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return how many of these records of a side count as suppressed; its slope is from -1 to 1."""
+        return np.where(records < self.least, records * (1 - records / self.least), 0.0)
+
+    def _loss(self, sides: Sequence[_Side]) -> float:
+        widths = [_width(attribute, side) for attribute, side in zip(self.policy.coded, sides, strict=True)]
+        return sum(widths) / len(widths)
+
+
+def _whole(attribute: QuasiIdentifier) -> _Side:
+    if isinstance(attribute, Numeric):
+        assert attribute.domain is not None
+        return attribute.domain
+    return 0, attribute.hierarchy.leaves - 1
+
+
+def _width(attribute: QuasiIdentifier, side: _Side) -> float:
+    """Return the loss of a side's declared interval or node, from 0 to 1."""
+    if isinstance(attribute, Numeric):
+        lower, upper = _whole(attribute)
+        return (side[1] - side[0]) / (upper - lower) if upper > lower else 0.0
+    tree = attribute.hierarchy
+    return float(tree.loss[tree.lowest_common_ancestor(int(side[0]), int(side[1]))])
+
+
+def _divided(
+    attribute: QuasiIdentifier, sides: Sequence[_Side], number: int, value: float
+) -> tuple[list[_Side], list[_Side]]:
+    """Return the sides of the two parts that a cut makes."""
+    last = value if isinstance(attribute, Numeric) and attribute.step is None else value - 1
+    left, right = list(sides), list(sides)
+    left[number], right[number] = (sides[number][0], last), (value, sides[number][1])
+    return left, right
+
+
+def _cuts(attribute: QuasiIdentifier, side: _Side) -> NDArray[np.float64]:
+    """Return the cuts to try within a side, which depend on the side alone."""
+    lower, upper = side
+    if isinstance(attribute, Numeric):
+        found = np.linspace(lower, upper, _CUTS + 2)[1:-1]
+        if attribute.step is not None:
+            found = np.unique(np.ceil(found))
+        return found[(found > lower) & (found <= upper)]
+    tree, whole = attribute.hierarchy, _width(attribute, side)
+    leaves = np.arange(int(lower) + 1, int(upper) + 1)
+    narrower = [
+        tree.loss[tree.lowest_common_ancestor(int(lower), leaf - 1)] < whole
+        or tree.loss[tree.lowest_common_ancestor(leaf, int(upper))] < whole
+        for leaf in leaves.tolist()
+    ]
+    return leaves[np.array(narrower, np.bool_)].astype(np.float64)
+
+
+def _with_equal_shares(branch: Branch, cells: int) -> Branch:
+    if isinstance(branch, Region):
+        return Region(1 / cells, branch.loss)
+    left, right = (_with_equal_shares(side, cells) for side in (branch.left, branch.right))
+    return Cut(branch.attribute, branch.value, left, right)

@@ -1,0 +1,71 @@
+"""Private learning of a partition: what one record changes, and what the result tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.private import _Learner, _whole, learn_privately
+
+TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
+POLICY = Policy((Numeric("age", (0, 20), 1), Numeric("weight", (0, 1)), Categorical("group", TREE)))
+record = st.tuples(st.integers(0, 20), st.floats(0, 1), st.integers(0, 3))
+
+
+class Scores:
+    """Stands for the noise: collects the scores of the choice."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def gumbel(self, size: int) -> NDArray[np.float64]:
+        return np.zeros(size)
+
+
+def scores(
+    records: list[tuple[float, ...]], monkeypatch: pytest.MonkeyPatch, epsilon: float = 1.0
+) -> NDArray[np.float64]:
+    """Return epsilon times utility over twice the sensitivity, of each choice at the root."""
+    found = []
+    monkeypatch.setattr(np, "argmax", lambda score: found.append(score) or 0)
+    values = np.array(records, np.float64).reshape(-1, 3)
+    learner = _Learner(POLICY, values, 5.0, 1.0, Scores())  # type: ignore[arg-type]
+    learner._chosen(np.arange(len(values)), [_whole(attribute) for attribute in POLICY.coded])
+    monkeypatch.undo()
+    return found[0]
+
+
+@given(st.lists(record, max_size=12), record)
+def test_one_record_changes_each_score_by_half_of_epsilon_at_most(
+    records: list[tuple[float, ...]], another: tuple[float, ...]
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        before, after = scores(records, monkeypatch), scores([*records, another], monkeypatch)
+    assert np.abs(after - before).max() <= 0.5 + 1e-9
+
+
+def test_with_much_epsilon_the_cuts_follow_the_data() -> None:
+    random = np.random.default_rng(1)
+    numeric = np.stack((random.integers(0, 4, 400), random.random(400)), axis=1)
+    sample = Sample(numeric.astype(np.float64), random.integers(0, 2, (400, 1)).astype(np.int32))
+    tree = learn_privately(POLICY, sample, 8, 5, 1e9, random)
+    first = tree.regions(sample.numeric, sample.categorical)
+    assert len(tree) == 8
+    assert {(int(a), float(c)) for a, c in zip(tree.attribute, tree.cut, strict=True)} >= {(2, 2.0)}
+    assert len(np.unique(first)) < 8  # cells beside the data are empty
+
+
+def test_shares_and_losses_do_not_tell_the_data() -> None:
+    nothing = Sample(np.zeros((0, 2)), np.zeros((0, 1), np.int32))
+    tree = learn_privately(POLICY, nothing, 4, 5, 0.5, np.random.default_rng(2))
+    assert tree.epsilon == 0.5
+    assert tree.share.tolist() == [1 / len(tree)] * len(tree)
+    whole = learn_privately(POLICY, nothing, 1, 5, 0.5)
+    assert (len(whole), whole.loss.tolist()) == (1, [1.0])
