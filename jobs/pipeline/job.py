@@ -100,20 +100,24 @@ class Job:
         if len(ends) != len(self._sinks):
             raise RuntimeError(f"{len(self._sinks)} inserts became {len(ends)} sinks")
         known: set[str] = set()
+        seen: set[int] = set()
         for label, end in [("source", self._operator), *zip(self._sinks, ends, strict=True)]:
-            name_operators(end, label.removeprefix("crenel_"), JOB, known)
+            name_operators(end, label.removeprefix("crenel_"), JOB, known, seen)
 
 
-def name_operators(end: Any, label: str, names: Names, known: set[str], *, by_table: bool = False) -> None:
+def name_operators(
+    end: Any, label: str, names: Names, known: set[str], seen: set[int], *, by_table: bool = False
+) -> None:
     """Give stable uids to a transformation and all that it reads from, in the place of uids that Flink has numbered.
 
     Parameters
     ----------
     known : uids that are in use; the new ones are added
+    seen : ids of transformations that were named for earlier ends, with all that they read from
     by_table : whether each source is named by its table, so that the offsets of two topics cannot change places. In a
         job, savepoints hold the uids without it
     """
-    for transformation in upwards(end, set()):
+    for transformation in upwards(end, seen):
         number, _, kind = (transformation.getUid() or "").partition("_")
         if number.isdecimal():
             what = _what(transformation, kind)
@@ -129,8 +133,10 @@ def upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:
     if transformation.getId() not in seen:
         seen.add(transformation.getId())
         yield transformation
-        for before in transformation.getInputs():
-            yield from upwards(before, seen)
+        inputs = transformation.getInputs()
+        # By number: an iterator of Java ends with an exception, which costs ten requests.
+        for number in range(inputs.size()):
+            yield from upwards(inputs.get(number), seen)
 
 
 def _what(transformation: Any, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Defaults of Flink that would harm a long job."""
+"""Defaults of Flink that would harm a long job, and names that are asked of Java once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j import protocol as proto
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyflink.fn_execution.state_impl import CachingMapStateHandler
 
-from crenel.jobs.pipeline.environment import DEFAULTS
+from crenel.jobs.pipeline.environment import DEFAULTS, remember_java_names
 
 _STEPS = 500
 
@@ -49,3 +51,22 @@ def kept_after(entries: int) -> int:
 @pytest.mark.parametrize("entries", [1, _STEPS])
 def test_nothing_is_kept_of_entries_that_are_gone(entries: int) -> None:
     assert kept_after(entries) == 0
+
+
+def test_java_is_asked_once_for_a_name_but_for_a_class_that_a_later_jar_may_hold() -> None:
+    asked: list[str] = []
+    classes = {"org.Known"}
+
+    def send_command(command: str) -> str:
+        asked.append(name := command.split("\n")[2])
+        return str(proto.SUCCESS_CLASS + name if name in classes else proto.SUCCESS_PACKAGE)
+
+    remember_java_names()
+    client = SimpleNamespace(send_command=send_command, gateway_property=SimpleNamespace(pool=None), converters=())
+    java = JVMView(client, "view", id="v")
+    for _ in range(2):
+        assert isinstance(java.org.Known, JavaClass)
+    assert isinstance(java.org.Later, JavaPackage)
+    classes.add("org.Later")
+    assert isinstance(java.org.Later, JavaClass)
+    assert asked == ["org", "org.Known", "org.Later", "org.Later"]
