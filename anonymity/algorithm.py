@@ -353,6 +353,16 @@ def tell_delay(parameters: Any) -> Iterator[tuple[str, str]]:
         yield "delay.event_time", f"{parameters.delay_event_time} ms"
 
 
+def weights_setting(valid: str) -> Setting:
+    """Return the setting ``weights`` (``crenel.anonymity.model.weights``); ``valid`` describes a valid weight."""
+    return Setting("weights", "weights", "weights", f"a mapping of quasi-identifiers to numbers {valid}, as {{age: 2}}")
+
+
+def tell_weights(parameters: Any) -> Iterator[tuple[str, str]]:
+    """Yield ``weights`` of parameters as ``crenel check`` shows them."""
+    yield "weights", ", ".join(f"{name} {weight:.6g}" for name, weight in parameters.weights) or "all 1"
+
+
 def _found(module: str, name: str) -> Algorithm:
     import_module(module)
     return _KNOWN[name]

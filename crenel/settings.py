@@ -347,6 +347,8 @@ class Castle:
         Above 0, singleton releases occur, and each run warns: set a jitter with it
     suppression : ``"withhold"`` suppresses a tuple without a class; ``"generalize"`` publishes it fully generalized, as
         the paper does, and is refused if ``shards.by`` divides by values
+    weights : weight of each quasi-identifier in distances, above 0; 1 where not given. One of a greater weight is
+        generalized less, at the cost of the others. Stated losses have no weights
     """
 
     delay: Delay
@@ -354,6 +356,7 @@ class Castle:
     loss_window: int = 100
     reuse_limit: int = 0
     suppression: Literal["withhold", "generalize"] = "withhold"
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     name: ClassVar[str] = "castle"
 
@@ -370,12 +373,15 @@ class Nearest:
         occur, and each run warns: set a jitter with it
     suppression : ``"withhold"`` suppresses a tuple without a class; ``"generalize"`` publishes it fully generalized,
         and is refused if ``shards.by`` divides by values
+    weights : weight of each quasi-identifier in distances, above 0; 1 where not given. One of a greater weight is
+        generalized less, at the cost of the others. Stated losses have no weights
     """
 
     delay: Delay
     loss_window: int = 100
     reuse_limit: int = 0
     suppression: Literal["withhold", "generalize"] = "withhold"
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     name: ClassVar[str] = "nearest"
 

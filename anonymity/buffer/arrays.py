@@ -20,6 +20,7 @@ from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.weights import relative_weights
 from crenel.anonymity.noise.release_noise import NoiseArrays, within
 from crenel.anonymity.noise.release_noise import with_slots as noise_with_slots
 from crenel.anonymity.privacy_models.buffered_values import Waiting, empty_waiting
@@ -164,6 +165,8 @@ class CastleArrays(ReleaseArrays):
         its loss): 0 or 1; ``least_values``: minimum of sensitive values per release
     ring : (loss_window,) losses of recent releases, whose mean is tau
     by_position, by_time : deadlines of buffered tuples by position and by event time
+    weight : (numeric,) relative weight of each numeric attribute in distances
+    metric : ``domain`` with weighted ``scale`` and ``loss``, for distances; losses are those of ``domain``
     """
 
     ring: NDArray[np.float64]
@@ -174,6 +177,8 @@ class CastleArrays(ReleaseArrays):
     by_position: Expiry
     by_time: Expiry
     omega: Omega
+    weight: NDArray[np.float64]
+    metric: Domain
 
 
 share = by_reference(
@@ -206,6 +211,8 @@ def empty_arrays(
         "tau",
     )
     now.oldest = now.youngest = NONE
+    space, (numeric, categorical) = domain(policy), relative_weights(policy, parameters.weights)
+    sizes = [len(attribute.hierarchy.labels) for attribute in policy.categorical]
     return CastleArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
         config=_config(policy, privacy, parameters),
@@ -213,7 +220,7 @@ def empty_arrays(
         ring=np.zeros(parameters.loss_window),
         random=random,
         deadline_random=counter_random(random.key),
-        domain=domain(policy),
+        domain=space,
         tuples=_tuples(0, policy),
         clusters=Clusters(
             rows=np.arange(rows, dtype=np.int32),
@@ -242,6 +249,8 @@ def empty_arrays(
         out=empty_out(0, boxes(0, policy), sensitive),
         totals=empty_totals(len(privacy.reasons), len(KINDS)),
         noise=within(policy, privacy, 0),
+        weight=numeric,
+        metric=space._replace(scale=space.scale * numeric, loss=space.loss * np.repeat(categorical, sizes)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import REUSE_RISK
 from crenel.anonymity.model.policy import Policy, without_domain
+from crenel.anonymity.model.weights import Weights, problems_of_weights, require_weights
 
 NO_DELAY = "give 'tuples', 'event_time', or both; without either nothing would leave"
 
@@ -29,6 +30,8 @@ class DelayParameters(Protocol):
     def reuse_limit(self) -> int: ...
     @property
     def suppression(self) -> Literal["withhold", "generalize"]: ...
+    @property
+    def weights(self) -> Weights: ...
 
 
 def require_delay(parameters: DelayParameters, algorithm: str, *least: tuple[str, int]) -> None:
@@ -44,6 +47,7 @@ def require_delay(parameters: DelayParameters, algorithm: str, *least: tuple[str
             raise PolicyError(f"{algorithm}.{field}: must be {lowest} or more, not {value}")
     if not 0 <= parameters.delay_jitter <= 1:
         raise PolicyError(f"{algorithm}.delay.jitter: must be from 0 to 1, not {parameters.delay_jitter}")
+    require_weights(parameters.weights, algorithm)
 
 
 def delay_warnings(parameters: DelayParameters, algorithm: str) -> Iterator[str]:
@@ -74,3 +78,4 @@ def problems_of_delay(policy: Policy, parameters: DelayParameters, algorithm: st
             )
     if parameters.delay_event_time is not None and policy.event_time is None:
         yield f"{algorithm}.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
+    yield from problems_of_weights(policy, parameters.weights, algorithm)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, ShardContext, add_algorithm, tell_delay
+from crenel.anonymity.algorithm import (
+    Algorithm,
+    Section,
+    Setting,
+    Shard,
+    ShardContext,
+    add_algorithm,
+    tell_delay,
+    tell_weights,
+    weights_setting,
+)
 from crenel.anonymity.buffer.delay import NO_DELAY, delay_warnings
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.buffer.stored_frequencies import SEEN
@@ -41,6 +51,7 @@ def delayed_algorithm(
         yield "loss_window", str(given.loss_window)
         yield "reuse_limit", str(given.reuse_limit)
         yield "suppression", given.suppression
+        yield from tell_weights(given)
 
     return add_algorithm(
         Algorithm(
@@ -73,6 +84,7 @@ def delayed_algorithm(
                     "'withhold' or 'generalize'",
                     choices=("withhold", "generalize"),
                 ),
+                weights_setting("above 0"),
             ),
             example="{delay: {tuples: 1000}}",
             new=new,

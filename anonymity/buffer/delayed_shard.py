@@ -46,7 +46,7 @@ class DelayedShard(Shard):
     remembers : whether each step returns the state changes to store; a discarded shard needs none
     """
 
-    _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "clusters", "omega", "totals")
+    _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "metric", "clusters", "omega", "totals")
     """Names of the arrays that are not indexed by slot."""
 
     def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
@@ -255,6 +255,7 @@ class DelayedShard(Shard):
         now.merges, now.splits = state.merges, state.splits
         arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
         arrays.domain.scale[:] = scales(state.lower, state.upper, len(self.context.policy.quasi_identifiers))
+        arrays.metric.scale[:] = arrays.domain.scale * arrays.weight
         _restore_ring(arrays, snapshot)
         return arrays
 

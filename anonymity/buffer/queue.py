@@ -92,6 +92,8 @@ def number(shard: CastleArrays, slot: Int) -> None:
     tuples.position[slot] = now.next_position
     now.next_position += 1
     observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+    for a in range(len(shard.weight)):
+        shard.metric.scale[a] = shard.domain.scale[a] * shard.weight[a]
     add_value(shard.checks.lookup.seen, tuples.sensitive, slot, np.int64(0))
 
 

@@ -15,6 +15,7 @@ from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, Quas
 from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.weights import Weights
 from crenel.state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
@@ -154,6 +155,13 @@ def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
 
 
 @st.composite
+def weights_of(draw: st.DrawFn, policy: Policy) -> Weights:
+    """Return weights of all attributes, or none, half of the time."""
+    weighted = policy.quasi_identifiers if draw(st.booleans()) else ()
+    return tuple((attribute.name, draw(st.sampled_from((0.01, 1.0, 2.5, 1e300)))) for attribute in weighted)
+
+
+@st.composite
 def settings_of(
     draw: st.DrawFn, timed: bool | None, confident: bool | None, plain: bool, changed: dict[str, Any]
 ) -> tuple[Setting, list[Any], list[Any]]:
@@ -174,7 +182,8 @@ def settings_of(
     k = draw(st.sampled_from((2, 3, 4, 6) if confident else (1, 2, 3, 4, 6, 6)))
     noise = draw(noises(k, confident=confident)) if noised else None
     privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))), (), noise)
-    parameters = replace(draw(castle_parameters(timed=policy.event_time is not None)), **changed)
+    parameters = draw(castle_parameters(timed=policy.event_time is not None))
+    parameters = replace(parameters, weights=draw(weights_of(policy)), **changed)
     if parameters.suppression == "generalize":
         attribute = [with_domain(*pair) for pair in attribute]
         policy = replace(policy, quasi_identifiers=tuple(found for found, _ in attribute))

@@ -14,6 +14,7 @@ from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.weights import Weights
 from crenel.state.shard import StoredShard
 
 
@@ -32,6 +33,7 @@ class CastleParameters:
         dropped first. The paper keeps all. The default keeps none: reuse hardly helps, and the time of a reused
         tuple may reveal its person
     suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalize`` d as the paper does
+    weights : (name, weight) of quasi-identifiers whose weight in distances differs from 1, above 0 and finite
     """
 
     delay_tuples: int | None = None
@@ -41,6 +43,7 @@ class CastleParameters:
     loss_window: int = 100
     reuse_limit: int = 0
     suppression: Literal["withhold", "generalize"] = "withhold"
+    weights: Weights = ()
 
     def __post_init__(self) -> None:
         require_delay(self, "castle", ("max_clusters", 1), ("loss_window", 1), ("reuse_limit", 0))

@@ -62,7 +62,7 @@ def open_cluster(shard: CastleArrays, slot: Int) -> None:
 def _mirror(shard: CastleArrays, row: Int) -> None:
     """Update the by-attribute copy of a cluster whose box or place has changed."""
     clusters = shard.clusters
-    lay(shard.domain, clusters.by_attribute, np.int64(clusters.place[row]), clusters.box, row)
+    lay(shard.metric, clusters.by_attribute, np.int64(clusters.place[row]), clusters.box, row)
 
 
 @leaf
@@ -176,7 +176,7 @@ def best_selection(shard: CastleArrays, slot: Int) -> Int:
     """
     clusters, domain = shard.clusters, shard.domain
     box, others, tau, growth = clusters.box, points(shard.tuples), shard.now.tau, clusters.by_attribute.growth
-    enlargements_by(domain, clusters.by_attribute, others, slot, shard.now.open)
+    enlargements_by(shard.metric, clusters.by_attribute, others, slot, shard.now.open)
     smallest = least(growth, shard.now.open)
     best, best_fits = np.int64(NONE), False
     for i in range(shard.now.open):
@@ -263,13 +263,13 @@ def merges_well(shard: CastleArrays, row: Int) -> bool:
 @leaf
 def _nearest_cluster(shard: CastleArrays, box: Boxes, row: Int, merged: NDArray[np.bool_]) -> Int:
     """Return the open cluster that enlarges a box least, ties to the oldest; ``NONE`` where all are merged."""
-    clusters, domain, smallest = shard.clusters, shard.domain, np.inf
+    clusters, metric, smallest = shard.clusters, shard.metric, np.inf
     nearest: Int = np.int64(NONE)
     for i in range(shard.now.open):
         other = np.int64(clusters.rows[i])
         if merged[other]:
             continue
-        growth = enlargement(domain, box, row, clusters.box, other, smallest)
+        growth = enlargement(metric, box, row, clusters.box, other, smallest)
         if growth < smallest or (growth == smallest and clusters.id[other] < clusters.id[nearest]):
             smallest, nearest = growth, other
     return nearest

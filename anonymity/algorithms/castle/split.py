@@ -58,7 +58,7 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
     A part takes one tuple from each of k buckets, the nearest of each. Each remaining tuple joins the nearest part.
     In the paper all tuples of a subject are alike, and a remaining bucket moves as a whole.
     """
-    k, domain, box, total = shard.config.k, shard.domain, members.box, len(members.part)
+    k, domain, box, total = shard.config.k, shard.metric, members.box, len(members.part)
     subject, bucket = np.empty(total, np.uint64), np.empty(total, np.int64)
     for i in range(total):
         subject[i] = shard.tuples.subject[members.slot[i]]
@@ -155,7 +155,7 @@ def split(shard: CastleArrays, members: Members) -> Int:
 
     Each subject has only one member.
     """
-    k, domain, box = shard.config.k, shard.domain, members.box
+    k, domain, box = shard.config.k, shard.metric, members.box
     total = len(members.part)
     ends = np.array([0, total])
     left = arrange(domain, box, np.arange(total), ends)
@@ -220,7 +220,7 @@ def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
         nearest: Int = np.int64(NONE)
         for other in range(count):
             if other != part:
-                growth = enlargement(shard.domain, parts, part, parts, np.int64(other), least)
+                growth = enlargement(shard.metric, parts, part, parts, np.int64(other), least)
                 if growth < least:
                     least, nearest = growth, np.int64(other)
         enclose(shard.domain, parts, nearest, parts, part)

@@ -70,7 +70,7 @@ def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
     size = np.empty(len(grouped.start) - 1, np.int64)
     for b in range(len(size)):
         size[b] = grouped.start[b + 1] - grouped.start[b]
-    return Buckets(arrange(shard.domain, members.box, grouped.items, grouped.start), size, needed[tightest])
+    return Buckets(arrange(shard.metric, members.box, grouped.items, grouped.start), size, needed[tightest])
 
 
 @inner
@@ -124,7 +124,7 @@ def _fill(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, s
         if share[b] > 0:
             assign(around, np.int64(0), part.boxes, part.number)
             bucket = np.int64(b)
-            found = find_nearest(shard.domain, around, buckets.left, bucket, share[b], part.seed, np.inf)
+            found = find_nearest(shard.metric, around, buckets.left, bucket, share[b], part.seed, np.inf)
             for item in found.item:
                 _add(shard, members, buckets, part, bucket, item)
 
@@ -147,7 +147,7 @@ def _hand_out(
     limit, any_will_do = np.inf, left == 1 and buckets_held >= buckets.needed
     for b in range(count):
         if buckets.size[b] > 0:
-            found = find_nearest(shard.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed, limit)
+            found = find_nearest(shard.metric, around, buckets.left, np.int64(b), np.int64(1), part.seed, limit)
             distance[b], nearest[b] = found.distance[0], found.item[0]
             if any_will_do:  # later candidates must be nearer; rounding of sums in another order allows 1e-9
                 limit = min(limit, distance[b] + 1e-9)
@@ -212,5 +212,5 @@ def split_l(shard: CastleArrays, members: Members) -> Int:
     if count == 0:
         members.part[:] = 0
         return np.int64(1)
-    assign_remaining(shard.domain, parts, count, members.box, members.part, without_part(members))
+    assign_remaining(shard.metric, parts, count, members.box, members.part, without_part(members))
     return count

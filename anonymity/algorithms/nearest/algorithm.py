@@ -15,6 +15,7 @@ from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.model.weights import Weights
 from crenel.state.shard import StoredShard
 
 
@@ -32,6 +33,7 @@ class NearestParameters:
         default keeps none: a reused tuple is published alone, and an attacker with timing knowledge may
         re-identify its person
     suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalize`` d
+    weights : (name, weight) of quasi-identifiers whose weight in distances differs from 1, above 0 and finite
     """
 
     delay_tuples: int | None = None
@@ -40,6 +42,7 @@ class NearestParameters:
     loss_window: int = 100
     reuse_limit: int = 0
     suppression: Literal["withhold", "generalize"] = "withhold"
+    weights: Weights = ()
 
     max_clusters: ClassVar[int] = 1
     """Code shared with CASTLE sees the buffer as one cluster (``crenel.anonymity.algorithms.nearest.shard``)."""

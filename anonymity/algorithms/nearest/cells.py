@@ -148,8 +148,8 @@ def _cut(shard: NearestArrays, cell: Int, before: Int, low: bool) -> None:
 
 @procedure
 def _widths(shard: NearestArrays, cell: Int) -> NDArray[np.float64]:
-    """Return the width of a cell in each attribute, as a share of InfoLoss."""
-    cells, domain = shard.cells, shard.domain
+    """Return the width of a cell in each attribute, as a weighted share of InfoLoss."""
+    cells, domain = shard.cells, shard.metric
     numeric = cells.number.shape[0]
     widths = np.zeros(numeric + cells.leaf.shape[0])
     for a in range(numeric):

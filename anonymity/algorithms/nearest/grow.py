@@ -91,7 +91,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
     members : number of members in ``group``, under the generalization ``box``; 0 where no such group satisfies the
         privacy models, -1 where reuse is better
     """
-    cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.domain, shard.box, shard.group
+    cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.metric, shard.box, shard.group
     trial, checks = shard.trial, shard.checks
     now, before = np.int64(0), np.int64(1)
     wanted = shard.config.k + (_SPARE if shard.noise.config.subjects > 0 else 0)
@@ -186,7 +186,7 @@ def _nearer(
 ) -> tuple[Int, float]:
     """Return the nearest of a cell's tuples and the previous best, and its enlargement of the group."""
     cells, position = shard.cells, shard.tuples.position
-    visit(shard.domain, cells, shard.box, np.int64(0), cell)
+    visit(shard.metric, cells, shard.box, np.int64(0), cell)
     for i in range(cells.held[cell]):
         if cells.growth[i] > least:
             continue

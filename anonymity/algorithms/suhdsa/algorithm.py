@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, ShardContext, add_algorithm, tell_delay
+from crenel.anonymity.algorithm import (
+    Algorithm,
+    Section,
+    Setting,
+    Shard,
+    ShardContext,
+    add_algorithm,
+    tell_delay,
+    tell_weights,
+    weights_setting,
+)
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
@@ -45,7 +55,7 @@ def _tell(window: SuhdsaParameters) -> Iterator[tuple[str, str]]:
     yield "output", window.output
     yield "numeric", window.numeric
     yield "categorical", window.categorical
-    yield "weights", ", ".join(f"{name} {weight:.6g}" for name, weight in window.weights) or "all 1"
+    yield from tell_weights(window)
     if (target := window.target) is not None:
         settings = f"smoothing {target.smoothing:.6g}, band {target.band:.6g}, dwell {target.dwell}"
         yield "target", f"from l to {target.most}; {settings}"
@@ -100,12 +110,7 @@ SUHDSA = add_algorithm(
             ),
             Setting("numeric", "numeric", "choice", "'mean' or 'median'", choices=("mean", "median")),
             Setting("categorical", "categorical", "choice", "'mode' or 'ancestor'", choices=("mode", "ancestor")),
-            Setting(
-                "weights",
-                "weights",
-                "weights",
-                "a mapping of quasi-identifiers to numbers, 0 or more, such as {age: 2}",
-            ),
+            weights_setting("from 0"),
             Setting(
                 "target.most",
                 "target.most",

@@ -10,6 +10,7 @@ from typing import Literal
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.weights import Weights, problems_of_weights, require_weights
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class SuhdsaParameters:
     output: Literal["generalization", "representative"] = "generalization"
     numeric: Literal["mean", "median"] = "mean"
     categorical: Literal["mode", "ancestor"] = "mode"
-    weights: tuple[tuple[str, float], ...] = ()
+    weights: Weights = ()
     target: AdaptiveTarget | None = None
     adaptive: AdaptiveWindow | None = None
 
@@ -105,8 +106,7 @@ class SuhdsaParameters:
         _require("distortion_weight", self.distortion_weight, 0, 1)
         _require("neighbors", self.neighbors, 1, None)
         _require("growth_cap", self.growth_cap, 2, None)
-        for name, weight in self.weights:
-            _require(f"weights.{name}", weight, 0, None)
+        require_weights(self.weights, "suhdsa", zero=True)
         if self.target is not None:
             if not 0 < self.target.smoothing <= 1:
                 raise PolicyError(f"suhdsa.target.smoothing: must be above 0, up to 1, not {self.target.smoothing}")
@@ -132,10 +132,7 @@ class SuhdsaParameters:
                 yield "suhdsa.event_time: needs a column of the role policy.event_time"
             elif self.delay_event_time is not None:
                 yield "suhdsa.delay.event_time: needs a column of the role policy.event_time"
-        names = {attribute.name for attribute in policy.quasi_identifiers}
-        for name, _ in self.weights:
-            if name not in names:
-                yield f"suhdsa.weights.{name}: must be one of {', '.join(sorted(names))}"
+        yield from problems_of_weights(policy, self.weights, "suhdsa")
         if self.target is not None:
             if not policy.sensitive:
                 yield "suhdsa.target: needs a sensitive column"

@@ -27,7 +27,7 @@ from tests.support.checker import Checker
 from tests.support.drive import KEY, Kept, Setting, columns_of
 from tests.support.example_counts import FEW, LAWS
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
-from tests.support.strategies import ONE_BY_ONE, Case, cases, castle_parameters, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cases, castle_parameters, cuts, weights_of
 
 
 class ChangedChecker(Checker):
@@ -75,7 +75,10 @@ def others(draw: st.DrawFn, setting: Setting) -> Setting:
     values = draw(st.sampled_from(sorted({1, min(2, k), k})))
     privacy = Privacy(k, values, (), noise)
     parameters = draw(castle_parameters(timed=setting.policy.event_time is not None))
-    return replace(setting, privacy=privacy, parameters=replace(parameters, suppression=setting.parameters.suppression))
+    parameters = replace(
+        parameters, suppression=setting.parameters.suppression, weights=draw(weights_of(setting.policy))
+    )
+    return replace(setting, privacy=privacy, parameters=parameters)
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.weights import Weights
 from crenel.state.block import NO_TIME, Block
 from tests.support.drive import KEY, PRINT
 
@@ -57,7 +59,7 @@ class Stream:
         )
 
 
-def searched(stream: Stream, delay: int) -> list[set[int]]:
+def searched(stream: Stream, delay: int, weight: Sequence[float]) -> list[set[int]]:
     """Return the groups that leave while the stream comes, in order, by looking at all that waits each time."""
     waits = np.zeros(len(stream.x), np.bool_)
     groups: list[set[int]] = []
@@ -65,20 +67,20 @@ def searched(stream: Stream, delay: int) -> list[set[int]]:
         waits[position] = True
         due = position - delay
         if due >= 0 and waits[due]:
-            groups.append(grown(stream, np.flatnonzero(waits), due))
+            groups.append(grown(stream, np.flatnonzero(waits), due, weight))
             waits[list(groups[-1])] = False
     return groups
 
 
-def grown(stream: Stream, waiting: NDArray[np.int64], due: int) -> set[int]:
+def grown(stream: Stream, waiting: NDArray[np.int64], due: int, weight: Sequence[float]) -> set[int]:
     x, y, z, who = stream.x[waiting], stream.y[waiting], stream.z[waiting], stream.who[waiting]
     lower, upper, node = [stream.x[due], stream.y[due]], [stream.x[due], stream.y[due]], int(stream.z[due])
-    group, can_join, loss = [due], who != stream.who[due], TREE.loss / 3
+    group, can_join, loss = [due], who != stream.who[due], TREE.loss / 3 * weight[2]
     while len(group) < K:
         growth = np.zeros(len(waiting))
         for a, values in enumerate((x, y)):
             beyond = np.maximum(lower[a] - values, 0) + np.maximum(values - upper[a], 0)
-            growth += beyond * (1.0 / (10.0, 1000.0)[a] / 3)
+            growth += beyond * (1.0 / (10.0, 1000.0)[a] / 3 * weight[a])
         growth += loss[above(node, z)] - loss[node]
         i = int(np.argmin(np.where(can_join, growth, np.inf)))  # of several the oldest
         group.append(int(waiting[i]))
@@ -97,12 +99,13 @@ def above(node: int, leaves: NDArray[np.int32]) -> NDArray[np.int64]:
     return found
 
 
-@pytest.mark.parametrize(("seed", "alike"), [(0, False), (1, False), (2, True)])
-def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike: bool) -> None:
+@pytest.mark.parametrize(
+    ("seed", "alike", "weights"),
+    [(0, False, ()), (1, False, (("x", 6.0), ("z", 0.5))), (2, True, ()), (3, False, (("x", 1e300), ("y", 1e308)))],
+)
+def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike: bool, weights: Weights) -> None:
     stream, delay, privacy = Stream(3000, seed, alike=alike), 900, Privacy(K)
-    terms = ShardContext(
-        POLICY, privacy, NearestParameters(delay, delay_jitter=0.0, reuse_limit=0), MEMBERS, fingerprint=PRINT
-    )
+    terms = ShardContext(POLICY, privacy, NearestParameters(delay, weights=weights), MEMBERS, fingerprint=PRINT)
     shard, groups, most = Nearest(terms, initial_snapshot(terms, 0, KEY)), [], 0
     for first in range(0, len(stream.x), 250):
         out = shard.push(stream.block(slice(first, first + 250))).releases
@@ -112,7 +115,8 @@ def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike:
         assert cells.held[:used].sum() == waiting
         assert cells.held[:used].max() <= SIZE
         most = max(most, used)
-    assert groups == searched(stream, delay)
+    given = [float(dict(weights).get(name, 1.0)) / 1e300 for name in "xyz"]
+    assert groups == searched(stream, delay, [3 * one / sum(given) for one in given])
     assert most > 8
 
 
