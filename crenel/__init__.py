@@ -43,7 +43,7 @@ _NAMES = {
     **dict.fromkeys(
         (
             *("Settings", "load", "Policy", "Numeric", "Categorical", "Noised", "Pseudonym"),
-            *("Numbers", "Mask", "Dates", "Ip"),
+            *("Numbers", "Mask", "Dates", "Ip", "Times", "Weekdays", "Geohash", "Quadkey"),
             *("Privacy", "Sensitive", "Recursive", "Persons"),
             *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "Cells", "CustomAlgorithm"),
             *("Delay", "Window", "Target", "Adaptive"),

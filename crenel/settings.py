@@ -93,7 +93,7 @@ class Dates:
     Attributes
     ----------
     domain : first and last day, both included, 2^20 days at most
-    levels : some of day, month, quarter, year and decade, in this order
+    levels : some of day, month, quarter, year and decade, in this order; or some of day, week and week_year
     """
 
     domain: tuple[date | str, date | str]
@@ -115,6 +115,61 @@ class Ip:
 
 
 @dataclass(frozen=True)
+class Times:
+    """A hierarchy of times of day, from text such as ``08:30`` or ``08:30:15``.
+
+    Attributes
+    ----------
+    levels : some of minute, hour and part, in this order; a part is a quarter of the day
+    """
+
+    levels: Sequence[str] = ("minute", "hour", "part")
+
+
+@dataclass(frozen=True)
+class Weekdays:
+    """A hierarchy of the days of the week of any date.
+
+    Attributes
+    ----------
+    levels : day, part, or both in this order; a part is a weekday or the weekend
+    """
+
+    levels: Sequence[str] = ("day", "part")
+
+
+@dataclass(frozen=True)
+class Geohash:
+    """A hierarchy of places by geohash; each shorter code contains the longer ones exactly.
+
+    Attributes
+    ----------
+    levels : lengths of codes, each shorter than the one before, the leaves first; longer values are cut
+    within : codes of cells that contain all values, such as ``"u4pr"``; 2^20 leaves at most. Empty: the whole world
+    """
+
+    levels: Sequence[int]
+    within: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Quadkey:
+    """A hierarchy of places by quadkey; each shorter code contains the longer ones exactly.
+
+    Attributes
+    ----------
+    levels : lengths of codes, each shorter than the one before, the leaves first; longer values are cut
+    within : codes of tiles that contain all values, such as ``"1202"``; 2^20 leaves at most. Empty: the whole world
+    """
+
+    levels: Sequence[int]
+    within: Sequence[str] = ()
+
+
+Builder: TypeAlias = Numbers | Mask | Dates | Ip | Times | Weekdays | Geohash | Quadkey
+
+
+@dataclass(frozen=True)
 class Categorical:
     """A categorical quasi-identifier, published as a label of its hierarchy or as values of the class.
 
@@ -132,7 +187,7 @@ class Categorical:
     >>> area = Categorical({"Oslo": ["Norway", "*"], "Bergen": ["Norway", "*"], "Lund": ["Sweden", "*"]})
     """
 
-    hierarchy: str | Path | Numbers | Mask | Dates | Ip | Mapping[str, Sequence[str]] | Hierarchy
+    hierarchy: str | Path | Builder | Mapping[str, Sequence[str]] | Hierarchy
     publish: Literal["ancestor", "set", "mode"] = "ancestor"
 
 
@@ -824,7 +879,16 @@ def _privacy(section: Any, raw: Mapping[str, Any]) -> Privacy:
     return privacy
 
 
-_BUILDERS: dict[str, type[Any]] = {"numbers": Numbers, "mask": Mask, "dates": Dates, "ip": Ip}
+_BUILDERS: dict[str, type[Any]] = {
+    "numbers": Numbers,
+    "mask": Mask,
+    "dates": Dates,
+    "ip": Ip,
+    "times": Times,
+    "weekdays": Weekdays,
+    "geohash": Geohash,
+    "quadkey": Quadkey,
+}
 
 
 def _object(kind: type[Any], section: Any, **given: Any) -> Any:

@@ -15,9 +15,11 @@ from pydantic import model_validator as check
 
 from crenel.anonymity.model.builders.addresses import Addresses
 from crenel.anonymity.model.builders.builder import Builder
+from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import Dates, Period
 from crenel.anonymity.model.builders.mask import DIGITS, Mask
 from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.builders.times import TimePeriod, Times, Weekdays, WeekPeriod
 from crenel.anonymity.model.errors import read_text
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from crenel.jobs.config.fields import AboveZero, Natural, Positive, Real, Section
@@ -104,7 +106,7 @@ class DatesSection(BuilderSection):
     )
     levels: tuple[Period, ...] = Field(
         ("day", "month", "quarter", "year", "decade"),
-        description="some of day, month, quarter, year, decade, in this order",
+        description="some of day, month, quarter, year, decade, in this order, or some of day, week, week_year",
     )
 
     def core(self) -> Dates:
@@ -119,6 +121,40 @@ class IpSection(BuilderSection):
 
     def core(self) -> Addresses:
         return Addresses(**dict(self))
+
+
+class TimesSection(BuilderSection):
+    levels: tuple[TimePeriod, ...] = Field(
+        ("minute", "hour", "part"), description="some of minute, hour, part (a quarter of the day), in this order"
+    )
+
+    def core(self) -> Times:
+        return Times(**dict(self))
+
+
+class WeekdaysSection(BuilderSection):
+    levels: tuple[WeekPeriod, ...] = Field(
+        ("day", "part"), description="day, part (weekday or weekend), or both in this order"
+    )
+
+    def core(self) -> Weekdays:
+        return Weekdays(**dict(self))
+
+
+class GeohashSection(BuilderSection):
+    levels: tuple[Positive, ...] = Field(description="lengths of geohashes, the leaves first, such as [6, 5, 4, 3]")
+    within: tuple[str, ...] = Field((), description="geohashes that contain all values, such as [u4pr, u4px]")
+
+    def core(self) -> Geohash:
+        return Geohash(**dict(self))
+
+
+class QuadkeySection(BuilderSection):
+    levels: tuple[Positive, ...] = Field(description="lengths of quadkeys, the leaves first, such as [14, 12, 10]")
+    within: tuple[str, ...] = Field((), description="quadkeys that contain all values, such as ['1202', '1203']")
+
+    def core(self) -> Quadkey:
+        return Quadkey(**dict(self))
 
 
 class HierarchySection(Section):
@@ -138,6 +174,10 @@ class HierarchySection(Section):
     mask: MaskSection | None = Field(None, description="a mapping such as {length: 5, keep: [5, 4, 3, 2, 0]}")
     dates: DatesSection | None = Field(None, description="a mapping such as {domain: [1920-01-01, 2026-12-31]}")
     ip: IpSection | None = Field(None, description="a mapping such as {networks: [10.0.0.0/16]}")
+    times: TimesSection | None = Field(None, description="a mapping such as {levels: [minute, hour, part]}")
+    weekdays: WeekdaysSection | None = Field(None, description="a mapping such as {levels: [day, part]}")
+    geohash: GeohashSection | None = Field(None, description="a mapping such as {levels: [6, 5, 4], within: [u4pr]}")
+    quadkey: QuadkeySection | None = Field(None, description="a mapping such as {levels: [14, 12], within: ['1202']}")
 
     @check(mode="after")
     def _one(self) -> HierarchySection:

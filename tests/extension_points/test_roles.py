@@ -25,9 +25,11 @@ from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.builders.addresses import Addresses
 from crenel.anonymity.model.builders.builder import ROOT, Builder
+from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.builders.times import Times, Weekdays
 from crenel.anonymity.model.hierarchy import MISSING, from_paths
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
@@ -38,7 +40,7 @@ from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of
 from tests.support.example_counts import FEW, reach
-from tests.support.labels import in_interval, in_network, in_period, is_masked
+from tests.support.labels import in_cell, in_interval, in_network, in_period, in_time, is_masked, is_on
 from tests.support.layouts import encode_plan, layout_of
 
 MADE: dict[str, Any] = {
@@ -76,6 +78,19 @@ BUILT = {
     "address": Built(
         Addresses((IPv4Network("10.0.0.0/29"),), (32, 30)), "STRING", ("10.0.0.1", "10.0.0.7"), "10.0.0.8", in_network
     ),
+}
+BUILT |= {
+    "hour": Built(Times(("hour", "part")), "STRING", ("00:10", "05:59:59", "23:00"), "24:00", in_time),
+    "weekday": Built(Weekdays(), "STRING", ("2024-02-29", "2024-03-02", "2024-03-03"), "2024-02-30", is_on),
+    "week": Built(
+        Dates((date(2024, 12, 1), date(2025, 1, 31)), ("week", "week_year")),
+        "STRING",
+        ("2024-12-29", "2024-12-30", "2025-01-31"),
+        "2025-02-01",
+        in_period,
+    ),
+    "place": Built(Geohash((3, 2), ("u4", "u5b")), "STRING", ("u4pru", "u4x", "u5b0"), "u5c0", in_cell),
+    "tile": Built(Quadkey((4, 3, 1), ("12",)), "STRING", ("1202", "12333"), "1302", in_cell),
 }
 TOWNS = from_paths([(f"{side}-{i}", side, "*") for side in ("north", "south") for i in range(3)])
 NOISED = (Noised("height", (100.0, 220.0)), Noised("weight", (30.25, 250.0), 0.1))

@@ -34,9 +34,26 @@ def in_period(value: str, label: str) -> bool:
         return day.year == int(found[1]) and int(found[2]) == {1: 1, 2: 1, 3: 1, 4: 2, 5: 2, 6: 2}.get(
             day.month, 3 if day.month < 10 else 4
         )
+    if found := re.fullmatch(r"(\d{4})-W(\d{2}|\*)", label):
+        year, week, _ = day.isocalendar()
+        return year == int(found[1]) and found[2] in ("*", f"{week:02}")
     if found := re.fullmatch(r"(\d{4})s", label):
         return day.year // 10 * 10 == int(found[1])
     return label == ROOT or day.isoformat().startswith(label)
+
+
+def in_time(value: str, label: str) -> bool:
+    first, _, last = label.partition("-")
+    return label == ROOT or first <= value[:5] <= (last or first)
+
+
+def is_on(value: str, label: str) -> bool:
+    day = date.fromisoformat(value)
+    return label in (ROOT, f"{day:%A}", "weekend" if day.isoweekday() > 5 else "weekday")
+
+
+def in_cell(value: str, label: str) -> bool:
+    return label == ROOT or value.startswith(label)
 
 
 def in_network(value: str, label: str) -> bool:

@@ -1,28 +1,33 @@
-"""Hierarchies of days by month, quarter, year and decade."""
+"""Hierarchies of days by month, quarter, year and decade, or by ISO week and its year."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
 
 from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder, table_finder
 
-Period: TypeAlias = Literal["day", "month", "quarter", "year", "decade"]
+Period: TypeAlias = Literal["day", "month", "quarter", "year", "decade", "week", "week_year"]
 
 PERIODS: tuple[Period, ...] = ("day", "month", "quarter", "year", "decade")
-"""The periods; each lies inside one of the next kind."""
+"""Periods of the calendar; each lies inside one of the next kind."""
+
+WEEKS: tuple[Period, ...] = ("day", "week", "week_year")
+"""Periods of ISO 8601 weeks; a week lies inside one week year, but not inside one month, quarter or year."""
 
 
 @dataclass(frozen=True)
 class Dates(Builder):
     """Calendar periods, with labels such as ``2024-02-29``, ``2024-02``, ``2024-Q1``, ``2024`` and ``2020s``.
 
+    The labels of ISO 8601 weeks are such as ``2024-W09``, and those of their years ``2024-W*``. 2024-12-30 is in
+    ``2025-W01``.
+
     Attributes
     ----------
     domain : [first, last] known day, both included; at most 2^20 days
-    levels : some of ``PERIODS``, in their order, beginning with the leaves
+    levels : some of ``PERIODS`` or some of ``WEEKS``, in their order, beginning with the leaves
     """
 
     domain: tuple[date, date]
@@ -36,9 +41,11 @@ class Dates(Builder):
             raise BuilderError("domain", "must be two days, the earlier one first")
         if (days := (last - first).days + 1) > MOST_LEAVES:
             raise BuilderError("domain", f"holds {days} days, and 2^20 are known at most; narrow it")
-        ranks = [PERIODS.index(level) for level in self.levels]
-        if not ranks or any(wider <= narrower for narrower, wider in pairwise(ranks)):
-            raise BuilderError("levels", f"must nest: some of {', '.join(PERIODS)}, in this order")
+        if not self.levels or not any(_nest(self.levels, periods) for periods in (PERIODS, WEEKS)):
+            raise BuilderError(
+                "levels",
+                f"must nest: some of {', '.join(PERIODS)}, in this order; or some of {', '.join(WEEKS)}",
+            )
 
     def paths(self) -> list[tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
@@ -59,6 +66,10 @@ class Dates(Builder):
         return [date.fromordinal(number).isoformat() for number in range(first.toordinal(), last.toordinal() + 1)]
 
 
+def _nest(levels: tuple[Period, ...], periods: tuple[Period, ...]) -> bool:
+    return [period for period in periods if period in levels] == list(levels)
+
+
 def _label(day: str, period: Period) -> str:
     """Return the label of the period that contains a day, given as ISO 8601."""
     match period:
@@ -72,3 +83,8 @@ def _label(day: str, period: Period) -> str:
             return day[:4]
         case "decade":
             return f"{day[:3]}0s"
+        case "week":
+            year, week, _ = date.fromisoformat(day).isocalendar()
+            return f"{year:04}-W{week:02}"
+        case "week_year":
+            return f"{date.fromisoformat(day).isocalendar().year:04}-W*"

@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.model.builders.addresses import Addresses
 from crenel.anonymity.model.builders.builder import ROOT, Builder, BuilderError
-from crenel.anonymity.model.builders.dates import PERIODS, Dates
+from crenel.anonymity.model.builders.cells import Geohash, Quadkey
+from crenel.anonymity.model.builders.dates import PERIODS, WEEKS, Dates
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.builders.times import MINUTES, Times, Weekdays
 from crenel.anonymity.model.hierarchy import Hierarchy, csv_text, from_paths, load
-from tests.support.labels import in_interval, in_network, in_period, is_masked
+from tests.support.labels import in_cell, in_interval, in_network, in_period, in_time, is_masked, is_on
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,51 @@ def addresses(draw: st.DrawFn) -> Case:
     )
 
 
-cases = st.one_of(numbers(), masks(), dates(), addresses())
+@st.composite
+def weeks(draw: st.DrawFn) -> Case:
+    case = draw(dates())
+    levels = draw(st.sets(st.sampled_from(WEEKS), min_size=1))
+    assert isinstance(case.builder, Dates)
+    builder = Dates(case.builder.domain, tuple(period for period in WEEKS if period in levels))
+    return Case(builder, case.values, case.known, in_period)
+
+
+@st.composite
+def times(draw: st.DrawFn) -> Case:
+    levels = draw(st.sets(st.sampled_from(list(MINUTES)), min_size=1))
+    endings = st.sampled_from(("minutes", "seconds", "milliseconds"))
+    valid = draw(st.lists(st.builds(lambda time, end: time.isoformat(end), st.times(), endings), max_size=20))
+    odd = ["24:00", "12:60", "7:30", "", "12:30\n", "１2:30", "12:30:60", "12:30Z", "2024-01-01 12:30", "12"]
+    builder = Times(tuple(level for level in MINUTES if level in levels))
+    return Case(builder, [*valid, "00:00", "23:59:59", *odd], lambda value: value not in odd, in_time)
+
+
+@st.composite
+def weekdays(draw: st.DrawFn) -> Case:
+    valid = [day.isoformat() for day in draw(st.lists(st.dates(), max_size=20))]
+    odd = ["2023-02-29", "20240229", "2024-W01-1", "", "2024-02-29\n", "Monday", "0000-01-01"]
+    levels: Any = draw(st.sampled_from((("day",), ("part",), ("day", "part"))))
+    return Case(Weekdays(levels), [*valid, *odd], lambda value: value not in odd, is_on)
+
+
+@st.composite
+def cells(draw: st.DrawFn) -> Case:
+    kind = draw(st.sampled_from((Geohash, Quadkey)))
+    letters = kind.alphabet
+    levels = tuple(sorted(draw(st.sets(st.integers(1, 3), min_size=1)), reverse=True))
+    codes = st.text(letters, min_size=1, max_size=4)
+    within = tuple(draw(st.lists(codes, max_size=3)))
+    near = [area + end for area in within for end in ("", letters[0], letters[-1] * 3)]
+    odd = ["", "u4PR", "a", "12-3", "12 "]
+    values = [*draw(st.lists(codes, max_size=20)), *near, *odd]
+
+    def known(value: str) -> bool:
+        return value not in odd and len(value) >= levels[0] and (not within or value.startswith(within))
+
+    return Case(kind(levels, within), values, known, in_cell)
+
+
+cases = st.one_of(numbers(), masks(), dates(), addresses(), weeks(), times(), weekdays(), cells())
 
 
 def ways(tree: Hierarchy) -> list[list[str]]:
@@ -239,6 +285,11 @@ def test_labels_are_what_a_reader_takes_them_for() -> None:
     assert shown(Dates((date(2024, 2, 29), date(2024, 3, 1))), 0) == [
         "2024-02-29 < 2024-02 < 2024-Q1 < 2024 < 2020s < *"
     ]
+    assert shown(Dates((date(2024, 12, 30), date(2025, 1, 6)), WEEKS), 0) == ["2024-12-30 < 2025-W01 < 2025-W* < *"]
+    assert shown(Times(), 510) == ["08:30 < 08:00-08:59 < 06:00-11:59 < *"]
+    assert shown(Weekdays(), 0, 6) == ["Monday < weekday < *", "Sunday < weekend < *"]
+    assert shown(Geohash((3, 2, 1), ("u4",)), 21) == ["u4p < u4 < u < *"]
+    assert shown(Quadkey((3, 2), ("12",)), 3) == ["123 < 12 < *"]
     assert shown(Addresses((IPv4Network("10.0.3.0/29"),)), 7) == [
         "10.0.3.7 < 10.0.3.0/24 < 10.0.0.0/16 < 10.0.0.0/8 < *"
     ]
@@ -274,6 +325,16 @@ def test_an_end_between_intervals_is_the_decimal_that_was_written() -> None:
         (lambda: Dates((date(2024, 1, 2), date(2024, 1, 1))), "domain", "the earlier one first"),
         (lambda: Dates((date(1, 1, 1), date(9999, 1, 1)), ("year",)), "domain", "holds 3651695 days"),
         (lambda: Dates((date(2024, 1, 1), date(2024, 1, 1)), ("year", "month")), "levels", "in this order"),
+        (lambda: Dates((date(2024, 1, 1), date(2024, 1, 1)), ("week", "month")), "levels", "or some of day, week"),
+        (lambda: Times(()), "levels", "must nest"),
+        (lambda: Weekdays(("part", "day")), "levels", "in this order"),
+        (lambda: Times(("hour", "minute")), "levels", "in this order"),
+        (lambda: Geohash((0,)), "levels", "from 1"),
+        (lambda: Geohash((2, 3), ("u",)), "levels", "each shorter"),
+        (lambda: Geohash((5,)), "within", "makes 33554432 leaves"),
+        (lambda: Geohash((5,), ("U",)), "within", "must be codes of the characters"),
+        (lambda: Quadkey((5,), ("",)), "within", "none of them empty"),
+        (lambda: Quadkey((11,)), "within", "makes 4194304 leaves"),
         (lambda: Addresses(()), "networks", "at least one"),
         (lambda: Addresses((IPv4Network("10.0.0.0/8"),)), "networks", "make 16777216 leaves"),
         (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (24, 32)), "levels", "must nest"),
@@ -294,6 +355,8 @@ def test_the_largest_that_are_allowed_are_allowed() -> None:
     assert Numbers((1, 2**20), (1,)).domain[1] == 2**20
     assert Mask((1,), length=20, alphabet="01").paths() == [("0" + "*" * 19, "*"), ("1" + "*" * 19, "*")]
     assert Addresses((IPv4Network("10.0.0.0/8"), IPv4Network("10.1.0.0/16")), (24,)).levels == (24,)
+    assert Geohash((4,)).within == Quadkey((10,)).within == ()
+    assert Quadkey((11,), ("1", "12")).levels == (11,)
 
 
 @pytest.mark.parametrize(
