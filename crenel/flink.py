@@ -22,7 +22,7 @@ from crenel.jobs.config.kafka import unfit_timeouts
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
 from crenel.jobs.config.secrets import read_secret
-from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, outputs
+from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
 from crenel.jobs.pipeline.job import JOB, Names, name_operators, upwards
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.side_streams import Requests
@@ -124,8 +124,12 @@ def anonymize(
     if not isinstance(settings, Settings):
         kind = type(settings).__qualname__
         raise TypeError(f"settings: is a {kind}; give crenel.Settings, such as crenel.load('visits.yaml')")
-    types = column_types(table)
     config, unfit_key = _chained(settings.validated, audit_chain)
+    try:
+        table = flattened(t_env, table, config.policy.roles)
+    except ConfigError as error:
+        raise ConfigError("table", map(_in_program, error.problems)) from None
+    types = column_types(table)
     if forget is not None and config.policy.subject is None:
         unfit_key.append("forget: asks to forget persons, and policy.subject names no column; name one")
     if problems := [*_unfit_arguments(name, delivery), *_unfit_environment(t_env, types), *unfit_key]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from crenel.jobs.pipeline.nested import flat_paths
 
 ROWS = 32_768
 """Maximum number of rows of a batch."""
@@ -74,6 +77,19 @@ class Frame:
             table = pa.Table.from_batches([batch])
             yield from (table.cast(self.schema) if table.schema != self.schema else table).to_batches(ROWS)
 
+    def flattened(self, roles: Collection[str]) -> Frame:
+        """Return the data with the fields of struct columns as columns, as ``flat_schema`` names them."""
+        schema = flat_schema(self.schema, roles)
+        if schema == self.schema:
+            return self
+        paths = _paths(self.schema, roles).values()
+
+        def flat() -> Iterator[pa.RecordBatch]:
+            for batch in self.batches():
+                yield pa.RecordBatch.from_arrays([_at(batch, path) for path in paths], schema=schema)
+
+        return replace(self, schema=schema, source=flat())
+
     def back(self, table: pa.Table) -> Any:
         """Return a table in the kind of the data."""
         if self.kind == "pandas":
@@ -83,6 +99,37 @@ class Frame:
 
             return polars.from_arrow(table)
         return table
+
+
+def flat_schema(schema: pa.Schema, roles: Collection[str]) -> pa.Schema:
+    """Return a schema with the fields of struct columns as columns, where a role names one of them by its path.
+
+    Raises
+    ------
+    ConfigError
+        As ``crenel.jobs.pipeline.nested.flat_paths``.
+    """
+    found = []
+    for name, (first, *steps) in _paths(schema, roles).items():
+        kind = schema.field(first).type
+        for step in steps:
+            kind = kind.field(step).type
+        found.append(pa.field(name, kind) if steps else schema.field(first))
+    return schema if found == list(schema) else pa.schema(found)
+
+
+def _paths(schema: pa.Schema, roles: Collection[str]) -> dict[str, tuple[str, ...]]:
+    return flat_paths({field.name: field.type for field in schema}, roles, _fields)
+
+
+def _at(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    first, *steps = path
+    # A field of a missing struct is missing.
+    return pc.struct_field(batch.column(first), steps) if steps else batch.column(first)
+
+
+def _fields(of: pa.DataType) -> Mapping[str, pa.DataType]:
+    return {field.name: field.type for field in of} if pa.types.is_struct(of) else {}
 
 
 def _from_pandas(data: Any) -> pa.Table:

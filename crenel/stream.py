@@ -36,7 +36,7 @@ from crenel.columns import (
 from crenel.evidence.replay import ROW
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.tables import ShardOutput, TableWriter, joined
-from crenel.frames import Frame
+from crenel.frames import Frame, flat_schema
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.digests import stored_under
@@ -210,6 +210,10 @@ class Stream:
         ConfigError
             The columns do not fit the policy; the message lists all problems.
         """
+        try:
+            schema = flat_schema(schema, self._config.policy.roles)
+        except ConfigError as error:
+            raise ConfigError("data", map(_in_data, error.problems)) from None
         if self._plan is None:
             self._plan = _Plan.of(self._config, schema, restorable=self._restorable)
             self._rows = _Rows(schema, self._plan.kept)
@@ -231,6 +235,7 @@ class Stream:
         self._require_open()
         frame = Frame.of(data)
         self.open(frame.schema)
+        frame = frame.flattened(self._config.policy.roles)
         parts: list[ShardOutput] = []
         refused: list[_Refused] = []
         for batch in frame.batches():
@@ -381,6 +386,7 @@ class Stream:
         ``rows``: maximum number of records; None: all.
         """
         self.open(frame.schema)
+        frame = frame.flattened(self._config.policy.roles)
         plan, blocks = self._opened, list[Block]()
         for batch in frame.batches():
             if batch.num_rows:

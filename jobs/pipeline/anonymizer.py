@@ -6,7 +6,7 @@ is derived from it and the source, and the names of the views, functions and ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 
 from pyflink.common import Types
@@ -22,11 +22,13 @@ from crenel.jobs.pipeline.bundle_timing import endless
 from crenel.jobs.pipeline.digests import chain_plan, stored_under
 from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
+from crenel.jobs.pipeline.nested import flat_columns
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.references import with_codes
 from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import LINE, SUMMARY_COLUMNS, Column, row_sql, unnested
 from crenel.jobs.pipeline.source_table import append_only, column_names
+from crenel.jobs.pipeline.sql_types import quote
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
 from crenel.operators.rows import LINES, batch_type
@@ -50,6 +52,18 @@ def column_types(table: Table) -> dict[str, str]:
         column.getName(): column.getDataType().getLogicalType().asSummaryString()
         for column in table._j_table.getResolvedSchema().getColumns()
     }
+
+
+def flattened(tables: StreamTableEnvironment, table: Table, roles: Collection[str]) -> Table:
+    """Return a table with the fields of ROW columns as columns (``crenel.jobs.pipeline.nested.flat_columns``)."""
+    types = column_types(table)
+    columns = flat_columns(types, roles)
+    if columns.keys() == types.keys():
+        return table
+    # A time attribute that is selected as it is keeps its watermark.
+    return tables.sql_query(
+        f"SELECT {', '.join(f'{column} AS {quote(name)}' for name, column in columns.items())} FROM {table}"
+    )
 
 
 def operator_plan(
@@ -126,8 +140,8 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names
     columns = column_names(tables)
     record = next(name for number in count() if (name := f"record{number}") not in {*columns, *records.fields})
     given = (sql for sql, here in zip(found.arguments, read.arguments, strict=True) if here is None)
-    query = records_query(records, columns, record)
-    return f"SELECT {encode}({', '.join([record, *given])}) AS e FROM ({query})"
+    rows = flattened(tables, tables.sql_query(records_query(records, columns, record)), config.policy.roles)
+    return f"SELECT {encode}({', '.join([record, *given])}) AS e FROM {rows}"
 
 
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names) -> DataStream:

@@ -12,7 +12,7 @@ from crenel.jobs.config.delivery import repeating_source
 from crenel.jobs.config.flink_settings import FOLDERS
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
-from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, outputs
+from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
 from crenel.jobs.pipeline.factories import find_missing_factories
 from crenel.jobs.pipeline.job import JOB, Job
 from crenel.jobs.pipeline.json_numbers import use_fast_numbers
@@ -50,7 +50,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     if records is not None:
         query = records_query(records, column_names(tables))
     with parsing("source.query", config.source.varied):
-        source = tables.sql_query(query)
+        source = flattened(tables, tables.sql_query(query), config.policy.roles)
     tables.create_temporary_view(JOB.table("source"), source)
     # The texts are those of the configuration, which identify stored state.
     found = SourceColumns(

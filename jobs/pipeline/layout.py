@@ -20,7 +20,7 @@ from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm, Reader, extremes
 from crenel.jobs.pipeline.sink_columns import Column, row_sql, sink_columns, written_null
-from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, parse
+from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, fields_of, parse
 from crenel.operators.encode.columns import Read, members_schema
 from crenel.operators.encode.encoder import EncodePlan
 from crenel.operators.output_columns import (
@@ -252,7 +252,10 @@ def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
         yield f"policy.{role}: the source has no column {name!r}; {question} has {', '.join(found)}"
     for name in spare:
         if name not in intended:
-            yield f"policy: the source's column {name!r} has no role; give it one of {_ROLES}"
+            inner = "".join(
+                f", or roles to its fields, such as '{name}.{field}'" for field in [*fields_of(found[name])][:1]
+            )
+            yield f"policy: the source's column {name!r} has no role; give it one of {_ROLES}{inner}"
 
 
 def _repeated(sink: str, columns: tuple[Column, ...]) -> Iterator[str]:

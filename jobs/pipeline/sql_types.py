@@ -25,6 +25,13 @@ _SIMPLE = re.compile(
     r"(?P<name>[A-Z_]+(?: PRECISION)?)(?: ?\((?P<precision>\d+)(?:, ?(?P<scale>\d+))?\))?(?P<rest>(?: WITH[A-Z ]*)?)"
 )
 
+_TOKEN = re.compile(r"`[^`]*`|'[^']*'|[<>(),]")
+"""A quoted name, a quoted description, or a sign of a type's structure."""
+_FIELD = re.compile(
+    r"(?:`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>\w+)) (?P<type>[^`']+?|[^`']*<.*>[^`']*?)(?: '(?:[^']|'')*')?", re.DOTALL
+)
+"""A field of a ROW: its name, its type, and its description, if it has one."""
+
 
 @dataclass(frozen=True)
 class SqlType:
@@ -70,6 +77,34 @@ def parse(text: str) -> SqlType:
         name, precision = "STRING", None
     parameters = "" if precision is None else f"({precision}, {scale})" if name == "DECIMAL" else f"({precision})"
     return SqlType(name, name + parameters, nullable, precision, scale, processing_time, rowtime)
+
+
+def fields_of(row: SqlType) -> dict[str, str]:
+    """Return the type of each field of a ROW by its name; none for any other type.
+
+    Raises
+    ------
+    ValueError
+        The type is not in the form that a resolved schema prints.
+
+    Examples
+    --------
+    >>> fields_of(parse("ROW<`zip` STRING, `age` INT NOT NULL>"))
+    {'zip': 'STRING', 'age': 'INT NOT NULL'}
+    """
+    if row.name != "ROW":
+        return {}
+    fields: dict[str, str] = {}
+    depth, begin, content = 0, 0, row.text.removeprefix("ROW<").removesuffix(">")
+    for token in _TOKEN.finditer(f"{content},"):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(token[0], 0)
+        if token[0] == "," and not depth:
+            field = _FIELD.fullmatch(content[begin : token.start()].strip())
+            if field is None:
+                raise ValueError(f"is not a type that a schema prints: {row.text}")
+            fields[field["plain"] or field["quoted"].replace("``", "`")] = field["type"]
+            begin = token.end()
+    return fields
 
 
 def literal(text: str) -> str:

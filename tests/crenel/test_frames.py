@@ -148,3 +148,60 @@ def test_a_stream_refuses_batches_of_other_columns() -> None:
     stream.push(TABLE)
     with pytest.raises(crenel.ConfigError, match="other columns than before"):
         stream.push(TABLE.drop_columns(["clinic"]))
+
+
+NESTED = pa.Table.from_pylist(
+    [
+        {"id": i, "patient": None if i == 3 else {"age": 30 + i, "home": {"zip": f"1{i % 10}"}, "name": "Ann"}}
+        for i in range(40)
+    ]
+)
+OF_NESTED = crenel.Settings(
+    policy=crenel.Policy(
+        quasi_identifiers={
+            "patient.age": crenel.Numeric((0, 110)),
+            "patient.home.zip": crenel.Categorical(crenel.Mask(keep=[2, 1], length=2)),
+        },
+        passthrough=["id"],
+        drop=["patient.name"],
+    ),
+    privacy=crenel.Privacy(k=2),
+    algorithm=crenel.Nearest(crenel.Delay(tuples=100)),
+    seed=1,
+)
+
+
+@pytest.mark.parametrize("kind", ["table", "reader", "pandas", "polars"])
+def test_fields_of_structs_have_roles(kind: str) -> None:
+    data = {
+        "table": lambda: NESTED,
+        "reader": lambda: pa.RecordBatchReader.from_batches(NESTED.schema, NESTED.to_batches(7)),
+        "pandas": NESTED.to_pandas,
+        "polars": lambda: polars.from_arrow(NESTED),
+    }[kind]()
+    found = crenel.anonymize(data, OF_NESTED)
+    ids, lower, upper = (
+        [int(str(value)) for value in found.released[name]] for name in ("id", "patient.age_min", "patient.age_max")
+    )
+    assert 3 not in ids
+    assert len(set(ids)) == 39 - len(found.suppressed) > 30
+    assert all(low <= 30 + number <= high for number, low, high in zip(ids, lower, upper, strict=True))
+    # A missing struct makes its fields missing.
+    assert [str(column) for column in found.rejected["column"]] == ["patient.age"]
+
+
+def test_an_opened_stream_of_structs_goes_on_from_a_snapshot() -> None:
+    with crenel.open_stream(OF_NESTED) as stream:
+        stream.open(NESTED.schema)
+        stream.push(NESTED.slice(0, 10))
+        kept = stream.snapshot()
+    with crenel.open_stream(OF_NESTED, snapshot=kept) as stream:
+        parts = [stream.push(NESTED.slice(10)), stream.finish()]
+    assert sum(part.released.num_rows + part.suppressed.num_rows for part in parts) == 39
+
+
+def test_a_struct_with_a_role_has_no_roles_in_it() -> None:
+    policy = crenel.Policy(quasi_identifiers=OF_NESTED.policy.quasi_identifiers, passthrough=["patient", "id"])
+    made = crenel.Settings(policy=policy, privacy=OF_NESTED.privacy, algorithm=OF_NESTED.algorithm)
+    with pytest.raises(crenel.ConfigError, match=r"'patient' has a role, and its field 'patient.age' too"):
+        crenel.anonymize(NESTED, made)

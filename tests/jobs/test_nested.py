@@ -1,0 +1,82 @@
+"""Nested records in a whole job on the mini-cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.launch import Host
+
+pytestmark = pytest.mark.cluster("mini")
+
+ROWS = 200
+TEXT = """
+policy:
+  subject: patient.id
+  event_time: visit.ms
+  quasi_identifiers:
+    patient.age: {type: numeric, domain: [0, 110]}
+    patient.home.zip: {type: categorical, hierarchy: {mask: {keep: [2, 1], length: 2}}}
+  sensitive: [visit.diagnosis]
+  passthrough: [number]
+  drop: [patient.name, started]
+privacy: {k: 3, l: 2}
+algorithm: nearest
+nearest: {delay: {event_time: 1 min}}
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (
+      number INT,
+      patient ROW<id STRING, age INT NOT NULL, home ROW<zip STRING>, name STRING>,
+      visit ROW<diagnosis STRING, ms BIGINT>,
+      started AS TO_TIMESTAMP_LTZ(COALESCE(visit.ms, 0), 3),
+      WATERMARK FOR started AS started - INTERVAL '5' SECOND
+    ) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in.json', 'format' = 'json')
+sinks:
+  released: {connector: filesystem, path: FOLDER/released, format: json}
+  rejected: {connector: filesystem, path: FOLDER/rejected, format: json}
+  suppressed: {connector: filesystem, path: FOLDER/suppressed, format: json}
+  audit: {connector: filesystem, path: FOLDER/audit, format: json}
+"""
+
+
+def record(number: int) -> dict[str, Any]:
+    home = None if number % 20 == 5 else {"zip": ("11", "12", "21")[number % 3]}
+    patient = {"id": f"p{number}", "age": 20 + number * 7 % 60, "home": home, "name": "Ann"}
+    visit = {"diagnosis": ("flu", "asthma", "gout")[number % 3 - number % 2], "ms": 1_700_000_000_000 + 1000 * number}
+    return {"number": number, "patient": None if number % 20 == 3 else patient, "visit": visit}
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line) for path in sorted(folder.rglob("part-*")) for line in path.read_text("utf-8").splitlines()
+    ]
+
+
+def test_fields_of_rows_have_roles(mini: Host, tmp_path: Path) -> None:
+    records = [record(number) for number in range(ROWS)]
+    (tmp_path / "in.json").write_text("".join(f"{json.dumps(each)}\n" for each in records), encoding="utf-8")
+    (tmp_path / "job.yaml").write_text(TEXT.replace("FOLDER", str(tmp_path)), encoding="utf-8")
+    done = mini.crenel("run", tmp_path / "job.yaml")
+    assert done.returncode == 0, done.stderr
+    released = lines(tmp_path / "released")
+    for row in released:
+        of = records[row["number"]]
+        assert row["patient.age_min"] <= of["patient"]["age"] <= row["patient.age_max"]
+        assert row["patient.home.zip"] in (of["patient"]["home"]["zip"], of["patient"]["home"]["zip"][0] + "*", "*")
+        assert row["visit.diagnosis"] == of["visit"]["diagnosis"]
+        assert "Ann" not in row.values()
+    rejected = lines(tmp_path / "rejected")
+    # A missing ROW makes all its fields missing.
+    assert sorted((row["column"], row["reason"]) for row in rejected) == (
+        [("patient.age", "missing")] * 10 + [("patient.home.zip", "missing")] * 10
+    )
+    numbers = sorted(row["number"] for row in released)
+    valid = [number for number in range(ROWS) if number % 20 not in (3, 5)]
+    assert len(numbers) + len(lines(tmp_path / "suppressed")) == len(valid)
+    assert set(numbers) <= set(valid)
+    assert len(set(numbers)) == len(numbers) > len(valid) / 2
+    assert mini.crenel("verify", tmp_path / "job.yaml").returncode == 0
