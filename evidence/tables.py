@@ -214,7 +214,10 @@ def _members(sample: Sample, parts: Sequence[ShardOutput]) -> dict[str, Any]:
             values = [value for part in parts for value in part.releases.members[noised[name]]]
             columns[name] = pa.array(values, sample.tuples.members.schema.field(name).type).cast(pa.string())
         else:
-            columns[name] = sample.tuples.members.column(name).take(rows).cast(pa.string())
+            column = sample.tuples.members.column(name).take(rows)
+            if pa.types.is_binary(column.type):
+                column = pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
+            columns[name] = column.cast(pa.string())
     return columns
 
 

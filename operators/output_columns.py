@@ -24,10 +24,17 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.operators.bounds import integer_bounds, within
 from crenel.state.counters import declared
 
-Kind: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
-"""A type of the operator's rows, by its name in ``pyflink.common.Types``."""
+Kind: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING", "BYTES"]
+"""A type of the operator's rows, by its name in ``pyflink.common.Types``, which has no BYTES of one word."""
 
-SQL: dict[Kind, str] = {"INT": "INT", "LONG": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "STRING": "STRING"}
+SQL: dict[Kind, str] = {
+    "INT": "INT",
+    "LONG": "BIGINT",
+    "DOUBLE": "DOUBLE",
+    "BOOLEAN": "BOOLEAN",
+    "STRING": "STRING",
+    "BYTES": "BYTES",
+}
 """The same types in SQL."""
 
 ARROW: dict[Kind, pa.DataType] = {
@@ -36,6 +43,7 @@ ARROW: dict[Kind, pa.DataType] = {
     "DOUBLE": pa.float64(),
     "BOOLEAN": pa.bool_(),
     "STRING": pa.string(),
+    "BYTES": pa.binary(),
 }
 """The same types in the tables of ``crenel.evidence.outputs.Outputs``."""
 
@@ -45,6 +53,7 @@ _KINDS: dict[pa.DataType, Kind] = {
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
     pa.string(): "STRING",
+    pa.binary(): "BYTES",
 }
 """The same types by that of a published column in a block."""
 

@@ -47,9 +47,13 @@ def _row_type(columns: Iterable[OutputColumn], arrays: Iterable[OutputColumn] = 
 
     Rows, with one object for each tuple, would cost more than all other work of the operator on a tuple.
     """
-    types = {column.row: getattr(Types, column.kind)() for column in columns}
-    types |= {column.row: Types.OBJECT_ARRAY(getattr(Types, column.kind)()) for column in arrays}
+    types = {column.row: _type(column) for column in columns}
+    types |= {column.row: Types.OBJECT_ARRAY(_type(column)) for column in arrays}
     return Types.ROW_NAMED(list(types), list(types.values()))
+
+
+def _type(column: OutputColumn) -> TypeInformation:
+    return Types.PRIMITIVE_ARRAY(Types.BYTE()) if column.kind == "BYTES" else getattr(Types, column.kind)()
 
 
 SUPPRESSED_TYPE, REJECTED_TYPE, FORGOTTEN_TYPE, SUMMARY_TYPE = (

@@ -16,6 +16,7 @@ _NUMPY = {
     pa.float64(): np.float64,
     pa.bool_(): np.bool_,
     pa.string(): object,
+    pa.binary(): object,
 }
 
 
@@ -29,15 +30,16 @@ class Members:
 
     Parameters
     ----------
-    schema : names and types of the published columns (int64, float64, bool, string, or timestamp in ms, stored as
-        int64)
+    schema : names and types of the published columns (int64, float64, bool, string, binary, or timestamp in ms, stored
+        as int64)
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         unknown = [field.name for field in schema if field.type not in _NUMPY]
         if unknown:
             raise TypeError(
-                f"published columns are int64, float64, bool, string or timestamp[ms]; not so: {', '.join(unknown)}"
+                "published columns are int64, float64, bool, string, binary or timestamp[ms]; not so: "
+                + ", ".join(unknown)
             )
         self.schema = schema
         self._values: list[NDArray[Any]] = [np.zeros(0, _NUMPY[field.type]) for field in schema]
@@ -54,7 +56,9 @@ class Members:
     def put(self, slots: NDArray[np.int32], batch: pa.RecordBatch) -> None:
         """Store the rows of ``batch`` in ``slots``."""
         for i, column in enumerate(map(in_milliseconds, batch.columns)):
-            if column.type == pa.string():
+            if column.type == pa.binary():
+                self._values[i][slots] = column.to_numpy(zero_copy_only=False)
+            elif column.type == pa.string():
                 # Equal strings of a batch share one object.
                 distinct = column.dictionary_encode("encode")
                 self._values[i][slots] = distinct.dictionary.to_numpy(zero_copy_only=False)[distinct.indices.to_numpy()]

@@ -164,8 +164,10 @@ def _parquet(
 
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_list(column.type):  # a set
+    if column.type == pa.list_(pa.string()):  # a set
         return pc.binary_join(column, SEPARATOR)
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):  # passed through
+        return pa.chunked_array([[None if value is None else str(value) for value in column.to_pylist()]], pa.string())
     return pc.cast(column, pa.string())
 
 

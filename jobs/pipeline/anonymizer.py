@@ -20,15 +20,17 @@ from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.bundle_timing import endless
 from crenel.jobs.pipeline.digests import chain_plan, stored_under
+from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.nested import flat_columns
+from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.references import with_codes
 from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import LINE, SUMMARY_COLUMNS, Column, row_sql, unnested
 from crenel.jobs.pipeline.source_table import append_only, column_names
-from crenel.jobs.pipeline.sql_types import quote
+from crenel.jobs.pipeline.sql_types import parse, quote
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
 from crenel.operators.rows import LINES, batch_type
@@ -133,6 +135,8 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names
     """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
     records = config.source.records
     read = None if records is None else records_plan(records, found.argument_forms)
+    for function in packing_functions(map(parse, found.published.values())):
+        register(tables, *function)
     encode = names.table("encode")
     tables.create_temporary_system_function(encode, encode_function(found.encode, read))
     if records is None or read is None:

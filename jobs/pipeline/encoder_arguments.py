@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.jobs.pipeline.packing import CARRIED, packed
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, quote
 from crenel.operators.encode.columns import Kind, Read
 from crenel.operators.encode.records import Form
@@ -121,10 +122,16 @@ class Reader:
         sql = self._types[name]
         if sql is None:
             return Read(name, "text", 0)
-        self._require(
-            f"policy.{role}", sql, _SIMPLE, f"a published column is of {_SHOWN}; {_CONVERT}, or drop it", column=name
-        )
+        further = CARRIED if role == "passthrough" else ()
+        valid = f"a published column is of {_SHOWN}; {_CONVERT}, or drop it"
+        if role == "passthrough":
+            valid = f"a passed-through column is of {_SHOWN}, ROW, ARRAY, MAP and BYTES; {_CONVERT}, or drop it"
+        elif sql.name in ("ARRAY", "MULTISET"):
+            valid += ". With CROSS JOIN UNNEST in source.query each value is a record of the same person"
+        self._require(f"policy.{role}", sql, (*_SIMPLE, *further), valid, column=name)
         kind = member_kind(role, sql)
+        if kind == "bytes":
+            return Read(name, kind, self._add(packed(name, sql)))
         if kind == "timestamp":
             return Read(name, kind, self._add(_cast(name, sql, "TIMESTAMP(3)"), (name, "time")))
         if kind == "integer":
@@ -262,6 +269,8 @@ def member_kind(role: str, sql: SqlType) -> Kind:
     # A timestamp as text costs ten times as much. Sensitive columns stay text, because their codes derive from it.
     if role == "passthrough" and sql.name == "TIMESTAMP" and (sql.precision or 0) <= _MILLISECONDS:
         return "timestamp"
+    if sql.name in CARRIED:
+        return "bytes"
     if sql.name in INTEGERS:
         return "integer"
     if sql.name in _REALS:

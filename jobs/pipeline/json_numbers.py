@@ -4,19 +4,15 @@ Flink evaluates a computed column of event time for each record, in the watermar
 ``JSON_VALUE`` parses the whole record into objects. That takes longer than all other work of a job from topic to topic.
 A function in Java takes the place of the expression where its form is known. It reads the record in one pass, and calls
 Flink's own functions for records that it does not read exactly as they do: the results are the same.
-
-Flink includes a compiler of Java for its generated code, which compiles the function when a job is built.
 """
 
 from __future__ import annotations
 
 import re
-from zipfile import ZipFile
 
-from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-from crenel.jobs.local.stop import folder_until_exit
+from crenel.jobs.pipeline.java_functions import register
 
 _FUNCTION = "crenel_json_bigint"
 _EXPRESSION = re.compile(
@@ -24,7 +20,6 @@ _EXPRESSION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _CREATES = re.compile(r"\s*CREATE\s+TEMPORARY\s+TABLE\s+`?source`?\s*\(", re.IGNORECASE)
-_JARS = "pipeline.jars"
 _CLASS = "crenel.JsonBigint"
 _SOURCE = r"""
 package crenel;
@@ -306,7 +301,7 @@ def use_fast_numbers(tables: StreamTableEnvironment, ddl: str) -> None:
     """
     replaced = with_fast_numbers(ddl)
     if replaced != ddl and _CREATES.match(ddl):
-        _register(tables)
+        register(tables, _FUNCTION, _CLASS, _SOURCE)
         tables.execute_sql("DROP TEMPORARY TABLE source")
         tables.execute_sql(replaced)
 
@@ -314,20 +309,3 @@ def use_fast_numbers(tables: StreamTableEnvironment, ddl: str) -> None:
 def with_fast_numbers(statement: str) -> str:
     """Return a statement with the function in place of each ``TRY_CAST(JSON_VALUE(column, '$.member') AS BIGINT)``."""
     return _EXPRESSION.sub(rf"{_FUNCTION}(\g<column>, '\g<path>')", statement)
-
-
-def _register(tables: StreamTableEnvironment) -> None:
-    """Compile and register the function, and add its jar to those of the job."""
-    if _FUNCTION in tables.list_user_defined_functions():
-        return
-    jvm = get_gateway().jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_SOURCE)
-    jar = folder_until_exit("crenel-functions-") / "crenel-functions.jar"
-    with ZipFile(jar, "w") as file:
-        for name, content in dict(compiler.getBytecodes()).items():
-            file.writestr(f"{name.replace('.', '/')}.class", bytes(content))
-    tables.execute_sql(f"CREATE TEMPORARY SYSTEM FUNCTION {_FUNCTION} AS '{_CLASS}' USING JAR '{jar.as_uri()}'")
-    settings = tables._get_j_env().getConfiguration()
-    listed = [text for text in settings.getString(_JARS, "").split(";") if text]
-    settings.setString(_JARS, ";".join([*listed, jar.as_uri()]))

@@ -19,7 +19,8 @@ from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm, Reader, extremes
-from crenel.jobs.pipeline.sink_columns import Column, row_sql, sink_columns, written_null
+from crenel.jobs.pipeline.packing import NESTED, unpacked
+from crenel.jobs.pipeline.sink_columns import Column, has_no_arrays, row_sql, sink_columns, written_null
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, fields_of, parse
 from crenel.operators.encode.columns import Read, members_schema
 from crenel.operators.encode.encoder import EncodePlan
@@ -156,6 +157,7 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     sinks = sink_columns(config, _generalized(generalization, types), own, timestamps=timestamps)
     problems = [*source.problems, *_unmatched(policy, found), *reader.problems, *stepless, *_unfit_ends(policy, found)]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
+    problems += _unfit_for_carried(config, {read.name: types[read.name] for read in reads if read.kind == "bytes"})
     if problems:
         raise ConfigError(where, problems)
     chain = () if config.audit_chain is None else CHAIN
@@ -224,6 +226,8 @@ def _back(read: Read, sql: SqlType, column: OutputColumn) -> Column:
         stamp = f"TIMESTAMPADD(MILLISECOND, {column.row}, TIMESTAMP '1970-01-01 00:00:00.000')"
         return Column(read.name, sql.text, _cast(stamp, "TIMESTAMP(3)", sql.text))
     row = column.row
+    if read.kind == "bytes":
+        return Column(read.name, sql.text, unpacked(row, sql))
     if sql.name == "DECIMAL" and sql.precision == sql.scale:
         # Such a type has no digit before the point, and Flink takes the zero in its own '0.5' for an overflow.
         row = f"REPLACE({row}, '0.', '.')"
@@ -262,6 +266,22 @@ def _repeated(sink: str, columns: tuple[Column, ...]) -> Iterator[str]:
     for name, times in Counter(column.name for column in columns).items():
         if times > 1:
             yield f"sinks.{sink}: would have {times} columns {name!r}; rename a column in source.query"
+
+
+def _unfit_for_carried(config: Config, types: Mapping[str, SqlType]) -> Iterator[str]:
+    """Yield problems of columns that pass through as bytes, with the sink that shall hold them and with the chain."""
+    for name, sql in types.items():
+        column = f"policy.passthrough: column {name!r} has the type {sql.text}"
+        if sql.name in NESTED and has_no_arrays(config.sinks.get("released", {})):
+            yield (
+                f"{column}, which the sink of released does not hold; write JSON, Avro or Parquet, or make it text or "
+                "columns in source.query"
+            )
+        if config.audit_chain:
+            yield (
+                f"{column}, and audit_chain.key hashes each published value as text; drop the column, make it text in "
+                "source.query, or leave audit_chain.key out"
+            )
 
 
 def _fill_steps(policy: Policy, types: Mapping[str, SqlType], *, noise: bool) -> tuple[Policy, list[str]]:

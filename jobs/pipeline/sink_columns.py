@@ -94,7 +94,7 @@ def sink_columns(
 def _with_sets(config: Config, sink: str, generalization: Iterable[Column]) -> Iterator[Column]:
     """Yield the columns of a generalization in one sink: a set is an array, or a text where the sink has no arrays."""
     sets = {attribute.name for attribute in config.policy.sets}
-    keeps_text = _has_no_arrays(config.sinks.get(sink, {}))
+    keeps_text = has_no_arrays(config.sinks.get(sink, {}))
     for column in generalization:
         if column.name not in sets or keeps_text:
             yield column
@@ -102,7 +102,7 @@ def _with_sets(config: Config, sink: str, generalization: Iterable[Column]) -> I
             yield Column(column.name, _ARRAY, f"SPLIT({column.expression}, {literal(SEPARATOR)})")
 
 
-def _has_no_arrays(options: Mapping[str, str]) -> bool:
+def has_no_arrays(options: Mapping[str, str]) -> bool:
     """Return whether a sink holds a set as text: CSV has no arrays, and neither have most databases behind JDBC."""
     return options.get("connector") == "jdbc" or "csv" in (options.get("format"), options.get("value.format"))
 
@@ -149,7 +149,7 @@ def written_null(options: Mapping[str, str]) -> str:
 LINE = Column("line", "STRING", "line")
 """The one column of a sink whose records the operator has written."""
 
-_WRITTEN = frozenset(SQL.values())
+_WRITTEN = frozenset(SQL.values()) - {"BYTES"}
 _OF_FORMATS = ("json.", "key.", "value.", "raw.")
 
 

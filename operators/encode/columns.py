@@ -17,7 +17,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.operators.encode import hashing
 from crenel.state.block import NO_TIME
 
-Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp"]
+Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp", "bytes"]
 """Forms in which the values of a column arrive.
 
 - ``number``: whole numbers, or float64 in which NaN stands for a missing value
@@ -28,6 +28,7 @@ Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "in
 - ``integer``: int64
 - ``boolean``: bool, None where missing
 - ``timestamp``: datetime64, in UTC where it has a zone, NaT where missing
+- ``bytes``: bytes, None where missing
 """
 
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
@@ -45,6 +46,7 @@ _TYPES = {
     "real": pa.float64(),
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("ms"),
+    "bytes": pa.binary(),
 }
 
 
@@ -193,8 +195,8 @@ class Batch:
             unknown = times == NO_TIME
             column = pa.array(times, pa.int64(), mask=unknown).view(_TYPES[read.kind])
             return column, unknown if column.null_count else None
-        if read.kind == "text":
-            column = self.texts(read)
+        if read.kind in ("text", "bytes"):
+            column = self.texts(read) if read.kind == "text" else as_arrow(self._argument(read.value), pa.binary())
             return column, _absent(column)
         values, missing = self.values(read), self.flag(read)
         # Only where None stands for a missing value: NaN is a value.
@@ -209,6 +211,8 @@ class Batch:
         if read.kind == "text":
             codes = _text_codes(self.texts(read), key, repeated=repeated)
             return codes if missing is None else np.where(missing, hashing.NULL, codes)
+        if read.kind == "bytes":
+            return hashing.text_codes(_objects(self.member(read)[0]), key, repeated=repeated)
         values = self.values(read)
         if read.kind == "integer":
             codes = hashing.integer_codes(values.astype(np.int64, copy=False))

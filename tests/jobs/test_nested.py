@@ -12,7 +12,24 @@ from tests.support.launch import Host
 
 pytestmark = pytest.mark.cluster("mini")
 
-ROWS = 200
+ROWS, MANY = 200, 100
+CARRIED: list[dict[str, Any]] = [
+    {
+        "tests": [
+            {"name": 'a, "b"\n東', "value": 0.125, "taken": "0001-01-01"},
+            None,
+            {"name": None, "value": 0, "taken": None},
+        ],
+        "extra": {"a": ["2024-02-29 01:02:03.123456789", None], "": [], "n": None},
+        "doses": [-128, None, 127],
+        "scan": "AP+A",
+        "place": {"x": 1e300, "y": None},
+    },
+    {},
+    {"tests": [], "extra": {}, "doses": [], "scan": "", "place": {"x": None, "y": None}},
+]
+"""Fields of a visit that are passed through, with null rows, empty and missing values."""
+
 TEXT = """
 policy:
   subject: patient.id
@@ -21,7 +38,7 @@ policy:
     patient.age: {type: numeric, domain: [0, 110]}
     patient.home.zip: {type: categorical, hierarchy: {mask: {keep: [2, 1], length: 2}}}
   sensitive: [visit.diagnosis]
-  passthrough: [number]
+  passthrough: [number, visit.tests, visit.extra, visit.doses, visit.scan, visit.place, many]
   drop: [patient.name, started]
 privacy: {k: 3, l: 2}
 algorithm: nearest
@@ -31,7 +48,9 @@ source:
     CREATE TEMPORARY TABLE source (
       number INT,
       patient ROW<id STRING, age INT NOT NULL, home ROW<zip STRING>, name STRING>,
-      visit ROW<diagnosis STRING, ms BIGINT>,
+      visit ROW<diagnosis STRING, ms BIGINT, tests ARRAY<ROW<name STRING, `value` DECIMAL(3, 3) NOT NULL, taken DATE>>,
+        extra MAP<STRING, ARRAY<TIMESTAMP(9)>>, doses ARRAY<TINYINT>, scan BYTES, place ROW<x DOUBLE, y FLOAT>>,
+      many ARRAY<INT>,
       started AS TO_TIMESTAMP_LTZ(COALESCE(visit.ms, 0), 3),
       WATERMARK FOR started AS started - INTERVAL '5' SECOND
     ) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in.json', 'format' = 'json')
@@ -47,7 +66,14 @@ def record(number: int) -> dict[str, Any]:
     home = None if number % 20 == 5 else {"zip": ("11", "12", "21")[number % 3]}
     patient = {"id": f"p{number}", "age": 20 + number * 7 % 60, "home": home, "name": "Ann"}
     visit = {"diagnosis": ("flu", "asthma", "gout")[number % 3 - number % 2], "ms": 1_700_000_000_000 + 1000 * number}
-    return {"number": number, "patient": None if number % 20 == 3 else patient, "visit": visit}
+    nested = CARRIED[number % len(CARRIED)]
+    many = list(range(1_000_000)) if number == MANY else [number]
+    return {
+        "number": number,
+        "patient": None if number % 20 == 3 else patient,
+        "visit": visit | {name: nested.get(name) for name in CARRIED[0]},
+        "many": many,
+    }
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -68,6 +94,9 @@ def test_fields_of_rows_have_roles(mini: Host, tmp_path: Path) -> None:
         assert row["patient.age_min"] <= of["patient"]["age"] <= row["patient.age_max"]
         assert row["patient.home.zip"] in (of["patient"]["home"]["zip"], of["patient"]["home"]["zip"][0] + "*", "*")
         assert row["visit.diagnosis"] == of["visit"]["diagnosis"]
+        assert row["many"] == of["many"]
+        for name in CARRIED[0]:
+            assert row[f"visit.{name}"] == of["visit"][name]
         assert "Ann" not in row.values()
     rejected = lines(tmp_path / "rejected")
     # A missing ROW makes all its fields missing.

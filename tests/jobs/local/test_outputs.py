@@ -83,6 +83,19 @@ def test_parquet_is_read_too(tmp_path: Path) -> None:
         read_outputs(load(path))
 
 
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_nested_values_that_were_passed_through_are_read_as_text(tmp_path: Path, form: str) -> None:
+    path = configure(tmp_path, ["released"], form)
+    (tmp_path / "released").mkdir()
+    rows = [row | {"id": {"a": [number, None]}} for number, row in enumerate(ALIKE)]
+    if form == "json":
+        write_json(tmp_path / "released", rows)
+    else:
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "released" / "part-0")
+    found = read_outputs(load(path)).released["id"].to_pylist()
+    assert all(text.startswith("{") and str(number) in text for number, text in enumerate(found))
+
+
 def test_where_nothing_is_it_is_said(tmp_path: Path) -> None:
     path = configure(tmp_path)
     with pytest.raises(OutputsError, match=r"^sinks\.released\.path: .*/released holds no finished file; has the job"):

@@ -23,9 +23,10 @@ from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.secret import SubjectKey
+from crenel.anonymity.model.secret import Secret, SubjectKey
 from crenel.jobs.config.load import ConfigError
 from crenel.jobs.pipeline.layout import Layout
+from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.sink_columns import written_null
 from crenel.jobs.pipeline.sql_types import parse, quote
 from crenel.operators.bounds import integer_bounds
@@ -238,7 +239,7 @@ def test_a_release_has_an_array_of_each_published_column(passed: tuple[str, ...]
 
 
 def test_every_problem_is_listed_with_what_would_be_valid() -> None:
-    columns = {**COLUMNS, "icnome": "STRING", "pay": "DECIMAL(20, 2)", "trip": "BYTES", "ts": "INT"}
+    columns = {**COLUMNS, "icnome": "STRING", "pay": "DECIMAL(20, 2)", "trip": "INTERVAL SECOND(3)", "ts": "INT"}
     del columns["income"]
     found = problems(POLICY, columns)
     assert len(found) == 4
@@ -310,7 +311,6 @@ def test_a_column_without_a_role_is_not_dropped_in_silence() -> None:
             for sql in ("BYTES", "ARRAY<INT>", "MAP<STRING, INT>", "ROW<a INT>")
             for role in ("sensitive", "area")
         ),
-        ("BINARY(4)", "passthrough"),
         ("INTERVAL SECOND(3)", "passthrough"),
         ("FLOAT", "subject"),
         ("DOUBLE NOT NULL", "subject"),
@@ -333,6 +333,44 @@ def test_a_type_that_a_role_cannot_have_is_refused_with_the_column_and_the_type(
     [problem] = problems(policy, columns)
     assert "c" in problem.split(":")[0] or "'c'" in problem
     assert parse(sql).text in problem or "processing time" in problem
+
+
+@pytest.mark.parametrize(
+    ("sql", "argument", "back"),
+    [
+        ("BYTES NOT NULL", "`c`", "m0"),
+        ("BINARY(4)", "CAST(`c` AS BYTES)", "CAST(m0 AS BINARY(4))"),
+        ("ARRAY<INT>", "crenel_pack_H(`c`)", "crenel_unpack_H(m0)"),
+        ("MAP<STRING, INT NOT NULL> NOT NULL", "crenel_pack_H(`c`)", "crenel_unpack_H(m0)"),
+        ("ROW<`a` ROW<`b` DATE>>", "crenel_pack_H(`c`)", "crenel_unpack_H(m0)"),
+    ],
+)
+def test_a_nested_column_is_passed_through_as_bytes(sql: str, argument: str, back: str) -> None:
+    policy, columns = one("c", sql, passthrough=("c",))
+    found = layout_of(policy, columns)
+    assert found.members_schema.types == [pa.binary()]
+    [column] = found.sinks["released"][1:]
+    assert column.sql_type == parse(sql).text
+    functions = [name for name, _, _ in packing_functions([parse(sql)])]
+    of_type = functions[0].rpartition("_")[2] if functions else ""
+    assert (found.arguments[1], column.expression) == (argument.replace("H", of_type), back.replace("H", of_type))
+    assert len(functions) == (2 if "H" in argument else 0)
+
+
+def test_a_sink_of_text_and_a_chain_of_hashes_hold_no_nested_column() -> None:
+    policy, columns = one("c", "MAP<STRING, INT>", passthrough=("c",))
+    for sink in ({"connector": "filesystem", "format": "csv"}, {"connector": "jdbc"}):
+        with pytest.raises(ConfigError, match=r"'c' has the type MAP<STRING, INT>, which the sink of released does"):
+            layout_of(policy, columns, sinks={"released": sink})
+    with pytest.raises(ConfigError, match=r"audit_chain\.key hashes each published value"):
+        layout_of(policy, columns, audit_chain=Secret("audit_chain.key", b"a key of sixteen bytes"))
+    assert layout_of(policy, columns, audit_chain=Secret("audit_chain.key"))
+
+
+def test_a_sensitive_array_is_refused_with_a_row_for_each_value_as_the_remedy() -> None:
+    [problem] = problems(*one("c", "ARRAY<STRING>", sensitive=("c",)))
+    assert "'c' has the type ARRAY<STRING>" in problem
+    assert problem.endswith("With CROSS JOIN UNNEST in source.query each value is a record of the same person")
 
 
 @pytest.mark.parametrize("sql", ["STRING", "BIGINT", "DECIMAL(38, 0)", "BOOLEAN", "DATE", "TIMESTAMP(6)", "CHAR(8)"])

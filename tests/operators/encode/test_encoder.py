@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.arrays import ArrowExtensionArray
 
+from crenel.anonymity.buffer.members import Members
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import MISSING, Hierarchy, from_paths
@@ -538,3 +539,25 @@ def test_a_reference_names_a_formula_as_it_comes_or_as_it_is_published() -> None
     read = Read("illness", "text", 0, neutralized=True)
     as_it_comes, published, other = codes_of(["=cmd", "'=cmd", "cmd"], read, "0" * 16, None)
     assert as_it_comes == published != other
+
+
+def test_bytes_pass_from_rows_through_a_block_and_its_buffer_unchanged() -> None:
+    values = [b"\x00\xff", None, b"", b"x" * 1_000_000, b"\x00\xff", None]
+    policy = Policy((Numeric("n"),), passthrough=("c", "d"))
+    columns = {"n": "INT NOT NULL", "c": "ARRAY<INT>", "d": "BYTES"}
+    found = layout_of(policy, columns, shards=Shards(2))
+    numbers = pd.Series(np.arange(6))
+    series = [numbers, pd.Series(ArrowExtensionArray(pa.array(values, pa.binary()))), pa.array(values[::-1])]
+    blocks = list(Encoder(found.encode).blocks(*series))
+    assert len(blocks) > 0
+    read: dict[int, tuple[bytes | None, bytes | None]] = {}
+    for encoded_block in blocks:
+        block = Block.from_bytes(encoded_block.block.to_bytes(), found.members_schema)
+        members = Members(found.members_schema)
+        members.reserve(8)
+        slots = np.arange(len(block), dtype=np.int32) + 1
+        members.put(slots, block.members)
+        assert members.moved(slots, 6).batch(np.arange(len(block), dtype=np.int32)) == block.members
+        read |= dict(zip(encoded_block.rows.tolist(), zip(*members.take(slots), strict=True), strict=True))
+        assert members.batch(slots).column(0).null_count == len(block)
+    assert read == dict(enumerate(zip(values, values[::-1], strict=True)))
