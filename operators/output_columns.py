@@ -239,6 +239,11 @@ def release_columns(policy: Policy) -> tuple[OutputColumn, ...]:
     return (*_RELEASE, *diversity, *losses, *([_LINKABLE] if policy.noised else ()), *noise)
 
 
+def interval_columns(attribute: str) -> tuple[OutputColumn, ...]:
+    """Return the columns of the lower and the upper end of a quasi-identifier."""
+    return tuple(end.at(0, attribute) for end in _ENDS)
+
+
 def generalized_names(attribute: str) -> tuple[str, ...]:
     """Return the names that the published columns of a quasi-identifier may have, in order."""
     return tuple(column.at(0, attribute).name for column in (*_ENDS, _NUMBER))

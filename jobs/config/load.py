@@ -55,6 +55,7 @@ class Config:
         ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink unchanged
     epoch : of the shards, 1 or more; another epoch starts them without state
+    is_nested : whether ``released`` has the shape of the source, and not one column for each published value
     accept_duplicates : whether a record may be published twice, under two generalizations
         (``crenel.jobs.config.delivery``)
     audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
@@ -74,6 +75,7 @@ class Config:
     flink: dict[str, str] = field(repr=False)
     accept_duplicates: bool
     epoch: int = 1
+    is_nested: bool = False
     audit_chain: Secret | None = None
 
     @property
@@ -221,6 +223,7 @@ def _config(validated: _Validated, source: Source, sinks: dict[str, dict[str, st
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
         epoch=file.epoch,
+        is_nested=file.shape == "nested",
         audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
     )
 

@@ -407,6 +407,8 @@ class File(Section):
     flink : settings of Flink by Flink's names, dotted or nested, passed on unchanged
     accept_duplicates : whether source, sinks and checkpoints need not be exactly-once, so that a tuple may be published
         twice
+    shape : ``nested`` publishes ``released`` with the fields of ROW columns where they were in the source, and each
+        interval as ``{min, max}`` in the place of its quasi-identifier; not for CSV and JDBC sinks
     epoch : another number makes shards start anew if a drained job continues under a policy that its state does not fit
     """
 
@@ -438,6 +440,7 @@ class File(Section):
     sinks: SinksSection = Field(description="a mapping with at least 'released'")
     flink: Options = Field({}, description="settings of Flink by their names, each with one value")
     accept_duplicates: bool = Field(False, description="true or false")
+    shape: Literal["flat", "nested"] = Field("flat", description="'flat' or 'nested'")
     epoch: Positive = Field(1, description="a whole number, 1 or more: with another one shards begin anew")
     extensions: Columns = Field((), description="a list of Python modules, such as [my_company.privacy_models]")
 

@@ -16,7 +16,7 @@ from crenel.evidence.published_sets import PublishedSets
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
 from crenel.jobs.local.sink_files import OutputsError, read_folder
-from crenel.jobs.pipeline.sink_columns import written
+from crenel.jobs.pipeline.sink_columns import released_paths, written
 
 __all__ = ["OutputsError", "read_outputs"]
 
@@ -48,7 +48,11 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
         connector = config.sinks["released"]["connector"]
         raise OutputsError(f"sinks.released.connector: {connector!r} keeps nothing that could be read; choose another")
     folders = {name: folder for name, options in kept.items() if (folder := _folder(options)) is not None}
-    read = {name: read_folder(name, folder, kept[name], schemas[name].names) for name, folder in folders.items()}
+    paths = {"released": released_paths(config, schemas["released"].names)} if config.is_nested else {}
+    read = {
+        name: read_folder(name, folder, kept[name], schemas[name].names, paths.get(name))
+        for name, folder in folders.items()
+    }
     texts = {name: None if found is None else found[0] for name, found in read.items()}
     if all(table is None for table in texts.values()) and len(texts) == len(kept):
         raise OutputsError(f"sinks.released.path: {folders['released']} holds no finished file; has the job run?")

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +27,11 @@ class OutputsError(InputError):
 
 
 def read_folder(
-    sink: str, folder: Path, options: Mapping[str, str], columns: Sequence[str]
+    sink: str,
+    folder: Path,
+    options: Mapping[str, str],
+    columns: Sequence[str],
+    paths: Mapping[str, tuple[str, ...]] | None = None,
 ) -> tuple[dict[str, pa.ChunkedArray], tuple[tuple[str, int], ...]] | None:
     """Return all rows of the finished files of a folder, as text columns, and name and row count of each file.
 
@@ -36,6 +41,8 @@ def read_folder(
     ----------
     options : of the sink; ``format`` is ``csv``, ``json`` or ``parquet``
     columns : required columns of each row, in this order where the format has no names
+    paths : where each column is in a nested record (``crenel.jobs.pipeline.sink_columns.released_paths``); None:
+        records are flat
 
     Raises
     ------
@@ -48,8 +55,9 @@ def read_folder(
         files = list(_finished(folder))
         if folder.exists() and not files and _unfinished(folder):
             raise OutputsError(f"{place} holds unfinished files only; wait for a checkpoint, or for the job's end")
+        names = {path: name for name, path in (paths or {name: (name,) for name in columns}).items()}
         read = {"csv": _csv, "json": _json, "parquet": _parquet}[options["format"]]
-        parts = [(file.name, part) for file in files if (part := read(place, file, options, columns)) is not None]
+        parts = [(file.name, part) for file in files if (part := read(place, file, options, names)) is not None]
     except OSError as error:
         raise OutputsError(f"{place} cannot be read: {error.strerror}") from None
     if not parts:
@@ -76,8 +84,9 @@ def _unfinished(folder: Path) -> bool:
 
 
 def _csv(
-    place: str, file: Path, options: Mapping[str, str], columns: Sequence[str]
+    place: str, file: Path, options: Mapping[str, str], names: Mapping[tuple[str, ...], str]
 ) -> dict[str, pa.ChunkedArray] | None:
+    columns = [*names.values()]
     content = _whole(place, file)
     if not content:
         return None
@@ -122,12 +131,12 @@ def _csv(
 
 
 def _json(
-    place: str, file: Path, options: Mapping[str, str], columns: Sequence[str]
+    place: str, file: Path, options: Mapping[str, str], names: Mapping[tuple[str, ...], str]
 ) -> dict[str, pa.ChunkedArray] | None:
     content = _whole(place, file)
     if not content:
         return None
-    values_of: dict[str, list[str | None]] = {name: [] for name in columns}
+    values_of: dict[str, list[str | None]] = {name: [] for name in names.values()}
     required = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else values_of.keys()
     for number, line in enumerate(content.splitlines(), 1):
         try:
@@ -135,6 +144,8 @@ def _json(
             row = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
         except ValueError:
             raise OutputsError(f"{place}: line {number} of {file.name} is not JSON") from None
+        if isinstance(row, dict):
+            row = dict(_flat(row, names))
         if not isinstance(row, dict) or not required <= row.keys() <= values_of.keys():
             raise OutputsError(
                 f"{place}: line {number} of {file.name} has other columns than this configuration gives; these are "
@@ -148,17 +159,30 @@ def _json(
     return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in values_of.items()}
 
 
+def _flat(row: Mapping[str, Any], names: Mapping[tuple[str, ...], str], above: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Yield name and value of each column of a record."""
+    for key, value in row.items():
+        path = (*above, key)
+        if path not in names and isinstance(value, dict):
+            yield from _flat(value, names, path)
+        else:
+            yield names.get(path, path), value
+
+
 def _parquet(
-    place: str, file: Path, options: Mapping[str, str], columns: Sequence[str]
+    place: str, file: Path, options: Mapping[str, str], names: Mapping[tuple[str, ...], str]
 ) -> dict[str, pa.ChunkedArray] | None:
     try:
         table = pyarrow.parquet.read_table(file)
-        if table.column_names != list(columns):
+        if table.column_names != list(dict.fromkeys(first for first, *_ in names)):
             raise OutputsError(
                 f"{place}: {file.name} has other columns than this configuration gives; these are outputs of another "
                 "policy"
             )
-        return {name: _text(table[name]) for name in columns}
+        return {
+            name: _text(pc.struct_field(table[first], steps) if steps else table[first])
+            for (first, *steps), name in names.items()
+        }
     except pa.ArrowException:
         raise OutputsError(f"{place}: {file.name} is not a whole file of Parquet") from None
 

@@ -48,6 +48,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from crenel.jobs.pipeline.build import read_layout
         from crenel.jobs.pipeline.environment import local_environment
         from crenel.jobs.pipeline.factories import find_missing_factories
+        from crenel.jobs.pipeline.sink_columns import released_paths
         from crenel.jobs.pipeline.sql_types import literal, quote
 
         java.join()
@@ -64,10 +65,14 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (options | bounds).items())
             declarations = ", ".join(column.declaration for column in layouts[sink][0])
             sets = {column.name for column in layouts[sink][0] if column.is_set}
+            paths: dict[str, tuple[str, ...]] = {column: (column,) for column in columns}
+            if config.is_nested and sink == "released":
+                sets, paths = {attribute.name for attribute in config.policy.sets}, released_paths(config, columns)
+            expressions = {column: ".".join(map(quote, path)) for column, path in paths.items()}
             texts = ", ".join(
-                f"ARRAY_JOIN({quote(column)}, {literal(SEPARATOR)})"
+                f"ARRAY_JOIN({expressions[column]}, {literal(SEPARATOR)})"
                 if column in sets
-                else f"CAST({quote(column)} AS STRING)"
+                else f"CAST({expressions[column]} AS STRING)"
                 for column in columns
             )
             for problem in find_missing_factories(tables, {f"sinks.{sink}": options}):

@@ -20,7 +20,15 @@ from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm, Reader, extremes
 from crenel.jobs.pipeline.packing import NESTED, unpacked
-from crenel.jobs.pipeline.sink_columns import Column, has_no_arrays, row_sql, sink_columns, written_null
+from crenel.jobs.pipeline.sink_columns import (
+    Column,
+    has_no_arrays,
+    nested_columns,
+    released_paths,
+    row_sql,
+    sink_columns,
+    written_null,
+)
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, fields_of, parse
 from crenel.operators.encode.columns import Read, members_schema
 from crenel.operators.encode.encoder import EncodePlan
@@ -158,8 +166,15 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     problems = [*source.problems, *_unmatched(policy, found), *reader.problems, *stepless, *_unfit_ends(policy, found)]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
     problems += _unfit_for_carried(config, {read.name: types[read.name] for read in reads if read.kind == "bytes"})
+    if config.is_nested and has_no_arrays(config.sinks.get("released", {})):
+        problems.append(
+            "shape: 'nested' needs ROW, which the sink of released does not hold; write JSON, Avro or Parquet"
+        )
     if problems:
         raise ConfigError(where, problems)
+    if config.is_nested:
+        flat = sinks["released"]
+        sinks["released"] = nested_columns(flat, released_paths(config, (column.name for column in flat)))
     chain = () if config.audit_chain is None else CHAIN
     return Layout(
         encode=encode,

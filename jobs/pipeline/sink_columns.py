@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from crenel.anonymity.model.attributes import SEPARATOR
-from crenel.jobs.config.load import Config
+from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.pipeline.sql_types import literal, quote
 from crenel.operators.output_columns import (
     ARROW,
@@ -22,6 +23,7 @@ from crenel.operators.output_columns import (
     SUPPRESSED,
     Generalization,
     OutputColumn,
+    interval_columns,
     number_kind,
     numbers_in_force,
     own_columns,
@@ -138,6 +140,60 @@ def written(config: Config) -> dict[str, pa.Schema]:
     members = (Column(name, "STRING", "") for name in names)
     sinks = sink_columns(config, generalization, members, timestamps=False) | {"summary": SUMMARY_COLUMNS}
     return {sink: pa.schema([(c.name, _READ[c.sql_type]) for c in columns]) for sink, columns in sinks.items()}
+
+
+def released_paths(config: Config, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return where each column of ``released`` is in a nested record; a dot in a name begins a level.
+
+    Parameters
+    ----------
+    names : of the columns, each with one value of a record
+
+    Examples
+    --------
+    The interval of ``patient.age`` is at ``patient``, ``age`` and there ``min`` and ``max``.
+    """
+    generalization = Generalization(config.policy, config.algorithm.representative(config.parameters))
+    ends = {
+        end.name: (*attribute.name.split("."), place)
+        for attribute in config.policy.quasi_identifiers
+        if generalization.is_interval(attribute)
+        for end, place in zip(interval_columns(attribute.name), ("min", "max"), strict=True)
+    }
+    return {name: ends.get(name, tuple(name.split("."))) for name in names}
+
+
+def nested_columns(columns: Iterable[Column], paths: Mapping[str, tuple[str, ...]]) -> tuple[Column, ...]:
+    """Return ROW columns in the place of columns with paths, as of ``released_paths``.
+
+    Raises
+    ------
+    ConfigError
+        A column would be a ROW and a value.
+    """
+    tree: dict[str, Any] = {}
+    for column in columns:
+        *above, last = paths[column.name]
+        level = tree
+        for step in above:
+            level = level.setdefault(step, {})
+            if isinstance(level, Column):
+                break
+        if isinstance(level, Column) or last in level:
+            raise ConfigError(
+                "shape",
+                [f"shape: {column.name!r} has the place of another column; rename one in source.query, or set it flat"],
+            )
+        level[last] = column
+    return tuple(_nested(name, node) for name, node in tree.items())
+
+
+def _nested(name: str, node: Any) -> Column:
+    if isinstance(node, Column):
+        return replace(node, name=name)
+    fields = [_nested(field, inner) for field, inner in node.items()]
+    kind = f"ROW<{', '.join(field.declaration for field in fields)}>"
+    return Column(name, kind, f"CAST(ROW({', '.join(field.expression for field in fields)}) AS {kind})")
 
 
 def written_null(options: Mapping[str, str]) -> str:

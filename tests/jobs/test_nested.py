@@ -82,13 +82,25 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_fields_of_rows_have_roles(mini: Host, tmp_path: Path) -> None:
+def flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of ``shape: nested`` as a flat one."""
+    assert list(row) == ["patient", "visit", "number", "many"]
+    assert list(row["patient"]) == ["age", "home"]
+    found = {"number": row["number"], "many": row["many"], "patient.home.zip": row["patient"]["home"]["zip"]}
+    found |= {f"patient.age_{end}": value for end, value in row["patient"]["age"].items()}
+    return found | {f"visit.{name}": value for name, value in row["visit"].items()}
+
+
+@pytest.mark.parametrize("shape", ["flat", "nested"])
+def test_fields_of_rows_have_roles(mini: Host, tmp_path: Path, shape: str) -> None:
     records = [record(number) for number in range(ROWS)]
     (tmp_path / "in.json").write_text("".join(f"{json.dumps(each)}\n" for each in records), encoding="utf-8")
     (tmp_path / "job.yaml").write_text(TEXT.replace("FOLDER", str(tmp_path)), encoding="utf-8")
-    done = mini.crenel("run", tmp_path / "job.yaml")
+    done = mini.crenel("run", tmp_path / "job.yaml", "--set", f"shape={shape}")
     assert done.returncode == 0, done.stderr
     released = lines(tmp_path / "released")
+    if shape == "nested":
+        released = [flat(row) for row in released]
     for row in released:
         of = records[row["number"]]
         assert row["patient.age_min"] <= of["patient"]["age"] <= row["patient.age_max"]
@@ -108,4 +120,4 @@ def test_fields_of_rows_have_roles(mini: Host, tmp_path: Path) -> None:
     assert len(numbers) + len(lines(tmp_path / "suppressed")) == len(valid)
     assert set(numbers) <= set(valid)
     assert len(set(numbers)) == len(numbers) > len(valid) / 2
-    assert mini.crenel("verify", tmp_path / "job.yaml").returncode == 0
+    assert mini.crenel("verify", tmp_path / "job.yaml", "--set", f"shape={shape}").returncode == 0

@@ -96,6 +96,27 @@ def test_nested_values_that_were_passed_through_are_read_as_text(tmp_path: Path,
     assert all(text.startswith("{") and str(number) in text for number, text in enumerate(found))
 
 
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_nested_records_are_read_as_flat_ones(tmp_path: Path, form: str) -> None:
+    path = configure(tmp_path, ["released"], form)
+    wanted = {name: [str(row[name]) for row in ALIKE] for name in ALIKE[0]}
+    rows = [
+        {"age": {"min": row.pop("age_min"), "max": row.pop("age_max")}} | row for row in (dict(row) for row in ALIKE)
+    ]
+    (tmp_path / "released").mkdir()
+    if form == "json":
+        write_json(tmp_path / "released", rows)
+    else:
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "released" / "part-0")
+    found = read_outputs(load(path, ["shape=nested"])).released
+    assert {name: [str(value) for value in found[name].to_pylist()] for name in ("town", "id")} == {
+        name: wanted[name] for name in ("town", "id")
+    }
+    assert [float(text) for text in wanted["age_min"]] == found["age_min"].to_pylist()
+    with pytest.raises(OutputsError, match="has other columns"):
+        read_outputs(load(path))
+
+
 def test_where_nothing_is_it_is_said(tmp_path: Path) -> None:
     path = configure(tmp_path)
     with pytest.raises(OutputsError, match=r"^sinks\.released\.path: .*/released holds no finished file; has the job"):

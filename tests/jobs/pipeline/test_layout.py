@@ -27,7 +27,7 @@ from crenel.anonymity.model.secret import Secret, SubjectKey
 from crenel.jobs.config.load import ConfigError
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.packing import packing_functions
-from crenel.jobs.pipeline.sink_columns import written_null
+from crenel.jobs.pipeline.sink_columns import lines_of, written_null
 from crenel.jobs.pipeline.sql_types import parse, quote
 from crenel.operators.bounds import integer_bounds
 from crenel.operators.output_columns import REJECTED, SUPPRESSED
@@ -355,6 +355,7 @@ def test_a_nested_column_is_passed_through_as_bytes(sql: str, argument: str, bac
     of_type = functions[0].rpartition("_")[2] if functions else ""
     assert (found.arguments[1], column.expression) == (argument.replace("H", of_type), back.replace("H", of_type))
     assert len(functions) == (2 if "H" in argument else 0)
+    assert lines_of({"connector": "kafka", "format": "json"}, found.sinks["released"]) is None
 
 
 def test_a_sink_of_text_and_a_chain_of_hashes_hold_no_nested_column() -> None:
@@ -365,6 +366,35 @@ def test_a_sink_of_text_and_a_chain_of_hashes_hold_no_nested_column() -> None:
     with pytest.raises(ConfigError, match=r"audit_chain\.key hashes each published value"):
         layout_of(policy, columns, audit_chain=Secret("audit_chain.key", b"a key of sixteen bytes"))
     assert layout_of(policy, columns, audit_chain=Secret("audit_chain.key"))
+
+
+def test_released_may_have_the_shape_of_the_source() -> None:
+    policy = Policy(
+        quasi_identifiers=(Numeric("p.age"), Categorical("p.home.zip", AREA), Numeric("n")),
+        sensitive=("v.ill",),
+        passthrough=("p.tests",),
+    )
+    columns = {"p.age": "INT", "p.home.zip": "STRING", "n": "DOUBLE", "v.ill": "STRING", "p.tests": "ARRAY<INT>"}
+    found = layout_of(policy, columns, is_nested=True).sinks
+    patient = "ROW<`age` ROW<`min` INT, `max` INT>, `home` ROW<`zip` STRING>, `tests` ARRAY<INT>>"
+    assert [column.declaration for column in found["released"]] == [
+        f"`p` {patient}",
+        "`n` ROW<`min` DOUBLE, `max` DOUBLE>",
+        "`v` ROW<`ill` STRING>",
+    ]
+    assert found["released"][2].expression == "CAST(ROW(m0) AS ROW<`ill` STRING>)"
+    assert found["audit"] == layout_of(policy, columns).sinks["audit"]
+    with pytest.raises(ConfigError, match="shape: 'nested' needs ROW, which the sink of released does not hold"):
+        layout_of(policy, columns, is_nested=True, sinks={"released": {"format": "csv"}})
+
+
+def test_two_columns_of_one_place_have_no_nested_shape() -> None:
+    policy, columns = one("n.a", "INT", passthrough=("n.a", "n"))
+    with pytest.raises(ConfigError, match=r"shape: 'n' has the place of another column"):
+        layout_of(policy, columns | {"n": "INT"}, is_nested=True)
+    policy, columns = one("x.a", "INT", passthrough=("x.a",))
+    with pytest.raises(ConfigError, match=r"shape: 'x\.a' has the place of another column"):
+        layout_of(policy, columns, is_nested=True)
 
 
 def test_a_sensitive_array_is_refused_with_a_row_for_each_value_as_the_remedy() -> None:
