@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
@@ -22,6 +23,7 @@ from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import NO_TIME, Block
+from crenel.state.columns import with_roles
 from crenel.state.counters import CounterState, counter
 from crenel.state.shard import Changes, ShardState, StoredShard
 
@@ -47,6 +49,11 @@ class ShardContext:
     sampling_and_noise: SamplingAndNoise | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     remembers: bool = True
+
+    @cached_property
+    def stored_members(self) -> NDArray[np.uint8]:
+        """The form in which state holds the names, types and roles of the published columns."""
+        return with_roles(self.members, self.policy.roles)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from crenel.state.codec import Column
-from crenel.state.shard import COUNTERS, ShardState, StateColumn, arrays, numbers, texts
+from crenel.state.shard import COUNTERS, MEMBERS, ShardState, StateColumn, arrays, numbers, texts
 
 VERSION = 2
 """Format version of the blob.
@@ -37,6 +37,7 @@ class BatchState(ShardState):
         *texts("fingerprint", "suppressed", "entries", "counted"),
         numbers("counts", "shard", "released", "longest_delay"),
         *COUNTERS,
+        *MEMBERS,
         numbers("key_used", form="u8"),
         numbers("loss", "loss_sum", form="f8"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.state.codec import Column, array, pack, raw, readable, unpack
+from crenel.state.codec import Column, StateError, array, pack, raw, readable, unpack
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,7 +94,7 @@ class TupleColumns:
             "categorical": self.categorical,
             "sensitive": self.sensitive,
             "event_time": self.event_time,
-            _members(self.members.schema): self.members.serialize().to_pybytes(),
+            **written_members(self.members),
         }
         if self.subject is not None:
             columns["subject"] = self.subject
@@ -108,7 +109,7 @@ class TupleColumns:
             "subject": array(columns, "subject") if "subject" in columns else None,
             "sensitive": array(columns, "sensitive"),
             "event_time": array(columns, "event_time"),
-            "members": _read_members(columns, members),
+            "members": read_members(columns, members),
         }
 
 
@@ -117,12 +118,24 @@ def _members(schema: pa.Schema) -> str:
     return "timed_members" if any(map(pa.types.is_timestamp, schema.types)) else "members"
 
 
-def _read_members(columns: Mapping[str, Column], schema: pa.Schema) -> pa.RecordBatch:
+def written_members(members: pa.RecordBatch) -> dict[str, Column]:
+    """Return the stored column of published values, by name."""
+    return {_members(members.schema): members.serialize().to_pybytes()}
+
+
+def read_members(columns: Mapping[str, Column], schema: pa.Schema) -> pa.RecordBatch:
+    """Return published values from the result of ``unpack``, stored under this schema."""
     name = _members(schema)
     if name in columns or name == "members":
         return pa.ipc.read_record_batch(pa.py_buffer(raw(columns, name)), schema)
     texts = pa.schema([pa.field(f.name, pa.string() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
     return pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), texts).cast(schema)
+
+
+def _digest(schema: pa.Schema) -> bytes:
+    # Arrow reads a batch under any schema with as many columns. Timestamps may be stored as text (``read_members``).
+    columns = [(f.name, "string" if pa.types.is_timestamp(f.type) else str(f.type)) for f in schema]
+    return hashlib.blake2b(repr(columns).encode(), digest_size=8).digest()
 
 
 _OF_ALL = tuple(f.name for f in fields(TupleColumns))
@@ -179,6 +192,7 @@ class Block(TupleColumns):
             "rejected_column": self.rejected.column,
             "rejected_reason": self.rejected.reason,
             "rejected_time": self.rejected.event_time,
+            "schema": _digest(self.members.schema),
         }
         if self.rejected.reference:
             strings = pa.record_batch([pa.array(self.rejected.reference, pa.string())], ["reference"])
@@ -189,8 +203,13 @@ class Block(TupleColumns):
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Block:
-        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged, unknown or has other members."""
         _, columns = unpack("block", blob, newest=VERSION, where=where)
+        if columns.get("schema", _digest(members)) != _digest(members):
+            raise StateError(
+                f"block state of {where}: was in flight with other published columns; columns change at a restore of a "
+                "savepoint, or of a checkpoint that is not unaligned"
+            )
         reference: tuple[str | None, ...] = ()
         if "reference" in columns:
             schema = pa.schema([("reference", pa.string())])

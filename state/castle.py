@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from crenel.state.block import BufferedTuples
 from crenel.state.codec import Column, array, pack, unpack
-from crenel.state.shard import COUNTERS, ShardState, StateColumn, arrays, numbers, texts
+from crenel.state.shard import COUNTERS, MEMBERS, ShardState, StateColumn, arrays, numbers, texts
 
 VERSION = 3
 """Format version of all four kinds.
@@ -108,6 +108,7 @@ class CastleState(ShardState):
         *arrays("delays"),
         _NoiseColumns("noise", "array", ("noise",)),
         *COUNTERS,
+        *MEMBERS,
     )
 
     oldest: int

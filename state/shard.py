@@ -134,6 +134,9 @@ def numbers(name: str, *of: str, form: str = "i8", optional: bool = False) -> St
 COUNTERS = tuple(numbers(declaration.name, optional=True) for declaration in declared(CounterState))
 """Columns of the declared counters."""
 
+MEMBERS = arrays("members", optional=True)
+"""Column of the schema of the published columns."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShardState(CounterState):
@@ -153,6 +156,8 @@ class ShardState(CounterState):
     delays : (pairs, 2) bucket of the histogram, and tuples in it
     entries : count and digest of the stored entries by kind; None in versions without an inventory
     rejected : (reasons,) rejected records, in versions that counted them here
+    members : schema of the published columns with their roles (``crenel.state.columns.with_roles``); empty in versions
+        that did not store it
     """
 
     KIND: ClassVar[str]
@@ -170,6 +175,7 @@ class ShardState(CounterState):
     delays: NDArray[np.int64]
     entries: dict[str, list[int | str]] | None = None
     rejected: NDArray[np.int64] | None = None
+    members: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def to_bytes(self) -> bytes:
         columns: dict[str, Column] = {}

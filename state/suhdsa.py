@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.state.codec import Column, array
-from crenel.state.shard import COUNTERS, ShardState, StateColumn, arrays, numbers, texts
+from crenel.state.shard import COUNTERS, MEMBERS, ShardState, StateColumn, arrays, numbers, texts
 
 VERSION = 2
 """Format version of the blob.
@@ -64,6 +64,7 @@ class SuhdsaState(ShardState):
         numbers("loss_total", "loss_sum", form="f8"),
         *arrays("delays"),
         *COUNTERS,
+        *MEMBERS,
         *arrays("gone", optional=True),
     )
 

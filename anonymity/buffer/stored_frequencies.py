@@ -12,6 +12,7 @@ import numpy as np
 from crenel.anonymity.buffer.well_formed import require
 from crenel.anonymity.privacy_models.value_frequencies import ENTRY_VALUES, MOST_SEEN, ValueFrequencies, name_rows
 from crenel.state.codec import readable
+from crenel.state.columns import ColumnChange, add_converter
 from crenel.state.shard import SeenValues
 
 SEEN = "seen"
@@ -71,3 +72,17 @@ def _restore(seen: ValueFrequencies, key: int, entry: SeenValues) -> None:
     if start == 0:
         seen.total[a] = entry.total[0]
     require(int(seen.amount[a].sum()) <= seen.total[a], "total")
+
+
+def _converted(entries: Mapping[int, bytes], change: ColumnChange, where: str) -> dict[int, bytes]:
+    """Return the entries under other sensitive columns: their keys hold the position of a column."""
+    before, after = change.before.sensitive, change.after.sensitive
+    places = {place: after.index(name) for place, name in enumerate(before) if name in after}
+    return {
+        places[key // _ENTRIES] * _ENTRIES + key % _ENTRIES: blob
+        for key, blob in entries.items()
+        if key // _ENTRIES in places
+    }
+
+
+add_converter(SEEN, _converted)

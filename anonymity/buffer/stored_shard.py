@@ -75,6 +75,7 @@ def initial_state(made: type[StateT], context: ShardContext, number: int, key: b
         key_used=0,
         kinds=np.zeros(FIRST_KINDS, np.int64),
         delays=np.zeros((0, 2), np.int64),
+        members=context.stored_members,
         **own,
     )
 
@@ -200,6 +201,7 @@ class LifetimeCounters:
             "entries": inventory.recorded(),
             "kinds": kinds[:stored],
             "delays": np.stack([buckets, delays[buckets]], axis=1),
+            "members": context.stored_members,
             **self._common(),
         }
 

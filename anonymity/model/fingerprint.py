@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
@@ -21,9 +22,13 @@ class Fingerprint(dict[str, str]):
     Attributes
     ----------
     key : the subject key, for comparison with its stored form; no key where the fingerprint was read from state
+    roles : role of each column that is published unchanged; empty where the fingerprint was read from state
+    counted : sensitive columns whose values a privacy model counts
     """
 
     key: SubjectKey = NO_KEY
+    roles: Mapping[str, str] = MappingProxyType({})
+    counted: frozenset[str] = frozenset()
 
 
 REPORTED_FIELDS: Mapping[str, str] = {
@@ -43,7 +48,17 @@ DIRECT_DERIVATION = f"{DERIVATION}: direct goes on with the keys of earlier vers
 STORED_NAMES = {"sampling_and_noise": "differential_privacy"}
 """Stored names of fields that the configuration has renamed."""
 
+COUNTED = "policy.sensitive."
+"""Start of the name of a new sensitive column whose values a privacy model counts."""
+
+UNCOUNTED = (
+    "waiting tuples have no value of this new column, and a privacy model would count them as one value; add the "
+    "column with l: 1 and no other model, and give it models at a later restore"
+)
+
 _SUBJECT_TYPE = "type of the subject "
+_TYPE = "type of the column "
+_CHANGEABLE = frozenset(("policy.sensitive", "policy.passthrough"))
 _COLUMN_MODELS = "privacy.sensitive."
 
 
@@ -63,8 +78,10 @@ def fingerprint(
     """Return a short hash for each field that must not change while state exists, by field name.
 
     These fields are fixed: columns and their roles; ``members``, the types of published columns; domains, hierarchies,
-    and the treatment of missing values. The same holds for the split into shards with the cuts of regions, and for the
-    subject key. The type of the subject counts because its hash covers the text that the type yields.
+    and the treatment of missing values. Pass-through and sensitive columns may still come, go and change their order,
+    where state holds their names (``changed_fields``). The same holds for the split into shards with the cuts of
+    regions, and for the subject key. The type of the subject counts because its hash covers the text that the type
+    yields.
 
     Some fields are present only where they apply. Sampling and noise include the noise steps, because buffered tuples
     carry noise drawn on arrival. Noised attributes include their grids, and sensitive columns of ``privacy`` their
@@ -106,7 +123,7 @@ def fingerprint(
             content = [column.reference.values, column.reference.shares]
             fields[f"{_COLUMN_MODELS}{column.name}.reference"] = content
     for name, kind in members.items():
-        fields[f"type of the column {name}"] = kind
+        fields[f"{_TYPE}{name}"] = kind
     if policy.subject is not None and subject_type is not None:
         fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
     fields.update(source or {})
@@ -118,6 +135,12 @@ def fingerprint(
         fields[EPOCH] = epoch
     found = Fingerprint({name: _short(value) for name, value in fields.items()})
     found.key = subject_key
+    found.roles = {name: policy.roles[name] for name in policy.members}
+    found.counted = frozenset(
+        name
+        for name in policy.sensitive
+        if privacy is not None and (privacy.l_of(name)[0] > 1 or privacy.further_of(name))
+    )
     if subject_key:
         found[_KEY] = subject_key.stored
     return found
@@ -128,16 +151,28 @@ def hierarchy_digest(hierarchy: Hierarchy) -> str:
     return _short(_content(hierarchy))
 
 
-def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+def changed_fields(
+    stored: Mapping[str, str], now: Mapping[str, str], columns: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
     """Return the fields that must not change but differ between two fingerprints; sorted.
 
-    The result includes fields present in only one of them, except those that earlier versions did not store.
+    The result includes fields present in only one of them, except those that earlier versions did not store. With
+    ``columns``, the stored roles of the published columns, pass-through and sensitive columns may come, go and change
+    their order. A sensitive column that a privacy model counts cannot come: buffered tuples have no value of it, and
+    would count as if they shared one.
     """
     changed = {name for name in stored.keys() | now.keys() if _differs(name, stored, now)}
     changed |= {name for name, was in STORED_NAMES.items() if was in changed}
     changed -= {*STORED_NAMES.values()}
     if _KEY in changed and _derived_otherwise(stored, now):
         changed = changed - {_KEY} | {DERIVATION}
+    if columns and isinstance(now, Fingerprint):
+        changed = changed - _CHANGEABLE - {f"{_TYPE}{name}" for name in columns.keys() ^ now.roles.keys()}
+        both = columns.keys() & now.roles.keys()
+        changed |= {
+            f"policy.{of[name]}" for name in both if columns[name] != now.roles[name] for of in (columns, now.roles)
+        }
+        changed |= {f"{COUNTED}{name}" for name in now.counted - columns.keys()}
     return tuple(sorted(changed))
 
 
@@ -146,10 +181,16 @@ def reported_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[
     return tuple(sorted(name for name in REPORTED_FIELDS if name in stored and stored[name] != now.get(name)))
 
 
-def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) -> None:
-    """Raise ``PolicyError`` with the field names where a stored fingerprint differs from the policy's."""
-    if changed := changed_fields(stored, now):
+def require_same(
+    stored: Mapping[str, str], now: Mapping[str, str], where: str, columns: Mapping[str, str] | None = None
+) -> None:
+    """Raise ``PolicyError`` with the field names where a stored fingerprint differs from the policy's.
+
+    ``columns`` is that of ``changed_fields``.
+    """
+    if changed := changed_fields(stored, now, columns):
         direct = f" {DIRECT_DERIVATION}." if is_derived_directly(stored, changed) else ""
+        direct += "".join(f" {name}: {UNCOUNTED}." for name in changed if name.startswith(COUNTED))
         raise PolicyError(
             f"the stored state of {where} was made under another policy; these cannot change on a restore: "
             f"{', '.join(changed)}.{direct} Restore it under the policy it was made with; and to change that, drain "

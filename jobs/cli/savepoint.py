@@ -14,17 +14,21 @@ from urllib.parse import unquote, urlsplit
 
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.fingerprint import (
+    COUNTED,
     DERIVATION,
     DIRECT_DERIVATION,
     EPOCH,
     REPORTED_FIELDS,
     STORED_NAMES,
+    UNCOUNTED,
+    Fingerprint,
     changed_fields,
     is_derived_directly,
     reported_fields,
 )
 from crenel.jobs.config.start_positions import DRAIN_FIRST
 from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
+from crenel.state.columns import StoredColumns
 from crenel.state.shard import ShardState as StateOfShard
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
@@ -110,13 +114,17 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
     problems: dict[str, str] = {}
     for state in shards:
         stored = state.fingerprint
-        changed = changed_fields(stored, now)
+        columns = StoredColumns.of(state.members)
+        changed = changed_fields(stored, now, None if columns is None else columns.roles)
         direct = f" ({DIRECT_DERIVATION})" if is_derived_directly(stored, changed) else ""
         for name in changed:
             field = STORED_NAMES.get(name, name)
             what = "is new" if field not in stored else "is gone" if field not in now else "has changed"
             # State of CASTLE does not name it, because early versions had no other algorithm.
             what = "has changed" if name in ("algorithm", DERIVATION) else what
+            if name.startswith(COUNTED):
+                problems[name] = f"{name}: {UNCOUNTED}"
+                continue
             problems[name] = (
                 f"{name}: {what} since the state was stored, and cannot; undo that{direct * (name == DERIVATION)}, or "
                 f"{otherwise}. Started without state, the job loses the tuples that wait, and publishes again what it "
@@ -134,13 +142,26 @@ def _waits(state: StateOfShard) -> bool:
 
 def changed_settings(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
     """Return a sentence for each field that changed since the state was stored, possibly by intention."""
+    shards = list(shards)
     changed = {name for state in shards for name in reported_fields(state.fingerprint, now)}
-    return [
+    return [*_changed_columns(shards, now)] + [
         f"{name}: {REPORTED_FIELDS[name]} has changed since the state was stored. Where it gives a column another "
         "meaning, waiting tuples and new ones do not go together; where it writes a subject in another way, one "
         "person counts as two"
         for name in sorted(changed)
     ]
+
+
+def _changed_columns(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each column that came or went since the state was stored."""
+    roles: Mapping[str, str] = now.roles if isinstance(now, Fingerprint) else {}
+    stored = [columns.roles for state in shards if (columns := StoredColumns.of(state.members)) is not None]
+    came = {(name, role) for before in stored for name, role in roles.items() if name not in before}
+    went = {(name, role) for before in stored for name, role in before.items() if name not in roles}
+    for name, role in sorted(came):
+        yield f"policy.{role}: the column {name} is new; it is null in the records that wait"
+    for name, role in sorted(went):
+        yield f"policy.{role}: the column {name} is gone; the records that wait are published without it"
 
 
 def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:

@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-NULL = np.uint64(0x7FF8_6372_656E_656C)
-"""Code of a missing value.
+from crenel.state.columns import NO_VALUE
 
-As a float64 it is a NaN that is the code of no number. An integer may equal it (one in 2**64), and then counts as the
-same value, which is the safe side.
-"""
+NULL = NO_VALUE
+"""Code of a missing value."""
 
 _BOOLEAN = np.array([0x5B5C_6D8F_0E1D_7A31, 0xA96D_42B5_33F8_90C7], np.uint64)  # false, true
 _STEP = np.uint64(0x9E37_79B9_7F4A_7C15)

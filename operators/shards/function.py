@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
 from crenel.anonymity.algorithm import Algorithm, Shard, Step
+from crenel.anonymity.buffer.stored_columns import restored
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.outcomes import REJECTIONS
@@ -189,7 +190,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._wake_up_later(ctx)
         stored = self._store.read()
         if stored is not None:
-            shard = plan.algorithm.restored(plan.context, stored, f"key {key}")
+            shard, changes = restored(plan.algorithm, plan.context, stored, f"key {key}")
+            if changes is not None:
+                self._store.write(changes)
         else:
             number = plan.numbers.get(key) if number is None else number
             if number is None:

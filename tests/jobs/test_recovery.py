@@ -262,14 +262,26 @@ def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, 
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     before = published(tmp_path)
 
-    # One more output in the job, before all others; one more sink in the configuration; and a larger k.
+    # One more output in the job, before all others; one more sink and one more column that is passed through in the
+    # configuration; and a larger k.
     later = configure(people, tmp_path)
-    later.write_text(later.read_text(encoding="utf-8").replace("k: 8", "k: 12"), encoding="utf-8")
+    text = (
+        later.read_text(encoding="utf-8")
+        .replace("k: 8", "k: 12")
+        .replace("passthrough: [id]", "passthrough: [note, id]")
+    )
+    later.write_text(text.replace("illness FROM", "illness, 'n-' || CAST(id AS STRING) AS note FROM"), encoding="utf-8")
     assert fits(mini, later, savepoint) == (0, True)
     cluster.wait_for_end(cluster.submit(later, restored(savepoint), CRENEL_TEST_VERSION="2"))
-    ids = [int(row["id"]) for row in rows_of(tmp_path / "out" / "released", RELEASED)]
+    rows = [line.split(",") for line in published(tmp_path)["released"]]
+    ids = [int(row[-1]) for row in rows]
     assert len(ids) == len(set(ids))
     assert len(ids) + len(published(tmp_path)["suppressed"]) == ROWS
+    noted = {int(row[-1]): row[-2] for row in rows if len(row) > len(RELEASED)}
+    waited = sorted(number for number, note in noted.items() if not note)
+    assert all(note in ("", f"n-{number}") for number, note in noted.items())
+    assert 0 < len(waited) < len(noted)
+    assert max(waited) < min(noted.keys() - set(waited))  # those that had come before the savepoint, and no other
     audit = [row for row in rows_of(tmp_path / "out" / "audit", [*AUDIT, *CHAINED]) if row["kind"] != "closing"]
     assert sum(int(row["tuples"]) for row in audit) == len(ids) - len(before["released"])
     assert min(int(row["subjects"]) for row in audit) >= 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE
 from crenel.state.anonymity_sets import STATUS_KEY, AnonymitySets
 from crenel.state.codec import readable
+from crenel.state.columns import ColumnChange, add_converter
 
 _SPARSE = 4
 """Rewrite the sparsest entry when the stored rows exceed ``_SPARSE`` times the current rows plus ``_FEW``."""
@@ -188,6 +190,24 @@ def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, A
             require(bool((entry.value_count >= 0).all()), "value count")
             require(len(entry.values) == int(np.minimum(entry.value_count, MOST_VALUES).sum()), "values")
     return entries
+
+
+def _converted(entries: Mapping[int, bytes], change: ColumnChange, where: str) -> dict[int, bytes]:
+    """Return the entries under other sensitive columns; of a new one, no person has a value."""
+    found = {}
+    for number, blob in entries.items():
+        entry = AnonymitySets.from_bytes(blob, f"{where}, step {number}")
+        with readable(f"companions state of {where}"):
+            remembered = np.arange(MOST_VALUES) < entry.value_count[:, :, None]
+            values = np.zeros(remembered.shape, np.uint64)
+            values[remembered] = entry.values
+            held = change.of_sensitive(entry.value_count, 0)
+            kept = change.of_sensitive(values, 0)[np.arange(MOST_VALUES) < held[:, :, None]]
+        found[number] = replace(entry, value_count=held, values=kept).to_bytes()
+    return found
+
+
+add_converter("companions", _converted)
 
 
 def _size(entry: AnonymitySets) -> int:

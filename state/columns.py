@@ -1,0 +1,147 @@
+"""Columns of stored tuples by name, and stored entries under other pass-through and sensitive columns.
+
+A shard stores the schema of its published columns (``crenel.state.shard.ShardState.members``), whose fields carry their
+role. All its entries have these columns, so a restore under others converts each entry once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crenel.state.block import read_members, written_members
+from crenel.state.codec import Column, array, kind_of, pack, readable, unpack
+
+NO_VALUE = np.uint64(0x7FF8_6372_656E_656C)
+"""Code of a missing value.
+
+As a float64 it is a NaN that is the code of no number. An integer may equal it (one in 2**64), and then counts as the
+same value, which is the safe side.
+"""
+
+_ROLE = b"role"
+_ANY_VERSION = 65535
+
+
+def with_roles(members: pa.Schema, roles: Mapping[str, str]) -> NDArray[np.uint8]:
+    """Return the stored form of a schema of published columns, with the role of each."""
+    fields = [field.with_metadata({_ROLE: roles[field.name].encode()}) for field in members]
+    return np.frombuffer(pa.schema(fields).serialize(), np.uint8)
+
+
+@dataclass(frozen=True)
+class StoredColumns:
+    """Published columns that stored entries have.
+
+    Attributes
+    ----------
+    members : schema of ``crenel.state.block.TupleColumns.members``
+    roles : role by column, in that order
+    """
+
+    members: pa.Schema
+    roles: Mapping[str, str]
+
+    @classmethod
+    def of(cls, stored: NDArray[np.uint8]) -> StoredColumns | None:
+        """Read the result of ``with_roles``; None where it is empty, in state of versions that did not store it."""
+        if not len(stored):
+            return None
+        with readable("schema of the published columns"):
+            schema = pa.ipc.read_schema(pa.py_buffer(stored.tobytes()))
+            roles = {field.name: (field.metadata or {})[_ROLE].decode() for field in schema}
+            return cls(schema.remove_metadata(), roles)
+
+    @property
+    def sensitive(self) -> list[str]:
+        """The sensitive columns, in the order of ``crenel.state.block.TupleColumns.sensitive``."""
+        return [name for name, role in self.roles.items() if role == "sensitive"]
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """Columns of stored entries, and those that they get.
+
+    Attributes
+    ----------
+    before, after : the columns; one that both have keeps its role and type
+    """
+
+    before: StoredColumns
+    after: StoredColumns
+
+    def of_sensitive(self, values: NDArray[Any], added: Any) -> NDArray[Any]:
+        """Return (rows, sensitive columns, ...) values under the new columns; ``added`` is the value of new ones."""
+        places = {name: place for place, name in enumerate(self.before.sensitive)}
+        found = np.full((len(values), len(self.after.sensitive), *values.shape[2:]), added, values.dtype)
+        for place, name in enumerate(self.after.sensitive):
+            if name in places:
+                found[:, place] = values[:, places[name]]
+        return found
+
+    def of_members(self, members: pa.RecordBatch, rows: int) -> pa.RecordBatch:
+        """Return published values under the new columns; a new one has null in all of its ``rows``."""
+        columns = [
+            members.column(field.name).cast(field.type) if field.name in members.schema.names
+            else pa.nulls(rows, field.type)
+            for field in self.after.members
+        ]  # fmt: skip
+        return pa.record_batch(columns, schema=self.after.members)
+
+
+Converter: TypeAlias = Callable[[Mapping[int, bytes], ColumnChange, str], dict[int, bytes]]
+"""Function from the entries of one kind, a change and a name for errors to the entries under the new columns."""
+
+_CONVERTERS: dict[str, Converter] = {}
+
+
+def add_converter(kind: str, converter: Converter) -> None:
+    """Register the conversion of a kind of stored entries that depends on the published columns."""
+    _CONVERTERS[kind] = converter
+
+
+def converted(kind: str, entries: Mapping[int, bytes], change: ColumnChange, where: str) -> dict[int, bytes]:
+    """Return the entries of one kind under other columns; raise ``StateError`` where one is damaged.
+
+    Entries of a kind without a converter do not depend on the columns.
+    """
+    convert = _CONVERTERS.get(kind)
+    return dict(entries) if convert is None else convert(entries, change, where)
+
+
+def each(edit: Callable[[dict[str, Column], ColumnChange], None]) -> Converter:
+    """Return a converter that edits the columns of each blob, and keeps its kind and format version."""
+
+    def convert(entries: Mapping[int, bytes], change: ColumnChange, where: str) -> dict[int, bytes]:
+        found = {}
+        for key, blob in entries.items():
+            kind, place = kind_of(blob) or "buffered", f"{where}, entry {key}"  # a blob without kind is damaged
+            version, columns = unpack(kind, blob, newest=_ANY_VERSION, where=place)
+            with readable(f"{kind} state of {place}"):
+                edit(columns, change)
+            found[key] = pack(kind, version, columns)
+        return found
+
+    return convert
+
+
+def _tuples(columns: dict[str, Column], change: ColumnChange) -> None:
+    rows = len(array(columns, "event_time"))
+    members = change.of_members(read_members(columns, change.before.members), rows)
+    columns["sensitive"] = change.of_sensitive(array(columns, "sensitive"), NO_VALUE)
+    columns |= written_members(members)
+
+
+def _generalizations(columns: dict[str, Column], change: ColumnChange) -> None:
+    # The members of a release had no value of a new column, which counts as one value.
+    columns["diversity"] = change.of_sensitive(array(columns, "diversity"), 1)
+
+
+add_converter("blocks", each(_tuples))
+add_converter("gamma", each(_generalizations))
+add_converter("omega", each(_generalizations))
