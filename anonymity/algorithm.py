@@ -8,7 +8,7 @@ warm-up read the record. ``crenel.anonymity.builtin`` lists the algorithms that 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -40,6 +40,7 @@ class ShardContext:
     sampling_and_noise : sampling and perturbation of the input; None: neither
     fingerprint : by field, properties that a restored shard must share (``crenel.anonymity.model.fingerprint``)
     remembers : whether each step returns changes to store; a temporary shard needs none
+    logs : names of the outputs ``on_demand`` that have a reader; a shard leaves the others empty
     """
 
     policy: Policy
@@ -49,6 +50,7 @@ class ShardContext:
     sampling_and_noise: SamplingAndNoise | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     remembers: bool = True
+    logs: frozenset[str] = frozenset()
 
     @cached_property
     def stored_members(self) -> NDArray[np.uint8]:
@@ -251,11 +253,19 @@ class Output:
     columns : type of each column by name: ``INT``, ``LONG``, ``DOUBLE``, ``BOOLEAN`` or ``STRING``; a LONG column
         ``event_time`` holds epoch milliseconds, and is published in the form of the source's event time
     meanings : meaning of each column by name, for the reference
+    on_demand : whether shards write it only where ``ShardContext.logs`` names it
+    since : first version of Crenel that writes it
     """
 
     name: str
     columns: Mapping[str, str]
     meanings: Mapping[str, str] = field(default_factory=dict)
+    on_demand: bool = False
+    since: str = "0.1"
+
+
+REPAIRS = "repairs"
+"""Name of the output of an algorithm that tells how releases were formed: merges, splits, swaps and reuse."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,6 +334,14 @@ class Algorithm:
     def stored_as(self) -> str:
         """Name of the algorithm in stored state and in the uid of its operator."""
         return self.stored_name or self.name
+
+    def logs(self, read: Collection[str]) -> frozenset[str]:
+        """Return the names of the outputs ``on_demand`` among those that have a reader."""
+        return frozenset(output.name for output in self.outputs if output.on_demand and output.name in read)
+
+    def written(self, logs: Collection[str]) -> tuple[Output, ...]:
+        """Return the outputs that shards write; ``logs`` as of ``ShardContext``."""
+        return tuple(output for output in self.outputs if not output.on_demand or output.name in logs)
 
     def durations(self, parameters: Any) -> dict[str, int]:
         """Return the durations among the parameters, in milliseconds of event time, by dotted setting name."""

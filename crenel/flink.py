@@ -13,6 +13,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StatementSet, StreamTableEnvironment, Table
 from pyflink.util.java_utils import get_field
 
+from crenel.anonymity.algorithm import Output
 from crenel.anonymity.model.errors import PolicyError
 from crenel.jobs.config.delivery import OR_ACCEPT, clashing_sinks, repeating_sinks
 from crenel.jobs.config.explain import listed, suggestion
@@ -52,6 +53,7 @@ def anonymize(
     delivery: Literal["checked", "caller"] = "checked",
     forget: Table | None = None,
     audit_chain: str | bytes | Mapping[str, str] | None = None,
+    repairs: bool = False,
 ) -> Outputs:
     """Anonymize a table within a program; the program's statements start the job.
 
@@ -73,6 +75,8 @@ def anonymize(
         person. The output ``forgotten`` records it
     audit_chain : key of the hash chain of the output ``audit``: text, also as bytes of UTF-8, or its place, such as
         ``{"environment": "CRENEL_AUDIT_KEY"}``; None: no chain
+    repairs : whether CASTLE and nearest write their repair log, the output ``repairs``; SUHDSA always does. Keep the
+        log from recipients
 
     Returns
     -------
@@ -124,7 +128,7 @@ def anonymize(
     if not isinstance(settings, Settings):
         kind = type(settings).__qualname__
         raise TypeError(f"settings: is a {kind}; give crenel.Settings, such as crenel.load('visits.yaml')")
-    config, unfit_key = _chained(settings.validated, audit_chain)
+    config, unfit_key = _chained(settings.validated.with_repairs() if repairs else settings.validated, audit_chain)
     try:
         table = flattened(t_env, table, config.policy.roles)
     except ConfigError as error:
@@ -154,7 +158,9 @@ def anonymize(
             t_env.drop_temporary_system_function(names.table(part))
         raise ConfigError("table", map(_in_program, error.problems)) from None
     name_operators(released._j_data_stream.getTransformation(), "source", names, set(), set(), by_table=True)
-    queries = {of: query for of, query in outputs(found, names).items() if of != "forgotten" or forget is not None}
+    unwritten = {output.name for output in config.algorithm.outputs} - {output.name for output in _written(config)}
+    unwritten |= set() if forget is not None else {"forgotten"}
+    queries = {of: query for of, query in outputs(found, names).items() if of not in unwritten}
     return Outputs(t_env, config, queries, delivery)
 
 
@@ -239,8 +245,8 @@ class Outputs:
 
     @property
     def further(self) -> Mapping[str, Table]:
-        """Outputs of the algorithm itself, by name, such as ``repairs`` of SUHDSA."""
-        return {output.name: self._handed_out(output.name) for output in self._config.algorithm.outputs}
+        """Outputs of the algorithm itself, by name, such as ``repairs``."""
+        return {output.name: self._handed_out(output.name) for output in _written(self._config)}
 
     def columns(self, output: str) -> str:
         """Return the columns of an output as a statement declares them, such as ``"`age_min` INT, `age_max` INT"``.
@@ -290,6 +296,8 @@ class Outputs:
             return None
         if output == "forgotten":
             return "sinks.forgotten: records requests to forget, and there are none; give their table as forget"
+        if output in {own.name for own in self._config.algorithm.outputs}:
+            return f"sinks.{output}: is not written; give {output}=True to anonymize"
         valid = [*self._queries]
         return f"sinks.{output}: is no output{suggestion(output, valid)}; one of {listed(valid)}"
 
@@ -327,6 +335,10 @@ class Outputs:
             raise ConfigError("anonymize", [problem])
         columns, relation = self._queries[name]
         return self._tables.sql_query(f"SELECT {', '.join(column.selection for column in columns)} FROM {relation}")
+
+
+def _written(config: Config) -> tuple[Output, ...]:
+    return config.algorithm.written(config.algorithm.logs(config.sinks))
 
 
 def _chained(config: Config, key: Any) -> tuple[Config, list[str]]:

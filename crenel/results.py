@@ -96,7 +96,7 @@ class Result:
     audit : one row per release
     suppressed : one row per suppressed record
     rejected : one row per record that failed validation
-    further : outputs of the algorithm itself, by name, such as ``repairs`` of SUHDSA
+    further : outputs of the algorithm itself, by name, such as ``repairs``
     summary : figures of the whole stream so far
     """
 

@@ -57,7 +57,9 @@ _SPARE_ROWS = 4096
 _VERSION = 1
 
 
-def anonymize(data: Any, settings: Settings, *, lateness: Duration = 0, row_numbers: bool = False) -> Result:
+def anonymize(
+    data: Any, settings: Settings, *, lateness: Duration = 0, row_numbers: bool = False, repairs: bool = False
+) -> Result:
     """Anonymize data that ends, and return all outputs.
 
     Parameters
@@ -69,6 +71,8 @@ def anonymize(data: Any, settings: Settings, *, lateness: Duration = 0, row_numb
         passed, and never drops a record
     row_numbers : whether each output has a column ``row``, the number of the input record from 0, for the holder of the
         original data
+    repairs : whether the outputs of CASTLE and nearest include their repair log, as ``further["repairs"]``; SUHDSA's
+        always do. Keep the log from recipients
 
     Returns
     -------
@@ -98,7 +102,7 @@ def anonymize(data: Any, settings: Settings, *, lateness: Duration = 0, row_numb
     [(31, 34), (31, 34), (52, 58), (52, 58)]
     """
     frame = Frame.of(data)
-    stream = Stream(settings, lateness=lateness, row_numbers=row_numbers, restorable=False)
+    stream = Stream(settings, lateness=lateness, row_numbers=row_numbers, restorable=False, repairs=repairs)
     stream.open(frame.schema)
     parts = [stream.push(batch) for batch in frame.batches()]
     parts.append(stream.finish())
@@ -111,13 +115,14 @@ def open_stream(
     lateness: Duration = 0,
     row_numbers: bool = False,
     snapshot: bytes | None = None,
+    repairs: bool = False,
 ) -> Stream:
     """Open a stream that anonymizes records as they come.
 
     Parameters
     ----------
     settings : policy, privacy models and algorithm; those of a snapshot, up to changes that a job may be restored with
-    lateness, row_numbers : as for ``anonymize``
+    lateness, row_numbers, repairs : as for ``anonymize``
     snapshot : result of ``Stream.snapshot``, from which the stream goes on; None: a new stream
 
     Raises
@@ -144,7 +149,7 @@ def open_stream(
     >>> rest.num_rows
     0
     """
-    return Stream(settings, lateness=lateness, row_numbers=row_numbers, snapshot=snapshot)
+    return Stream(settings, lateness=lateness, row_numbers=row_numbers, snapshot=snapshot, repairs=repairs)
 
 
 def read_sample(
@@ -181,9 +186,10 @@ class Stream:
         row_numbers: bool = False,
         snapshot: bytes | None = None,
         restorable: bool = True,
+        repairs: bool = False,
     ) -> None:
         announce_compilation()
-        self._config = settings.validated
+        self._config = settings.validated.with_repairs() if repairs else settings.validated
         self._lateness, self._row_numbers, self._restorable = milliseconds_of(lateness), row_numbers, restorable
         self._plan: _Plan | None = None
         self._shards: dict[int, _ShardState] = {}
@@ -574,12 +580,13 @@ class _Plan:
                 sampling_and_noise=settings.sampling_and_noise,
                 fingerprint=stored_under(settings, found),
                 remembers=restorable,
+                logs=(logs := settings.algorithm.logs(settings.sinks)),
             ),
             writer=TableWriter(
                 generalization=found.generalization,
                 privacy=privacy,
                 sampling_and_noise=settings.sampling_and_noise,
-                outputs=settings.algorithm.outputs,
+                outputs=settings.algorithm.written(logs),
                 checked=found.encode.checked,
                 event_time=pa.timestamp("ms") if times is not None and pa.types.is_date(times) else times or pa.int64(),
                 ends={name: kinds[name] for name in is_end},

@@ -155,6 +155,7 @@ def _taken(
         members=members.schema,
         sampling_and_noise=setting.sampling_and_noise,
         remembers=False,
+        logs=setting.logs,
     )
     of_shard = sample.shards(setting.shards)
     steps = Steps.of(sample, setting, fine=fine)

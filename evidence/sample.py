@@ -119,6 +119,7 @@ class Setting:
     shards : division of the sample
     seed : determines every random choice; a job with the same seed makes the same choices
     sampling_and_noise : sampling and noise; None: neither
+    logs : as of ``crenel.anonymity.algorithm.ShardContext``
     """
 
     algorithm: Algorithm
@@ -127,6 +128,7 @@ class Setting:
     shards: Shards = field(default_factory=Shards)
     seed: int = 0
     sampling_and_noise: SamplingAndNoise | None = None
+    logs: frozenset[str] = frozenset()
 
 
 class _Divided:

@@ -183,7 +183,7 @@ def outputs_of(sample: Sample, setting: Setting, parts: Sequence[ShardOutput]) -
         generalization=Generalization(sample.policy, representative, sample.integers, sample.extremes),
         privacy=setting.privacy,
         sampling_and_noise=setting.sampling_and_noise,
-        outputs=setting.algorithm.outputs,
+        outputs=setting.algorithm.written(setting.logs),
         checked=sample.checked,
     )
     generalized = writer.generalized(parts)

@@ -275,7 +275,7 @@ def in_rows(members: tuple[OutputColumn, ...]) -> tuple[OutputColumn, ...]:
 def own_columns(output: Output) -> tuple[OutputColumn, ...]:
     """Return the columns of an algorithm's own output; a name such as ``window`` would be an SQL keyword in rows."""
     return tuple(
-        OutputColumn(name, f"c{i}", cast(Kind, kind), output.meanings.get(name, ""))
+        OutputColumn(name, f"c{i}", cast(Kind, kind), output.meanings.get(name, ""), since=output.since)
         for i, (name, kind) in enumerate(output.columns.items())
     )
 

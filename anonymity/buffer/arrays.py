@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
+from crenel.anonymity.buffer.repair_log import RepairLog, empty_log
+from crenel.anonymity.buffer.repair_log import with_slots as log_with_slots
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.jit import inner
 from crenel.anonymity.compiled.random import CounterRandom, RandomStream, counter_random
@@ -167,6 +169,7 @@ class CastleArrays(ReleaseArrays):
     by_position, by_time : deadlines of buffered tuples by position and by event time
     weight : (numeric,) relative weight of each numeric attribute in distances
     metric : ``domain`` with weighted ``scale`` and ``loss``, for distances; losses are those of ``domain``
+    repairs : log of the decisions on expiring tuples
     """
 
     ring: NDArray[np.float64]
@@ -179,6 +182,7 @@ class CastleArrays(ReleaseArrays):
     omega: Omega
     weight: NDArray[np.float64]
     metric: Domain
+    repairs: RepairLog
 
 
 share = by_reference(
@@ -193,6 +197,7 @@ share = by_reference(
     Omega,
     ReleaseBuffer,
     NoiseArrays,
+    RepairLog,
 )
 """Return ``CastleArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
@@ -251,6 +256,7 @@ def empty_arrays(
         noise=within(policy, privacy, 0),
         weight=numeric,
         metric=space._replace(scale=space.scale * numeric, loss=space.loss * np.repeat(categorical, sizes)),
+        repairs=empty_log(),
     )
 
 
@@ -295,6 +301,7 @@ def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameter
         by_time=by_time,
         out=empty_out(slots, boxes(slots, policy), sensitive),
         noise=noise_with_slots(arrays.noise, slots),
+        repairs=log_with_slots(arrays.repairs, slots),
     )
 
 

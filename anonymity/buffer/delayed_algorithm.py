@@ -17,6 +17,7 @@ from crenel.anonymity.algorithm import (
     weights_setting,
 )
 from crenel.anonymity.buffer.delay import NO_DELAY, delay_warnings
+from crenel.anonymity.buffer.repair_rows import OUTPUT
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.state.castle import CastleState
@@ -109,5 +110,6 @@ def delayed_algorithm(
             warnings=lambda given: delay_warnings(given, name),
             noise=True,
             delay_tuples=lambda given: given.delay_tuples,
+            outputs=(OUTPUT,),
         )
     )

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Shard, ShardContext, Step
+from crenel.anonymity.algorithm import REPAIRS, Shard, ShardContext, Step
 from crenel.anonymity.buffer.ledger import Ledger, Moved
 from crenel.anonymity.buffer.published_forms import with_forms
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Leaving, Releases, collect
+from crenel.anonymity.buffer.repair_rows import rows_of
 from crenel.anonymity.buffer.slots import Slots, mask_of_subjects
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
@@ -148,6 +149,7 @@ class DelayedShard(Shard):
     def _empty_out(self) -> None:
         filled = self.arrays.out.filled
         filled.releases = filled.members = filled.suppressed = 0
+        self.arrays.repairs.now.rows = 0
 
     def _collected(self) -> Releases:
         arrays = self.arrays
@@ -159,13 +161,20 @@ class DelayedShard(Shard):
         return with_forms(releases, self.context.policy, released, tuples.numeric, tuples.leaf, self.offsets)
 
     def _result(self, releases: Releases, moved: Moved | None) -> Step:
-        changes = None
+        changes, log, reasons = None, self.arrays.repairs, self.context.privacy.reasons
+        further = {REPAIRS: rows_of(log, self.number, reasons, releases)} if log.now.rows else {}
         if self._ledger is not None and moved is not None:
-            further = {**self._further(), **self._seen.changes(self._counted)}
-            changes = self._ledger.changes(self.arrays, self._noise, self._history, moved, further)
+            entries = {**self._further(), **self._seen.changes(self._counted)}
+            changes = self._ledger.changes(self.arrays, self._noise, self._history, moved, entries)
         if self._slots.spare():
             self._shrink()
-        return Step(releases, changes)
+        return Step(releases, changes, further)
+
+    def _empty(self, random: RandomStream, clusters: int) -> Any:
+        """Return the arrays of ``_begin``, with a repair log if it has a reader."""
+        arrays = self._begin(random, clusters)
+        arrays.repairs.now.enabled = REPAIRS in self.context.logs
+        return arrays
 
     @abstractmethod
     def _begin(self, random: RandomStream, clusters: int) -> Any:
@@ -249,7 +258,7 @@ class DelayedShard(Shard):
     def _restored_arrays(self, snapshot: ClusterSnapshot) -> Any:
         state = snapshot.state
         random = random_stream(key_bytes(state.key), state.key_used)
-        arrays = self._begin(random, len(snapshot.gamma))
+        arrays = self._empty(random, len(snapshot.gamma))
         now = arrays.now
         now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
         now.merges, now.splits = state.merges, state.splits
@@ -302,7 +311,7 @@ class DelayedShard(Shard):
             self._ledger.blocks.renumber(moved)
         context = self.context
         rows = len(before.clusters.rows)
-        made = self._enlarged(self._begin(before.random, rows), slots)
+        made = self._enlarged(self._empty(before.random, rows), slots)
         lookup = made.checks.lookup._replace(seen=before.checks.lookup.seen)
         made = made._replace(checks=made.checks._replace(lookup=lookup))
         clusters = before.clusters

@@ -220,6 +220,7 @@ def reuse(shard: CastleArrays, slot: Int, published: Int) -> None:
     for a in range(out.diversity.shape[1]):
         out.diversity[release, a] = omega.diversity[published, a]
     widen(shard.noise, omega.span[published], slot)
+    shard.repairs.now.reused = omega.release[published]
     _release_alone(shard, slot, np.int64(REUSED), omega.subjects[published])
 
 
@@ -230,6 +231,7 @@ def suppress_or_generalize(shard: CastleArrays, slot: Int, reason: Int) -> None:
         suppress(shard, shard.tuples.position, slot, reason)
         return
     shard.totals.suppressed[reason] += 1
+    shard.repairs.now.lacked = reason
     release = shard.out.filled.releases
     fully_generalize(shard.domain, shard.out.box, release)
     for a in range(shard.out.diversity.shape[1]):

@@ -24,6 +24,7 @@ def reusable(shard: CastleArrays, slot: Int) -> Int:
     if shard.noise.config.subjects > 0 or not only_diversity(shard.checks):
         return np.int64(NONE)
     found = containing_rows(shard, slot)
+    shard.repairs.now.candidates = found
     if found == 0:
         return np.int64(NONE)
     return np.int64(shard.omega.by_attribute.matches[randbelow(shard.random, found)])

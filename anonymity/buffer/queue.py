@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.arrays import A, CastleArrays, points
 from crenel.anonymity.buffer.expiry import schedule, unschedule
+from crenel.anonymity.buffer.repair_log import begin_decision, end_decision
 from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.privacy_models.buffered_values import add_buffered, first_unsatisfiable, remove_buffered
 from crenel.anonymity.privacy_models.checks import first_violation
@@ -80,7 +81,9 @@ def decide_due(shard: A, watermark: Int, ended: bool, decide: Callable[[A, Int],
     due = next_due(shard, watermark, ended)
     any_due = due != NONE
     while due != NONE:
+        begin_decision(shard)
         decide(shard, due)
+        end_decision(shard)
         due = next_due(shard, watermark, ended)
     return bool(any_due)
 

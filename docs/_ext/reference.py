@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
 from inspect import cleandoc
 from pathlib import Path
@@ -252,12 +252,18 @@ def api(modules: str) -> str:
 
 def outputs(name: str) -> str:
     """Return the columns of an output."""
-    columns: tuple[OutputColumn, ...] = REFERENCE.get(name, ())
-    for output in (output for algorithm in known_algorithms().values() for output in algorithm.outputs):
-        if output.name == name:
-            columns = own_columns(output)
-    rows = [(f"`{of.name}`", _type_of(of, name), of.since, of.meaning.replace("``", "`")) for of in columns]
-    return _table((f"column of `{name}`", "type", "since", "meaning"), rows)
+    if name in REFERENCE:
+        return _columns(f"column of `{name}`", name, REFERENCE[name])
+    writers: dict[tuple[OutputColumn, ...], list[str]] = {}
+    for algorithm in known_algorithms().values():
+        for output in (output for output in algorithm.outputs if output.name == name):
+            writers.setdefault(own_columns(output), []).append(f"`{algorithm.name}`")
+    return "\n\n".join(_columns(f"column with {' and '.join(of)}", name, columns) for columns, of in writers.items())
+
+
+def _columns(head: str, output: str, columns: Iterable[OutputColumn]) -> str:
+    rows = [(f"`{of.name}`", _type_of(of, output), of.since, of.meaning.replace("``", "`")) for of in columns]
+    return _table((head, "type", "since", "meaning"), rows)
 
 
 def _type_of(column: OutputColumn, output: str) -> str:

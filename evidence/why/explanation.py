@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crenel.anonymity.algorithm import REPAIRS
 from crenel.evidence.losses import losses
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.plan.point import Point
@@ -31,6 +32,24 @@ class RejectedRows:
     column: str | None
     reason: str
     rows: int
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Releases whose records lacked a privacy model before a repair, by the repair log.
+
+    Attributes
+    ----------
+    lacked : reason against a release of the records as they were
+    releases, tuples : number of these releases and of their tuples
+    before, after : mean InfoLoss of these tuples before and after the repair, 0 to 1
+    """
+
+    lacked: str
+    releases: int
+    tuples: int
+    before: float
+    after: float
 
 
 @dataclass(frozen=True)
@@ -74,6 +93,7 @@ class Explanation:
     rejected_in_sample : number of rejected rows of the sample
     rejected : the same by column and reason, the largest count first
     run : figures of the outputs of a run; None without outputs
+    repairs : repairs of the configured setting, the most expensive first; empty where the algorithm logs none
     """
 
     k: int
@@ -82,6 +102,7 @@ class Explanation:
     rejected_in_sample: int
     rejected: tuple[RejectedRows, ...]
     run: RunFigures | None
+    repairs: tuple[Repaired, ...] = ()
 
     def __str__(self) -> str:
         totals = self.remedies.configured.totals
@@ -103,6 +124,7 @@ class Explanation:
             "mean_loss": totals.mean_loss,
             "suppressed": totals.share_suppressed,
             "suppressed_by_reason": dict(found.suppressed),
+            "repairs": [vars(repaired) for repaired in self.repairs],
             "losses": {
                 name: {
                     "loss": loss,
@@ -182,7 +204,28 @@ def explain(
         rejected_in_sample=len(sample.rejected.column),
         rejected=rejected_rows(found.configured.outputs.rejected, k),
         run=None if run is None else run_figures(run, setting),
+        repairs=repairs_of(found.configured.outputs),
     )
+
+
+def repairs_of(outputs: Outputs) -> tuple[Repaired, ...]:
+    """Return the releases that lacked a privacy model before a repair, by the repair log; reuse is none."""
+    log, audit = outputs.further.get(REPAIRS), outputs.audit
+    if log is None or audit is None or "lacked" not in log.column_names:
+        return ()
+    rows = audit.select(["shard", "release_id", "tuples", "loss"]).to_pylist()
+    released = {(row["shard"], row["release_id"]): row for row in rows}
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for row in log.filter(pc.is_valid(log["loss_before"])).to_pylist():
+        release = released.get((row["shard"], row["release_id"]))
+        if release is not None and row["reused_release"] is None:
+            found.setdefault(row["lacked"], []).append((release["tuples"], row["loss_before"], release["loss"]))
+    repaired = []
+    for lacked, releases in found.items():
+        tuples, before, after = np.array(releases).T
+        means = (float(np.average(loss, weights=tuples)) for loss in (before, after))
+        repaired.append(Repaired(lacked, len(releases), int(tuples.sum()), *means))
+    return tuple(sorted(repaired, key=lambda of: (of.before - of.after) * of.tuples))
 
 
 def suppressed_tuples(replayed: Replayed) -> NDArray[np.bool_] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from crenel.anonymity.algorithm import REPAIRS
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
 from crenel.evidence.losses import losses
@@ -115,7 +116,7 @@ def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], pr
     """
     # Tuples are grouped by the loss of intervals and ancestors, whatever form their classes are published in.
     sample = replace(sample, policy=sample.policy.without_forms)
-    configured = replay_outputs(sample, setting)
+    configured = replay_outputs(sample, replace(setting, logs=setting.algorithm.logs((REPAIRS,))))
     lost = sum(configured.totals.suppressed.values()) > 0
     points = list(_changes(setting)) if lost else []
     names = [attribute.name for attribute in sample.policy.quasi_identifiers]

@@ -97,6 +97,7 @@ def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
     if found.is_short:
         console.print("It is shorter than twice the configured delay, so its end decided most tuples.", soft_wrap=True)
     _show_losses(found, console)
+    _show_repairs(why, console)
     if not any(found.suppressed.values()):
         console.print("\nNothing was suppressed: each admitted tuple was published in a release.", soft_wrap=True)
     else:
@@ -130,6 +131,16 @@ def _show_losses(found: Remedies, console: Console) -> None:
         "omits the attribute.",
         soft_wrap=True,
     )
+
+
+def _show_repairs(why: Explanation, console: Console) -> None:
+    if not why.repairs:
+        return
+    repairs = table("lacked", "releases", "tuples", "loss before", "loss after", words=1)
+    for of in why.repairs:
+        repairs.add_row(of.lacked, f"{of.releases:,}", f"{of.tuples:,}", _number(of.before), _number(of.after))
+    console.print("\nRepairs, by what the records lacked before merges or further members:")
+    indent(console, repairs)
 
 
 def _show_suppressed(why: Explanation, console: Console) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from crenel.anonymity.algorithm import Algorithm, known_algorithms
+from crenel.anonymity.algorithm import REPAIRS, Algorithm, known_algorithms
 from crenel.anonymity.model.attributes import NO_ENDS, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import (
@@ -52,7 +52,8 @@ class Config:
     seed : determines every random choice; None: drawn from the operating system
     subject_key : key of the subject hash
     sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
-        ``audit``, ``summary`` and the algorithm's own outputs
+        ``audit``, ``summary`` and the algorithm's own outputs. In a program, which has no connectors: empty options for
+        ``released`` and for each log that the program reads
     flink : settings passed to Flink unchanged
     epoch : of the shards, 1 or more; another epoch starts them without state
     is_nested : whether ``released`` has the shape of the source, and not one column for each published value
@@ -77,6 +78,18 @@ class Config:
     epoch: int = 1
     is_nested: bool = False
     audit_chain: Secret | None = None
+
+    def with_repairs(self) -> Config:
+        """Return the configuration of a program that reads the repair log.
+
+        Raises
+        ------
+        ConfigError
+            The algorithm has no such log.
+        """
+        if REPAIRS not in {output.name for output in self.algorithm.outputs}:
+            raise ConfigError("settings", [f"repairs: {_without_output(self.algorithm, REPAIRS)}"])
+        return replace(self, sinks=self.sinks | {REPAIRS: {}})
 
     @property
     def counts_event_time(self) -> str | None:
@@ -251,6 +264,12 @@ def _unreadable(file: File) -> list[str]:
     return problems
 
 
+def _without_output(algorithm: Algorithm, name: str) -> str:
+    others = [other.name for other in known_algorithms().values() if name in {o.name for o in other.outputs}]
+    choose = " or ".join(f"'algorithm: {other}'" for other in others)
+    return f"{algorithm.name} has no such output; remove it, or choose {choose}"
+
+
 def _contradictions(file: File, parameters: Any) -> Iterator[str]:
     """Yield contradictions between sections that are valid separately, and the parameters of the algorithm."""
     policy, algorithm = file.policy.core(), file.chosen
@@ -269,9 +288,7 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
         yield from _not_pseudonymous(file, policy.pseudonym)
     own = {output.name for output in algorithm.outputs}
     for name in sorted(_sinks(file).keys() - own - set(SinksSection.model_fields)):
-        others = [other.name for other in known_algorithms().values() if name in {o.name for o in other.outputs}]
-        choose = " or ".join(f"'algorithm: {other}'" for other in others)
-        yield f"sinks.{name}: {algorithm.name} has no such output; remove it, or choose {choose}"
+        yield f"sinks.{name}: {_without_output(algorithm, name)}"
     if file.sampling_and_noise is not None and not algorithm.noise:
         fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.noise)
         yield f"sampling_and_noise: its argument is not made for {algorithm.name}; remove it, or choose {fit}"

@@ -352,7 +352,8 @@ class SinksSection(Section):
     audit : one row for each release, into an exactly-once connector; None: discarded
     forgotten : codes of forgotten persons with the time, into any connector; None: discarded
     summary : counters of each shard at the end of the input, into any connector; None: discarded
-    repairs : repairs of SUHDSA, into any connector; with ``algorithm: suhdsa`` only. None: discarded
+    repairs : how releases were formed, into any connector, with ``algorithm: castle``, ``nearest`` or ``suhdsa``; not
+        for recipients. None: discarded, and with CASTLE and nearest not written
     windows : windows of SUHDSA, into any connector; with ``algorithm: suhdsa`` only. None: discarded
     """
 

@@ -79,6 +79,7 @@ def operator_plan(
         members=found.members_schema,
         sampling_and_noise=config.sampling_and_noise,
         fingerprint=stored_under(config, found),
+        logs=config.algorithm.logs(config.sinks),
     )
     return OperatorPlan(
         algorithm=config.algorithm,

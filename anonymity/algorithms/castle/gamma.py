@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.arrays import CastleArrays, points
-from crenel.anonymity.buffer.queue import arrive, depart
+from crenel.anonymity.buffer.queue import TOO_FEW_SUBJECTS, arrive, depart
 from crenel.anonymity.compiled.arrays import least
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.model.errors import InvariantError
@@ -206,6 +206,14 @@ def satisfied(shard: CastleArrays, row: Int) -> bool:
     return len(shard.checks.address) == 0 or _satisfies_all(shard, row)
 
 
+@leaf
+def unmet_reason(shard: CastleArrays, row: Int) -> Int:
+    """Return the reason why a cluster cannot be released, right after ``satisfied`` has counted it."""
+    if shard.clusters.subjects[row] < shard.config.k:
+        return np.int64(TOO_FEW_SUBJECTS)
+    return np.int64(shard.checks.reason[first_violation(shard.checks, shard.counter.tally)])
+
+
 @procedure
 def _satisfies_all(shard: CastleArrays, row: Int) -> bool:
     count_set(
@@ -296,4 +304,5 @@ def merge_clusters(shard: CastleArrays, row: Int) -> None:
             member = after
         clusters.tuples[nearest] = 0
         close_cluster(shard, nearest)
+        shard.repairs.now.clusters += 1
     _mirror(shard, row)

@@ -15,6 +15,7 @@ from crenel.anonymity.algorithms.castle.gamma import (
     release_members,
     remove,
     satisfied,
+    unmet_reason,
     wait_on,
 )
 from crenel.anonymity.algorithms.castle.split import (
@@ -38,6 +39,7 @@ from crenel.anonymity.buffer.queue import (
     number,
 )
 from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED, SPLIT
+from crenel.anonymity.buffer.repair_log import note_shortfall
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.privacy_models.grouping import group
 from crenel.anonymity.space.domain import NONE
@@ -84,7 +86,11 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
     """Publish or suppress an expiring tuple (CASTLE, Section 4.1, procedure delay_constraint)."""
     row = np.int64(shard.tuples.cluster[slot])
     kind: Int = np.int64(CLUSTER)
+    clusters, log = shard.clusters, shard.repairs.now
+    log.tuples, log.subjects, log.clusters, log.joined = clusters.tuples[row], clusters.subjects[row], 1, 0
     if not satisfied(shard, row):
+        if log.enabled != 0:
+            note_shortfall(shard, clusters.box, row, unmet_reason(shard, row))
         published = reusable(shard, slot)
         reason = np.int64(NONE) if published != NONE else unsatisfiable(shard, row)
         if published != NONE or reason != NONE:
@@ -133,7 +139,9 @@ def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
     else:
         parts = split(shard, members)
     if parts > 1 and may_break(shard, row):
+        shard.repairs.now.joined = parts
         parts = join_broken_parts(shard, members, parts)
+        shard.repairs.now.joined -= parts
     if parts > 1:
         kind = np.int64(SPLIT)
         shard.now.splits += 1

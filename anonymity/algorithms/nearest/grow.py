@@ -11,6 +11,7 @@ from crenel.anonymity.algorithms.nearest.arrays import SIZE, NearestArrays
 from crenel.anonymity.algorithms.nearest.cells import measure, measure_again, nearest_cell, visit
 from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.buffer.queue import blocking_reason, blocking_reason_of_all
+from crenel.anonymity.buffer.repair_log import note_shortfall
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
 from crenel.anonymity.privacy_models.checks import first_violation, only_diversity
 from crenel.anonymity.privacy_models.incremental_tally import can_reduce_shortfall, forget, put, remove_tuple, weigh
@@ -45,15 +46,20 @@ def choose_group(shard: A, slot: Int, other_loss: float, enclose_more: Callable[
         reason why no group can be released, ``NONE`` where one can.
     """
     reason = blocking_reason(shard)
+    log = shard.repairs.now
+    log.chosen, log.everything = 0, 0
     if reason != NONE:
+        log.lacked = reason
         return np.int64(0), reason
     reason = blocking_reason_of_all(shard)
     members = grow(shard, slot, other_loss, reason == NONE)
     all_tuples = members == 0
     if all_tuples:
         if reason != NONE:
+            log.lacked = reason
             return np.int64(0), reason
         members = _collect(shard)
+        log.chosen, log.everything = 0, 1
     if members > 0 and (enclose_more(shard, members) or all_tuples) and reuse_is_better(shard, other_loss):
         members = np.int64(-1)
     return members, np.int64(NONE)
@@ -107,6 +113,10 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
         if len(checks.address) > 0:
             put(trial, shard.codes, next_one, True)
             check = np.int64(first_violation(checks, trial.tally))
+        if members <= shard.config.k:
+            shard.repairs.now.tuples = shard.repairs.now.subjects = members
+        if members == shard.config.k and check != NONE:
+            note_shortfall(shard, box, now, np.int64(checks.reason[check]))
         if members >= wanted and check == NONE:
             break
         next_one = _next(shard, members, check, buffer_satisfies)
@@ -146,6 +156,7 @@ def _next(shard: NearestArrays, members: Int, check: Int, buffer_satisfies: bool
     """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
     if check != NONE and _values_lacking(shard) >= shard.config.k - members:
         found = _nearest(shard, members, True)
+        shard.repairs.now.chosen += found != NONE
         if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies):
             return found
     return _nearest(shard, members, False)

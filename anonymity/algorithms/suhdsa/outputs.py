@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from crenel.anonymity import algorithm
 from crenel.anonymity.algorithm import Output
 from crenel.anonymity.algorithms.suhdsa.log import ACTIONS, Repairs
 from crenel.anonymity.buffer.releases import Releases
@@ -18,7 +19,7 @@ from crenel.state.block import NO_TIME
 _SHARD = {"shard": "INT", "event_time": "LONG"}
 
 REPAIRS = Output(
-    "repairs",
+    algorithm.REPAIRS,
     _SHARD
     | {
         "window": "LONG",

@@ -492,7 +492,7 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("castle=null", "castle: is missing; a mapping such as {delay: {tuples: 1000}}"),
         ("algorithm=castles", "algorithm: is not one of the choices (did you mean 'castle'?); 'castle' or '"),
         ("suhdsa={tuples: 50}", "suhdsa: goes with 'algorithm: suhdsa', and the algorithm is 'castle'; remove it"),
-        ("sinks.repairs={connector: blackhole}", "sinks.repairs: castle has no such output; remove it, or choose"),
+        ("sinks.windows={connector: blackhole}", "sinks.windows: castle has no such output; remove it, or choose"),
     ],
 )
 def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:

@@ -254,6 +254,7 @@ def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
         ):
             matches[kept] = row
             kept += 1
+    shard.repairs.now.candidates = kept
     if kept == 0:
         return np.int64(NONE)
     return np.int64(matches[randbelow(shard.random, kept)])
