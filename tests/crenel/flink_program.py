@@ -102,6 +102,7 @@ def errors(t_env: StreamTableEnvironment, outputs: Outputs, folder: Path) -> Ite
         lambda: anonymize(t_env, visits, "visits.yaml", name="few"),  # type: ignore[arg-type]
         lambda: outputs.columns("release"),
         lambda: outputs.insert_into(statements, forgotten="shown"),
+        lambda: outputs.insert_into(statements, repairs="shown"),
         lambda: outputs.insert_into(statements, released="shown", audited="shown", audit="nowhere"),
         lambda: outputs.insert_into(statements, released="released", audit="released"),
     )

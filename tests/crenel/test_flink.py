@@ -40,6 +40,7 @@ ERRORS = (
     "settings: is a str; give crenel.Settings, such as crenel.load",
     "sinks.release: is no output .did you mean 'released'",
     "sinks.forgotten: records requests to forget, and there are none; give their table as forget",
+    "sinks.repairs: is not written; give repairs=True to anonymize",
     "sinks.audited: is no output .*sinks.audit: there is no table 'nowhere' .*sinks.released.connector: is not known "
     "to be exactly-once, .*flink.execution.checkpointing.interval: .*or accept that with delivery='caller'",
     "sinks.audit.path: is the same path as sinks.released.path",

@@ -235,3 +235,24 @@ def test_noised_values_and_pseudonyms_are_published_in_their_columns() -> None:
     assert set(map(len, result.released["code"].to_pylist())) == {32}
     assert {"linkable", "noise_error_weight", "noise_expected_weight"} <= set(result.audit.column_names)
     assert result.released["weight"].to_pylist() != table["weight"].to_pylist()
+
+
+@pytest.mark.parametrize("algorithm", ["castle", "nearest"])
+def test_the_repair_log_names_each_release_and_is_the_same_after_a_snapshot(algorithm: str) -> None:
+    plain, logged = whole(algorithm, 3), crenel.anonymize(TABLE, settings(algorithm, 3), lateness=LATE, repairs=True)
+    assert "repairs" not in plain.further
+    log = logged.further["repairs"]
+    released = log.filter(log["release_id"].is_valid()).select(["shard", "release_id"]).to_pylist()
+    assert logged.audit.to_pylist() == plain.audit.to_pylist()
+    assert released == logged.audit.select(["shard", "release_id"]).to_pylist()
+    first = crenel.open_stream(settings(algorithm, 3), lateness=LATE, repairs=True)
+    parts = [first.push(TABLE[: ROWS // 2])]
+    second = crenel.open_stream(settings(algorithm, 3), lateness=LATE, repairs=True, snapshot=first.snapshot())
+    parts += [second.push(TABLE[ROWS // 2 :]), second.finish()]
+    keys = [("shard", "ascending"), ("release_id", "ascending"), ("position", "ascending")]
+    assert pa.concat_tables([part.further["repairs"] for part in parts]).sort_by(keys) == log.sort_by(keys)
+
+
+def test_an_algorithm_without_a_repair_log_refuses_to_write_one() -> None:
+    with pytest.raises(crenel.ConfigError, match=r"repairs: mondrian has no such output; .*'algorithm: nearest'"):
+        crenel.anonymize(TABLE, settings("mondrian", 1), repairs=True)

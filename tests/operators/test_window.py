@@ -123,16 +123,16 @@ def test_a_window_is_told_with_what_became_of_its_tuples() -> None:
 
 
 LOGS = frozenset({"repairs"})
-TOLD = {
+LOGGED = {
     "suhdsa": lambda: plan(),
     "castle": lambda: with_terms(planned(CASTLE, CastleParameters(delay_tuples=20, reuse_limit=20)), logs=LOGS),
     "nearest": lambda: with_terms(planned(NEAREST, NearestParameters(delay_tuples=20, reuse_limit=20)), logs=LOGS),
 }
 
 
-@pytest.mark.parametrize("algorithm", TOLD)
+@pytest.mark.parametrize("algorithm", LOGGED)
 def test_no_record_of_a_repair_or_a_window_holds_a_value_of_a_tuple(algorithm: str) -> None:
-    made = TOLD[algorithm]()
+    made = LOGGED[algorithm]()
     # The record would differ for other values, but not for values in the same order and as far apart.
     other_tree = from_paths([("w", "wx", "any"), ("x", "wx", "any"), ("y", "yz", "any"), ("z", "yz", "any")])
     ages, groups = Numeric("age", (FAR, FAR + 100), 1), Categorical("group", other_tree)
@@ -143,12 +143,12 @@ def test_no_record_of_a_repair_or_a_window_holds_a_value_of_a_tuple(algorithm: s
         for first in range(0, 200, 50):
             harness.element(KEY, make(first, 50).to_bytes())
         harness.advance(END)
-        told = {output.name: unmeasured(harness, output.name) for output in made.algorithm.outputs}
-        runs.append((told, harness.main))
-    (told, members), (other_told, other_members) = runs
-    assert all(told.values())
+        logs = {output.name: unmeasured(harness, output.name) for output in made.algorithm.outputs}
+        runs.append((logs, harness.main))
+    (logs, members), (other_logs, other_members) = runs
+    assert all(logs.values())
     assert members != other_members
-    assert told == other_told
+    assert logs == other_logs
 
 
 def unmeasured(harness: Harness, side: str) -> list[list[object]]:

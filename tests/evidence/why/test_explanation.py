@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.sample import Setting
-from crenel.evidence.why.explanation import RejectedRows, run_figures, suppressed_tuples
+from crenel.evidence.why.explanation import RejectedRows, repairs_of, run_figures, suppressed_tuples
 from crenel.jobs.config.load import Config, load
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.example_counts import FEW
@@ -70,3 +70,25 @@ def test_a_run_that_kept_released_rows_alone_tells_their_losses_and_no_reasons(c
     result = run_figures(run, setting(config))
     assert result.losses == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
     assert (result.suppressed, result.fully_generalized, result.rejected) == (None, None, ())
+
+
+def test_repairs_are_counted_by_what_lacked_with_their_loss_before_and_after(config: Config) -> None:
+    audit = {"shard": [0, 0, 0, 1], "release_id": [0, 1, 2, 0], "tuples": [10, 30, 5, 8], "loss": [0.5, 0.3, 0.1, 0.9]}
+    log = {
+        "shard": [0, 0, 0, 1, 1],
+        "release_id": [0, 1, 2, 0, None],
+        "lacked": ["too_few_subjects", "too_few_subjects", None, "alpha", "alpha"],
+        "loss_before": [0.1, 0.2, None, 0.1, 0.0],
+        "reused_release": pa.array([None, None, None, None, None], pa.int64()),
+    }
+    run = Outputs(config.policy, pa.table({}), pa.table(audit), further={"repairs": pa.table(log)})
+    few, alpha = repairs_of(run)
+    assert (alpha.lacked, alpha.releases, alpha.tuples) == ("alpha", 1, 8)
+    assert (alpha.before, alpha.after) == pytest.approx((0.1, 0.9))
+    assert (few.lacked, few.releases, few.tuples) == ("too_few_subjects", 2, 40)
+    assert (few.before, few.after) == pytest.approx((7 / 40, 14 / 40))
+    assert repairs_of(Outputs(config.policy, pa.table({}), pa.table(audit))) == ()
+    reused = log | {"reused_release": pa.array([7] * 5)}
+    assert (
+        repairs_of(Outputs(config.policy, pa.table({}), pa.table(audit), further={"repairs": pa.table(reused)})) == ()
+    )
