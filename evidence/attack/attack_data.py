@@ -252,6 +252,27 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
     )
 
 
+def groups_at_moment(scene: Scene, truth: Truth) -> Groups:
+    """Group rows for an attacker who is told when the row of each person was released.
+
+    The rows under one generalization at one moment are a group. With windows, the rows of one moment are those of one
+    window. The first dimension is the moment; -1 for tuples that were not released.
+    """
+    left = truth.position.left
+    both = np.column_stack([left, scene.lower, scene.upper])
+    _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    at = np.full(len(scene.points), -1.0)
+    at[truth.row] = left
+    return Groups(
+        lower=np.column_stack([left[first], scene.lower[first]]),
+        upper=np.column_stack([left[first], scene.upper[first]]),
+        metric=scene.metric.behind(_FOR_SURE),
+        of=of.reshape(-1),
+        size=size,
+        points=np.column_stack([at, scene.points]),
+    )
+
+
 def placed(scene: Scene, placement: Placement) -> Scene:
     """Return the scene of an attacker who reads placements.
 

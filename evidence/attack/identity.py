@@ -52,6 +52,13 @@ class Ranking:
             left = left - taken
         return Tries(len(self.first), float((1 - missed).sum()))
 
+    def recalled(self, groups: int) -> Tries:
+        """Return the tries that have a group of the target among the first ``groups`` groups.
+
+        ``groups``: at most the number of groups in ``first``.
+        """
+        return Tries(len(self.first), float((self.own[:, :groups] > 0).any(axis=1).sum()))
+
 
 def weights(seen: Groups, random: np.random.Generator, people: int | None = None) -> Floats:
     """Return (groups,) the inverse number of persons that fit each group, with random tie-breaking.

@@ -20,6 +20,7 @@ from crenel.evidence.attack.attack_data import (
     Scene,
     Truth,
     groups,
+    groups_at_moment,
     groups_by_moment,
     moments_of_order,
     part_of,
@@ -39,6 +40,8 @@ from crenel.evidence.sample import Sample, Setting
 
 RELEASE_KNOWN = f"{ALL}, and the release"
 """Knowledge of an attacker who knows the release of a person's row."""
+MOMENT_KNOWN = f"{ALL}, and the moment"
+"""Knowledge of an attacker who knows which rows were released at the moment of a person's row."""
 FOLDS = 5
 """Number of folds of persons: each seed holds out one fold, and attacks another."""
 
@@ -119,8 +122,8 @@ class _Attacker:
         if scene.truth is None or scene.placement is None:
             raise ValueError("it is not known whose the rows are, or where they lie")
         self._placement = scene.placement
-        # A separate random generator keeps the other results unchanged.
-        self._random_placed = random.spawn(1)[0]
+        # Separate random generators keep the other results unchanged.
+        self._random_placed, random_moment = random.spawn(2)
         self._scene, self._truth, self._setting, self._effort = scene, scene.truth, setting, effort
         self._sums, self._random = sums, random
         self._k = setting.privacy.k
@@ -129,6 +132,8 @@ class _Attacker:
         self._timed = [*self._watchers(scene.truth)]
         self._placed = [*self._readers(scene.truth, scene.placement)]
         self._releases = groups_by_moment(scene, scene.truth.position, 0, self._k)
+        at_moment = groups_at_moment(scene, scene.truth)
+        self._momentary = _Observer(MOMENT_KNOWN, at_moment, identity.weights(at_moment, random_moment))
 
     def _known(self, truth: Truth) -> list[tuple[str, Moments, int]]:
         """Return variants of arrival knowledge: words, times, and the error of the attacker's knowledge."""
@@ -175,13 +180,19 @@ class _Attacker:
         blind = Tries(len(targets), len(targets) / len(truth.row))
         five = Tries(blind.count, min(5 * blind.succeeded, blind.count))
         release = identity.rank_by_release(scene, truth, self._releases, targets)
+        recalled: dict[tuple[int, str], Tries] = {}
         for most, limit, baseline in ((1, promised, blind), (5, min(5 * promised, 1.0), five)):
-            for who in (self.blind, *self._timed, *self._placed):
-                found = identity.rank(scene, truth, who.seen, who.weight, targets, most).within(most)
+            for who in (self.blind, *self._timed, *self._placed, self._momentary):
+                ranked = identity.rank(scene, truth, who.seen, who.weight, targets, most)
+                found = ranked.within(most)
                 add(f"re-identification at {most}", who.knows, found, baseline=baseline, promised=limit)
+                if who is self.blind or who is self._momentary:
+                    recalled[most, who.knows] = ranked.recalled(most)
                 if who is self.blind and most == 1:
                     self._some_known(targets, blind)
             add(f"re-identification at {most}", RELEASE_KNOWN, release.within(most), baseline=baseline, promised=limit)
+        for (most, knows), found in recalled.items():
+            add(f"class recall at {most}", knows, found)
         blind = Tries(len(rows), len(rows) / len(scene.points))
         for who in (self.blind, *self._timed, *self._placed):
             found = identity.link(scene, truth, who.seen, rows)
@@ -227,9 +238,16 @@ class _Attacker:
             came = [of.tuples.members.column(name) for of in (scene.sample, control)]
             value = disclosure.values(scene.outputs.released[name], pa.concat_arrays(came))
             truth, control_truth = value.known[targets], value.known[len(scene.sample) :]
-            for who in (self.blind, *self._timed, *self._placed):
+            for who in (self.blind, *self._timed, *self._placed, self._momentary):
                 right, usual = disclosure.disclose(who.seen, who.weight, who.seen.points[targets], value, truth)
                 self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
+            for who in (self.blind, self._momentary):
+                first = identity.rank(scene, self._truth, who.seen, who.weight, targets, 1)
+                hits = (first.own[:, 0] > 0) & (
+                    disclosure.majorities(who.seen, value.released)[first.first[:, 0]] == truth
+                )
+                found = Tries(len(targets), float(hits.sum()))
+                self._sums.add(f"disclosure of {name}, class found", who.knows, found)
             released_groups, common = self._releases, disclosure.majorities(self._releases, value.released)
             row = np.empty(len(scene.points), np.int64)
             row[self._truth.row] = np.arange(len(self._truth.row))

@@ -27,6 +27,7 @@ from crenel.evidence.attack.attack_data import (
     Scene,
     Truth,
     groups,
+    groups_at_moment,
     groups_by_moment,
     moments_of_order,
     placed,
@@ -215,6 +216,25 @@ def test_who_knows_why_a_group_was_formed_knows_more_of_its_members() -> None:
     assert found == Tries(7, 6.0)
 
 
+def test_who_is_told_the_window_finds_the_class_that_others_confuse_with_those_of_other_windows() -> None:
+    # Two windows with the same two generalizations.
+    people = sample([[20], [22], [60], [62], [21], [23], [61], [63]], illness=[*"abbb", *"aabb"])
+    ends = {"age_min": [20.0, 20.0, 60.0, 60.0] * 2, "age_max": [23.0, 23.0, 63.0, 63.0] * 2}
+    left = np.repeat([3, 7], 4)
+    of = scene(people, ends, range(8), left=left.tolist())
+    blind, watched = groups(of), groups_at_moment(of, truth(of))
+    assert (len(blind.size), len(watched.size)) == (2, 4)
+    for seen, size in ((blind, 4), (watched, 2)):
+        weight = identity.weights(seen, np.random.default_rng(0))
+        found = identity.rank(of, truth(of), seen, weight, np.arange(8), 1)
+        assert found.recalled(1) == Tries(8, 8.0)
+        assert found.within(1).succeeded == pytest.approx(8 / size)
+    # An order of arrival that is wrong by a window would find the other class.
+    wrong = replace(watched, points=np.column_stack([left[::-1].astype(float), of.points]))
+    weight = identity.weights(wrong, np.random.default_rng(0))
+    assert identity.rank(of, truth(of), wrong, weight, np.arange(8), 1).recalled(1) == Tries(8, 0.0)
+
+
 def test_counts_of_ranges_are_exact_where_nothing_was_generalized() -> None:
     people = sample([[age] for age in range(50)])
     exact = scene(people, {"age_min": [*map(float, range(50))], "age_max": [*map(float, range(50))]}, range(50))
@@ -377,6 +397,15 @@ def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: AttackRe
         assert of[name, chain[0]].high < of[name, chain[-1]].low
     first = "re-identification at 1"
     assert of[first, chain[-1]].low <= of[first, "quasi-identifiers, and the release"].high
+    moment, release = "quasi-identifiers, and the moment", "quasi-identifiers, and the release"
+    assert of[first, moment].high >= of[first, "quasi-identifiers"].low
+    assert of[first, moment].low <= of[first, release].high
+    recall = of["class recall at 1", moment]
+    assert of["class recall at 1", "quasi-identifiers"].high < recall.low
+    assert recall.success <= of["class recall at 5", moment].success
+    own = of["disclosure of illness, class found", moment]
+    assert own.success <= min(recall.success, of["disclosure of illness", moment].success) + 0.1
+    assert own.success > of["disclosure of illness, class found", "quasi-identifiers"].success
     for name, knows in (("re-identification at 1", "quasi-identifiers"), ("linking", "quasi-identifiers")):
         assert of[name, knows].low <= 1 / 8 == of[name, knows].promised
     # Rows that are reused lie alone in a file: nobody need have watched them leave.
