@@ -57,6 +57,11 @@ class ShardContext:
         """The form in which state holds the names, types and roles of the published columns."""
         return with_roles(self.members, self.policy.roles)
 
+    @property
+    def publishes_in_classes(self) -> bool:
+        """Whether no tuple is ever published under the generalization of an earlier class."""
+        return not getattr(self.parameters, "reuse_limit", 0) and self.privacy.lasting is None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Counters(CounterState):

@@ -39,12 +39,16 @@ class Numeric:
         of the domain; not with representatives (``publish``, ``suhdsa.output``). None: no grid
     publish : published form of a class: its ``"interval"``, or a representative, its ``"mean"`` or ``"median"``. A
         representative belongs to one class, so it excludes reuse, a lasting guarantee and ``suppression: generalize``
+    missing : ``"reject"`` records without a number; or keep the absence as a ``"value"``, which needs a domain. Whether
+        the number is missing is then a quasi-identifier of its own, published as ``NAME_missing``: ``no``, ``yes``, or
+        ``maybe`` for a class with records of both kinds
     """
 
     domain: tuple[float, float] | None = None
     step: float | None = None
     ends: float | None = None
     publish: Literal["interval", "mean", "median"] = "interval"
+    missing: Literal["reject", "value"] = "reject"
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,7 @@ class Policy:
         ``outside_domain``. None: no limit
     reference : column that identifies a rejected record; never published with released ones
     missing : ``"reject"`` records with a missing value; or keep it as a ``"value"``: a missing category is a leaf
-        ``(missing)`` below the root, and a missing sensitive value is a value
+        ``(missing)`` below the root, and a missing sensitive value is a value; numbers have ``Numeric.missing``
     pseudonym : a code of the subject in each published record; None: no code
     neutralize_formulas : whether a text of a sensitive, pass-through or reference column that begins with ``=``, ``+``,
         ``-``, ``@``, a tab or a carriage return gets an apostrophe in front, so that no spreadsheet evaluates it
@@ -840,7 +844,8 @@ def settings_of(content: Mapping[str, Any], folder: Path, where: Path | str) -> 
     attributes: dict[str, Numeric | Categorical] = {}
     for name, section in file.policy.quasi_identifiers.items():
         if section.hierarchy is None:
-            attributes[name] = Numeric(section.domain, section.step, section.ends, section.number_form)
+            form, missing = section.number_form, section.missing or "reject"
+            attributes[name] = Numeric(section.domain, section.step, section.ends, form, missing)
             continue
         form = section.category_form
         found = raw[name]["hierarchy"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs, ends
 from crenel.evidence.published_sets import PublishedSets
 
 
@@ -58,12 +58,13 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
             found[name] = _mean(tree.loss[np.asarray(node.combine_chunks(), np.int64)], weight)
         elif attribute.has_representative:
             unknown.append(name)
-        elif attribute.domain is not None:
-            found[name] = _relative(table, name, weight, attribute.domain)
         else:
-            lower, upper = (_numbers(table, f"{name}_{end}") for end in ("min", "max"))
-            found[name] = observed[name] = _relative(table, name, weight, (float(lower.min()), float(upper.max())))
-    stated_as = "published_loss" if policy.sets and "published_loss" in table.column_names else "loss"
+            lower, upper = ends(attribute, table)
+            whole = attribute.domain or (float(lower.min()), float(upper.max()))
+            found[name] = _mean(covered(lower, upper, whole), weight)
+            if attribute.domain is None:
+                observed[name] = found[name]
+    stated_as = "published_loss" if policy.states_published_loss and "published_loss" in table.column_names else "loss"
     # Beside representatives, the remainder of the stated loss is not that of the observed ranges alone.
     stated = None if outputs.audit is None or unknown else _mean(_numbers(table, stated_as), weight)
     known = [loss for name, loss in found.items() if name not in observed]
@@ -84,10 +85,6 @@ def _divided(loss: float, widths: dict[str, float]) -> dict[str, float]:
         found |= dict.fromkeys(full, 1.0)
         loss = max(loss - len(full), 0.0)
     return found
-
-
-def _relative(table: pa.Table, name: str, weight: NDArray[np.float64], whole: tuple[float, float]) -> float:
-    return _mean(covered(_numbers(table, f"{name}_min"), _numbers(table, f"{name}_max"), whole), weight)
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.operators.output_columns import CLOSING, generalized_names
 
@@ -49,6 +52,19 @@ class Outputs:
         columns = set(self.released.column_names)
         names = (name for a in self.policy.quasi_identifiers for name in generalized_names(a.name))
         return tuple(name for name in names if name in columns)
+
+
+def ends(attribute: Numeric, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (rows,) both ends of a published number, which are equal for a representative.
+
+    A number that is missing in its whole class has the position that it had while classes were formed.
+    """
+    name = attribute.name
+    names = (f"{name}_min", f"{name}_max") if f"{name}_min" in table.column_names else (name, name)
+    lower, upper = (table[column].to_numpy().astype(np.float64) for column in names)
+    if attribute.missing == "value":
+        lower, upper = (np.where(np.isnan(values), attribute.middle, values) for values in (lower, upper))
+    return lower, upper
 
 
 def split_audit(log: pa.Table) -> tuple[pa.Table, pa.Table]:

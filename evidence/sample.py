@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.model.attributes import ABSENT
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey
@@ -79,6 +80,14 @@ class Sample:
         members = values.pop("members").slice(0, rows)
         columns: dict[str, Any] = {name: None if column is None else column[:rows] for name, column in values.items()}
         return replace(self, tuples=TupleColumns(**columns, members=members))
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """(tuples, numeric quasi-identifiers) values, NaN where a number is missing."""
+        found = self.tuples.numeric.astype(np.float64)
+        for number, presence in self.policy.presence:
+            found[self.tuples.categorical[:, presence] == ABSENT, number] = np.nan
+        return found
 
     @cached_property
     def clock(self) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Algorithm, Counters, Output
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import SEPARATOR, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import ABSENT, SEPARATOR, Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.operators.bounds import integer_bounds, within
@@ -125,7 +125,8 @@ _PUBLISHED_LOSS = OutputColumn(
     "published_loss",
     "set_loss",
     "DOUBLE",
-    "with `publish: set`: as `loss`, with (listed values - 1) / (all values - 1) for each set",
+    "with `publish: set`: as `loss`, with (listed values - 1) / (all values - 1) for each set; with `missing: value`: "
+    "as `loss`, without the position that a missing number has while classes are formed",
     of="published_loss",
     since="0.3",
 )
@@ -155,6 +156,13 @@ _SET = OutputColumn(
     "STRING",
     "instead of the label, with `publish: set`: the values that occur in the class",
     f"ARRAY<STRING>, or text with {SEPARATOR!r} between values",
+    since="0.3",
+)
+_MISSING = OutputColumn(
+    "NAME_missing",
+    "q#",
+    "STRING",
+    "with `missing: value` of a number: whether the record has no number; `no`, `yes` (the ends are null) or `maybe`",
     since="0.3",
 )
 _MEMBER = OutputColumn("NAME", "m#", "STRING", "sensitive, noised or pass-through value of the record", _OF_SOURCE)
@@ -221,7 +229,7 @@ ROWS: Mapping[str, tuple[tuple[OutputColumn, ...], tuple[OutputColumn, ...]]] = 
 """Rows of the side outputs that every algorithm has: columns with one value, and columns with one for each tuple."""
 
 REFERENCE: Mapping[str, tuple[OutputColumn, ...]] = {
-    "released": (*_ENDS, _NUMBER, _CATEGORY, _SET, _MEMBER, _PSEUDONYM),
+    "released": (*_ENDS, _NUMBER, _MISSING, _CATEGORY, _SET, _MEMBER, _PSEUDONYM),
     "audit": (*_RELEASE, _DIVERSITY, _LOSS, _PUBLISHED_LOSS, _LINKABLE, *_NOISE, _PARAMETER, *CHAIN),
     "suppressed": SUPPRESSED,
     "rejected": REJECTED,
@@ -235,7 +243,7 @@ def release_columns(policy: Policy) -> tuple[OutputColumn, ...]:
     """Return the columns of a release before the values in force."""
     diversity = (_DIVERSITY.at(i, name) for i, name in enumerate(policy.sensitive))
     noise = (column.at(i, attribute.name) for i, attribute in enumerate(policy.noised) for column in _NOISE)
-    losses = (_LOSS, _PUBLISHED_LOSS) if policy.sets else (_LOSS,)
+    losses = (_LOSS, _PUBLISHED_LOSS) if policy.states_published_loss else (_LOSS,)
     return (*_RELEASE, *diversity, *losses, *([_LINKABLE] if policy.noised else ()), *noise)
 
 
@@ -344,7 +352,7 @@ class Generalization:
         lower, upper, node, listed : as of ``crenel.anonymity.buffer.releases.Releases``
         """
         numeric = categorical = 0
-        sets = iter(listed)
+        sets, presence = iter(listed), dict(self.policy.presence)
         for attribute in self.policy.quasi_identifiers:
             if not isinstance(attribute, Numeric):
                 labels = attribute.hierarchy.labels
@@ -355,12 +363,18 @@ class Generalization:
                 categorical += 1
                 continue
             low, high = lower[:, numeric], upper[:, numeric]
+            absent = () if numeric not in presence else np.flatnonzero(node[:, presence[numeric]] == ABSENT).tolist()
             numeric += 1
-            if not self.is_interval(attribute):
-                yield low.tolist()  # the upper end is the same
-                continue
-            low, high = within(low, high, self.extremes.get(attribute.name))
-            if attribute.name in self.integers:
-                yield from integer_bounds(low, high)
-            else:
-                yield from (low.tolist(), high.tolist())
+            for values in self._numbers(attribute, low, high):
+                for release in absent:
+                    values[release] = None
+                yield values
+
+    def _numbers(
+        self, attribute: Numeric, low: NDArray[np.float64], high: NDArray[np.float64]
+    ) -> tuple[list[Any], ...]:
+        """Return the values of the columns of a number that is not missing."""
+        if not self.is_interval(attribute):
+            return (low.tolist(),)  # the upper end is the same
+        low, high = within(low, high, self.extremes.get(attribute.name))
+        return integer_bounds(low, high) if attribute.name in self.integers else (low.tolist(), high.tolist())

@@ -158,7 +158,15 @@ class DelayedShard(Shard):
         subject = None if self.context.policy.pseudonym is None else tuples.subject
         leaving = Leaving(released, withheld, tuples.position, tuples.event_time, subject)
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
-        return with_forms(releases, self.context.policy, released, tuples.numeric, tuples.leaf, self.offsets)
+        return with_forms(
+            releases,
+            self.context.policy,
+            released,
+            tuples.numeric,
+            tuples.leaf,
+            self.offsets,
+            in_classes=self.context.publishes_in_classes,
+        )
 
     def _result(self, releases: Releases, moved: Moved | None) -> Step:
         changes, log, reasons = None, self.arrays.repairs, self.context.privacy.reasons

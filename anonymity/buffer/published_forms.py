@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.release_buffer import AGAIN, GENERALIZED, REUSED, WIDENED
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import SEPARATOR, Categorical, Numeric
+from crenel.anonymity.model.attributes import ABSENT, SEPARATOR, Categorical, Numeric
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.space.domain import Boxes, domain
+from crenel.anonymity.space.ends import round_all
 
 MOST_LISTED = 100
 """Maximum number of values in a set; a class with more is published under their common ancestor, as a set of one label.
@@ -35,8 +37,13 @@ def with_forms(
     numeric: NDArray[np.float64],
     leaf: NDArray[np.int32],
     offsets: NDArray[np.int32],
+    *,
+    in_classes: bool = True,
 ) -> Releases:
     """Return releases whose quasi-identifiers have the forms that the policy asks for.
+
+    A number that may be missing has a position among the others while classes are formed. The interval of a class is
+    then narrowed to the members that have the number, unless a tuple may be published under it alone.
 
     Parameters
     ----------
@@ -45,20 +52,38 @@ def with_forms(
     numeric, leaf : (tuples, attributes) values as they were generalized, with noise where noise is configured; leaves
         are numbered over all hierarchies
     offsets : (categorical,) number of the first node of each hierarchy
+    in_classes : ``crenel.anonymity.algorithm.ShardContext.publishes_in_classes``
 
     Raises
     ------
     InvariantError
         A tuple would be published under the form of a class to which it does not belong, or alone under its own value.
     """
-    if not (policy.sets or any(attribute.has_representative for attribute in policy.quasi_identifiers)):
+    represented = any(attribute.has_representative for attribute in policy.quasi_identifiers)
+    if not (represented or policy.states_published_loss):
         return releases
-    _require_classes(releases, policy)
+    if policy.sets or represented:
+        _require_classes(releases, policy)
     lower, upper, node = releases.lower.copy(), releases.upper.copy(), releases.node.copy()
     lost, listed = releases.loss.copy(), []
+    presence = dict(policy.presence)
+    members = {
+        a: _numbered(releases, numeric[released, a], leaf[released, c] - offsets[c] != ABSENT)
+        for a, c in presence.items()
+    }
+    if in_classes:
+        for a, c in presence.items():
+            mixed = (node[:, c] == policy.categorical[c].hierarchy.root) & (releases.kind != GENERALIZED)
+            _narrow(*members[a], mixed, lower[:, a], upper[:, a])
+        if any(policy.numeric[a].ends is not None for a in presence):
+            round_all(domain(policy), Boxes(lower, upper, node))
+        for a in presence:
+            width = (releases.upper[:, a] - releases.lower[:, a]) - (upper[:, a] - lower[:, a])
+            lost -= _share(policy.numeric[a], width) / len(policy.quasi_identifiers)
     for a, number in enumerate(policy.numeric):
         if number.has_representative:
-            found = _number(number, releases, numeric[released, a])
+            values, tuples = members.get(a, (numeric[released, a], releases.tuples))
+            found = _number(number, values, tuples)
             lower[:, a] = upper[:, a] = np.clip(found, lower[:, a], upper[:, a])
     for a, category in enumerate(policy.categorical):
         leaves = leaf[released, a] - offsets[a]
@@ -68,7 +93,7 @@ def with_forms(
             texts, losses = _sets(category, releases, leaves, node[:, a])
             listed.append(texts)
             lost += (losses - category.hierarchy.loss[node[:, a]]) / len(policy.quasi_identifiers)
-    published_loss = np.maximum(lost, 0.0) if policy.sets else releases.published_loss
+    published_loss = np.maximum(lost, 0.0) if policy.states_published_loss else releases.published_loss
     return replace(releases, lower=lower, upper=upper, node=node, listed=tuple(listed), published_loss=published_loss)
 
 
@@ -81,11 +106,45 @@ def _require_classes(releases: Releases, policy: Policy) -> None:
         raise InvariantError("a representative would be the value of one tuple; nothing was emitted")
 
 
-def _number(attribute: Numeric, releases: Releases, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (releases,) the mean or median of each class."""
+def _numbered(
+    releases: Releases, values: NDArray[np.float64], has_number: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the values of the members that have a number, and how many each release has of them.
+
+    A release in which nobody has a number keeps all of its members.
+    """
     if not len(releases):
+        return values, releases.tuples
+    some = np.add.reduceat(has_number, releases.offsets[:-1], dtype=np.int64) > 0
+    kept = has_number | ~np.repeat(some, releases.tuples)
+    return values[kept], np.add.reduceat(kept, releases.offsets[:-1], dtype=np.int64)
+
+
+def _narrow(
+    values: NDArray[np.float64],
+    tuples: NDArray[np.int64],
+    mixed: NDArray[np.bool_],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+) -> None:
+    """Narrow the intervals of some releases, in place, to the values of ``_numbered``."""
+    if mixed.any():
+        start = np.cumsum(tuples) - tuples
+        lower[mixed] = np.minimum.reduceat(values, start)[mixed]
+        upper[mixed] = np.maximum.reduceat(values, start)[mixed]
+
+
+def _share(attribute: Numeric, width: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return widths as shares of the domain."""
+    lowest, highest = attribute.domain or (0.0, 0.0)
+    return width / (highest - lowest) if highest > lowest else np.zeros(len(width))
+
+
+def _number(attribute: Numeric, values: NDArray[np.float64], size: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return (releases,) the mean or median of each class; ``values``: release by release, ``size`` of each."""
+    if not len(size):
         return np.zeros(0)
-    start, size = releases.offsets[:-1], releases.tuples
+    start = np.cumsum(size) - size
     if attribute.publish == "median":
         ordered = values[np.lexsort((values, np.repeat(np.arange(len(size)), size)))]
         # Halves, because a sum may overflow.

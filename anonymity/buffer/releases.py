@@ -44,7 +44,8 @@ class Releases:
     suppressed_members : one list per published column, of the suppressed tuples; no output has them
     listed : one list per quasi-identifier with ``publish: set``, in the order of ``Policy.sets``: the set of each
         release, as text (``crenel.anonymity.buffer.published_forms``)
-    published_loss : (releases,) as ``loss``, with the loss of a set in the place of its ancestor's; empty without sets
+    published_loss : (releases,) as ``loss``, of the published sets and intervals (``Policy.states_published_loss``);
+        empty where these are those that classes are formed by
     subject, member_event_time : (members,) keyed hashes, the input of pseudonyms, and epoch milliseconds; empty where
         the policy has no pseudonym
     """

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from decimal import Decimal
-from math import gcd, inf, isfinite
+from math import floor, gcd, inf, isfinite
 from typing import ClassVar, Literal, TypeAlias
 
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
 
 EXACT = 2**53
 """Limit up to which float64 represents every whole number."""
@@ -68,6 +68,8 @@ class Numeric:
         outwards, or ends of the domain; None: they are the minimum and maximum of the class. A domain holds at least
         one such step, and its ends are at most 2^52 of them from 0
     publish : published form: the ``interval``, or a representative, the ``mean`` or ``median`` of the class
+    missing : ``reject`` records without a number, or keep the absence as a ``value`` of its own (``Presence``), which
+        needs a domain
     """
 
     name: str
@@ -75,8 +77,19 @@ class Numeric:
     step: float | None = None
     ends: float | None = None
     publish: Literal["interval", "mean", "median"] = "interval"
+    missing: Literal["reject", "value"] = "reject"
 
     role: ClassVar[str] = "quasi_identifiers"
+
+    @property
+    def middle(self) -> float:
+        """The position that a missing number has among the others: the middle of the domain, whole if its ends are.
+
+        No position is nearer to all numbers. It is never published: ``Presence`` distinguishes a missing number.
+        """
+        lowest, highest = self.domain or (0.0, 0.0)
+        middle = lowest / 2 + highest / 2
+        return float(floor(middle)) if float(lowest).is_integer() and float(highest).is_integer() else middle
 
     @property
     def has_representative(self) -> bool:
@@ -105,6 +118,11 @@ class Numeric:
             raise PolicyError(f"{self.place}.ends: {problem}")
         if self.ends is not None and self.has_representative:
             raise PolicyError(f"{self.place}.ends: {NO_ENDS}")
+        if self.missing == "value" and self.domain is None:
+            raise PolicyError(
+                f"{self.place}.domain: is missing; 'missing: value' needs one, as losses between numbers and missing "
+                "ones are relative to it"
+            )
 
 
 @dataclass(frozen=True)
@@ -129,6 +147,8 @@ class Noised(Numeric):
             raise PolicyError(f"{self.place}.ends: what is noised is published as one number, not two ends; remove it")
         if self.domain[0] == self.domain[1]:
             raise PolicyError(f"{self.place}.domain: holds one value, which no noise can hide; give two different ends")
+        if self.missing == "value":
+            raise PolicyError(f"{self.place}.missing: noise needs a number to be added to; remove it")
 
 
 def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
@@ -195,6 +215,35 @@ class Categorical:
                 f"{self.place}.publish: a set in text is separated by {SEPARATOR!r}, and a label of the hierarchy "
                 "contains it or is empty; rename the label, or publish the ancestor"
             )
+
+
+NUMBER, NO_NUMBER, MAYBE = "no", "yes", "maybe"
+"""Labels of ``Presence``: the number is not missing, it is missing, or the class has members of both kinds."""
+
+_PRESENCE = from_paths([(NUMBER, MAYBE), (NO_NUMBER, MAYBE)])
+
+ABSENT = _PRESENCE.labels.index(NO_NUMBER)
+"""Leaf of ``Presence`` for a missing number."""
+
+
+@dataclass(frozen=True)
+class Presence(Categorical):
+    """Whether a number is missing: a quasi-identifier of its own beside the number, published as ``NAME_missing``.
+
+    A class in which all numbers are missing has no interval. The interval of a class with members of both kinds holds
+    the numbers of all members that have one.
+
+    Attributes
+    ----------
+    number : name of the numeric quasi-identifier
+    """
+
+    number: str = ""
+
+    @classmethod
+    def of(cls, number: Numeric) -> Presence:
+        """Return the attribute that goes with a number."""
+        return cls(f"{number.name}_missing", _PRESENCE, number=number.name)
 
 
 QuasiIdentifier: TypeAlias = Numeric | Categorical

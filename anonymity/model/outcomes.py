@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 REJECTION_MEANINGS: Mapping[str, str] = {
     "missing": "a quasi-identifier, sensitive or noised value, subject or event time is missing; under "
-    "``missing: value`` only a number, noised or not, subject or event time",
+    "``missing: value`` only a number without a ``missing: value`` of its own, subject or event time",
     "outside_domain": "a number outside its ``domain``, or an event time outside the years 1 to 9999 or too far ahead "
     "of the watermark",
     "unknown_category": "a value that its hierarchy does not contain",

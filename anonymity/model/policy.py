@@ -5,10 +5,11 @@ All classes are frozen, and their constructors validate all values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.region_tree import RegionTree
 
@@ -45,7 +46,8 @@ class Policy:
 
     Attributes
     ----------
-    quasi_identifiers : in the order in which they are published; at least one
+    quasi_identifiers : in the order in which they are published; at least one. Behind each number with ``missing:
+        value`` comes its ``Presence``, which the constructor adds
     sensitive : columns in which every release is l-diverse; published unchanged
     noised : numeric columns published with noise inside each release (``Privacy.noise_within``)
     passthrough : columns published unchanged and without any guarantee
@@ -54,7 +56,8 @@ class Policy:
     event_time_limit : milliseconds, at least 0, by which a record may be dated ahead of the watermark; None: no limit
     reference : a column that identifies a rejected record (an offset, a line number); never published
     drop : columns that are read and discarded
-    missing : ``reject`` records with a missing value, or keep a missing category as a ``value`` of its own
+    missing : ``reject`` records with a missing value, or keep a missing category as a ``value`` of its own; each number
+        has a setting of its own
     pseudonym : a code of the subject, published with each record; None: no code
     neutralize_formulas : whether published texts that a spreadsheet would evaluate get an apostrophe in front
     """
@@ -79,7 +82,8 @@ class Policy:
             raise PolicyError(f"policy.event_time_limit: must be 0 or more, not {self.event_time_limit}")
         if not self.quasi_identifiers:
             raise PolicyError("policy.quasi_identifiers: at least one is needed")
-        roles = [("quasi_identifiers", attribute.name) for attribute in self.quasi_identifiers]
+        object.__setattr__(self, "quasi_identifiers", tuple(_with_presence(self.quasi_identifiers)))
+        roles = [("quasi_identifiers", a.name) for a in self.quasi_identifiers if not isinstance(a, Presence)]
         roles += [("noised", attribute.name) for attribute in self.noised]
         roles += [(role, name) for role in ("sensitive", "passthrough", "drop") for name in getattr(self, role)]
         roles += [
@@ -90,6 +94,12 @@ class Policy:
             if name in taken:
                 raise PolicyError(f"policy.{role}: column {name!r} has the role {taken[name]!r} already; give it one")
             taken[name] = role
+        for presence in self.categorical:
+            if isinstance(presence, Presence) and presence.name in taken:
+                raise PolicyError(
+                    f"policy.quasi_identifiers.{presence.number}.missing: publishes a column {presence.name!r}, and a "
+                    "column of the source has that name; rename it in source.query"
+                )
         if self.pseudonym is not None:
             self._require_pseudonym(self.pseudonym)
 
@@ -121,6 +131,19 @@ class Policy:
         return tuple(a for a in self.categorical if a.publish == "set")
 
     @property
+    def presence(self) -> tuple[tuple[int, int], ...]:
+        """The columns of each number that may be missing and of its ``Presence``, among numbers and categories."""
+        numbers = {attribute.name: column for column, attribute in enumerate(self.numeric)}
+        return tuple(
+            (numbers[a.number], column) for column, a in enumerate(self.categorical) if isinstance(a, Presence)
+        )
+
+    @property
+    def states_published_loss(self) -> bool:
+        """Whether classes may be published in less general forms than those that they were formed by."""
+        return bool(self.sets or self.presence)
+
+    @property
     def without_forms(self) -> Policy:
         """The same policy with an interval or a common ancestor in the place of each other published form."""
         return replace(
@@ -143,8 +166,8 @@ class Policy:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Role by column."""
-        named = {attribute.name: "quasi_identifier" for attribute in self.quasi_identifiers}
+        """Role by column of the source."""
+        named = {a.name: "quasi_identifier" for a in self.quasi_identifiers if not isinstance(a, Presence)}
         named.update({attribute.name: "noised" for attribute in self.noised})
         for role in ("sensitive", "passthrough", "drop"):
             named.update(dict.fromkeys(getattr(self, role), role))
@@ -152,6 +175,16 @@ class Policy:
             if (name := getattr(self, role)) is not None:
                 named[name] = role
         return named
+
+
+def _with_presence(attributes: Iterable[QuasiIdentifier]) -> Iterator[QuasiIdentifier]:
+    """Yield the attributes, each number that may be missing with its presence; leave out presence without a number."""
+    for attribute in attributes:
+        if isinstance(attribute, Presence):
+            continue
+        yield attribute
+        if isinstance(attribute, Numeric) and attribute.missing == "value":
+            yield Presence.of(attribute)
 
 
 def without_domain(policy: Policy) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
 from crenel.evidence.attack.search import Floats, Integers, Metric, crowds
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs, ends
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.replay import Replayed
 from crenel.evidence.sample import Sample
@@ -112,7 +112,7 @@ class Scene:
     ----------
     outputs : the published tables
     sample : the input
-    points : (tuples, quasi-identifiers) values, and leaf positions; numeric attributes first
+    points : (tuples, quasi-identifiers) values, NaN for missing numbers, and leaf positions; numeric attributes first
     person : (tuples,) from 0
     lower, upper : (released rows, quasi-identifiers) ends of the published generalization
     metric : distances, and the sets whose numbers are ends
@@ -354,9 +354,9 @@ def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats, Metric]:
     for i, attribute in enumerate(policy.coded):
         name = attribute.name
         if isinstance(attribute, Numeric):
-            columns = (f"{name}_min", f"{name}_max") if f"{name}_min" in released.column_names else (name, name)
-            for ends, column in zip((lower, upper), columns, strict=True):
-                ends.append(released[column].to_numpy().astype(np.float64))
+            low, high = ends(attribute, released)
+            lower.append(low)
+            upper.append(high)
         elif attribute.publish == "set":
             sets = PublishedSets.read(attribute, released[name])
             number = (sets.of + sum(map(len, sizes))).astype(np.float64)
@@ -377,8 +377,11 @@ def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats, Metric]:
 
 
 def points_of(sample: Sample) -> Floats:
-    """Return (tuples, quasi-identifiers) values, as in ``Scene.points``."""
-    return np.column_stack([sample.tuples.numeric, sample.tuples.categorical.astype(np.float64)])
+    """Return (tuples, quasi-identifiers) values, as in ``Scene.points``.
+
+    A missing number is NaN, which is in every interval: whether it is missing is known by an attribute of its own.
+    """
+    return np.column_stack([sample.numbers, sample.tuples.categorical.astype(np.float64)])
 
 
 def persons_of(sample: Sample) -> Integers:

@@ -27,6 +27,8 @@ def errors(
     """
     points = scene.points
     whole = np.array([_is_whole(points[:, i]) for i in range(points.shape[1])])
+    policy = scene.sample.policy
+    presence = {number: len(policy.numeric) + category for number, category in policy.presence}
     found: list[float] = []
     for _ in range(10 * queries):
         columns = np.sort(random.permutation(points.shape[1])[:attributes])
@@ -41,6 +43,8 @@ def errors(
                 part *= _part_of_sets(seen, int(column), lower[i], upper[i])
             else:
                 part *= _part(seen.lower[:, column], seen.upper[:, column], lower[i], upper[i], whole[column])
+            if column in presence:  # a range holds no missing number, and half of those that may be missing
+                part *= 1 - (seen.lower[:, presence[column]] + seen.upper[:, presence[column]]) / 2
         found.append(abs(float((part * seen.size).sum()) - count) / max(count, len(points) / 1000))
         if len(found) == queries:
             break
@@ -88,4 +92,4 @@ def _part_of_sets(seen: Groups, column: int, lower: float, upper: float) -> Floa
 
 
 def _is_whole(values: Floats) -> bool:
-    return bool((values == np.floor(values)).all())
+    return bool(((values == np.floor(values)) | np.isnan(values)).all())

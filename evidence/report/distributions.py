@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import ABSENT, NO_NUMBER, Categorical, Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
+from crenel.evidence.outputs import ends
 from crenel.evidence.report.bins import nice, weighted_quantile
 from crenel.evidence.report.context import number
 from crenel.evidence.report.losses import intervals, nodes, sets
@@ -103,10 +105,13 @@ def axes(left: Releases, policy: Policy) -> list[Axis]:
 def _axis(left: Releases, attribute: QuasiIdentifier) -> Axis | None:
     if isinstance(attribute, Categorical):
         return _categories(left, attribute)
-    if f"{attribute.name}_min" in left.table.column_names:
-        return _numbers(attribute, *intervals(left, attribute.name), left.tuples)
-    values = left.table[attribute.name].to_numpy().astype(np.float64)
-    return _numbers(attribute, values, values, left.tuples)
+    is_interval = f"{attribute.name}_min" in left.table.column_names
+    low, high = intervals(left, attribute) if is_interval else ends(attribute, left.table)
+    tuples = left.tuples
+    if attribute.missing == "value":
+        some = pc.not_equal(left.table[Presence.of(attribute).name], NO_NUMBER).to_numpy().astype(np.bool_)
+        low, high, tuples = low[some], high[some], tuples[some]
+    return _numbers(attribute, low, high, tuples) if len(low) else None
 
 
 def _numbers(
@@ -215,6 +220,7 @@ class Came:
         self.axes = axes
         self._column = {attribute.name: i for i, attribute in enumerate(policy.numeric)}
         self._column |= {attribute.name: i for i, attribute in enumerate(policy.categorical)}
+        self._presence = dict(policy.presence)
         self._rows = [np.zeros(len(axis.left), np.int64) for axis in axes]
         self._pairs = [np.zeros(0, np.uint64) for _ in axes]
         self._own = True
@@ -226,15 +232,20 @@ class Came:
             return
         for i, axis in enumerate(self.axes):
             column = self._column[axis.name]
+            subject = block.subject
             if axis.edges is not None:
-                place = np.searchsorted(axis.edges, block.numeric[:, column], side="right")
+                values = block.numeric[:, column]
+                if column in self._presence:
+                    some = block.categorical[:, self._presence[column]] != ABSENT
+                    values, subject = values[some], None if subject is None else subject[some]
+                place = np.searchsorted(axis.edges, values, side="right")
             elif axis.bin_of_leaf is not None:
                 place = axis.bin_of_leaf[block.categorical[:, column]]
             self._rows[i] += np.bincount(place, minlength=len(axis.left))
-            if block.subject is not None:
+            if subject is not None:
                 # A bin and a truncated hash: persons whose hashes collide count once, which errs on the safe side.
                 mark = np.uint64(8)
-                pairs = (block.subject >> mark << mark) | place.astype(np.uint64)
+                pairs = (subject >> mark << mark) | place.astype(np.uint64)
                 self._pairs[i] = np.union1d(self._pairs[i], pairs)
                 self._own = False
 

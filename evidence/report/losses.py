@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.losses import covered
+from crenel.evidence.outputs import ends
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.report.context import ReportError
 from crenel.evidence.report.releases import Releases
@@ -70,19 +71,19 @@ def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, flo
             each = attribute.hierarchy.loss[nodes(labels, attribute.hierarchy, attribute.name)]
             losses = each[column.indices.to_numpy(zero_copy_only=False)]
         elif f"{attribute.name}_min" in left.table.column_names:
-            low, high = intervals(left, attribute.name)
+            low, high = intervals(left, attribute)
             losses = covered(low, high, attribute.domain or (float(low.min()), float(high.max())))
         else:
             continue
         yield attribute.name, float(np.average(losses, weights=left.tuples))
 
 
-def intervals(left: Releases, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lower and upper ends of a number in each release; raise ``ReportError`` for a missing one."""
-    low, high = left.table[f"{name}_min"], left.table[f"{name}_max"]
-    if low.null_count or high.null_count:
+def intervals(left: Releases, attribute: Numeric) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lower and upper ends of a number in each release; raise ``ReportError`` for one that must not miss."""
+    name = attribute.name
+    if attribute.missing == "reject" and any(left.table[f"{name}_{end}"].null_count for end in ("min", "max")):
         raise ReportError(f"released.{name}_min: holds rows without a number; were the outputs made by this policy?")
-    return low.to_numpy().astype(np.float64), high.to_numpy().astype(np.float64)
+    return ends(attribute, left.table)
 
 
 def loss_over_time(left: Releases, least: int) -> list[tuple[str, float, int]]:

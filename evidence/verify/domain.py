@@ -1,4 +1,4 @@
-"""Check that published quasi-identifiers are values that the policy allows."""
+"""Checks that published quasi-identifiers are values that the policy allows, and have the loss that is stated."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
-from crenel.evidence.outputs import Outputs
+from crenel.anonymity.model.attributes import NO_NUMBER, Numeric, Presence, QuasiIdentifier
+from crenel.evidence.losses import covered
+from crenel.evidence.outputs import Outputs, ends
+from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.verify.accounts import rows_text
-from crenel.evidence.verify.verdict import Check, Finding, judged
+from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
+
+_FLOAT32 = 1e-6
+"""Largest error of a loss whose intervals have ends of type FLOAT."""
 
 Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
 """A column, its violation in words, and (rows,) the rows in violation."""
@@ -23,7 +29,8 @@ Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
 def domain(outputs: Outputs) -> Check:
     """Check that each interval lies in its domain, and that each category is a label of its hierarchy.
 
-    A value outside is a raw value, or a value that was altered after publication.
+    A value outside is a raw value, or a value that was altered after publication. A number has no interval exactly
+    where ``NAME_missing`` says that it is missing.
     """
     findings: list[Finding] = []
     for column, what, wrong in _strange(outputs, outputs.released):
@@ -36,10 +43,50 @@ def domain(outputs: Outputs) -> Check:
     return judged("domain", f"{outputs.released.num_rows:,} released rows, in {names}", findings)
 
 
+def losses(outputs: Outputs) -> Check:
+    """Check that ``published_loss`` is the InfoLoss of the published intervals and labels, for numbers that may miss.
+
+    A changed ``NAME_missing`` changes that loss: a class of both kinds loses all of this attribute.
+    """
+    table, policy = outputs.audit, outputs.policy
+    if table is None or not policy.presence:
+        return unseen("loss", "no output shows it")
+    if any(a.has_representative or (isinstance(a, Numeric) and a.domain is None) for a in policy.quasi_identifiers):
+        return unseen("loss", "a representative, or a number without a domain, does not show what it lost")
+    found, rounded = np.zeros(table.num_rows), _FLOAT32
+    for attribute in policy.quasi_identifiers:
+        if isinstance(attribute, Numeric):
+            found += covered(*ends(attribute, table), attribute.domain or (0.0, 0.0))
+            rounded += _rounded(attribute)
+        elif attribute.publish == "set":
+            found += PublishedSets.read(attribute, table[attribute.name]).loss
+        else:
+            tree = attribute.hierarchy
+            node = pc.fill_null(pc.index_in(table[attribute.name], pa.array(tree.labels, pa.string())), tree.root)
+            found += tree.loss[node.to_numpy()]
+    stated = table["published_loss"].to_numpy().astype(np.float64)
+    wrong = ~(np.abs(found / len(policy.quasi_identifiers) - stated) <= rounded)
+    findings = [
+        Finding("states a published_loss that its values do not have", row["shard"], row["release_id"])
+        for row in table.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist()
+    ]
+    return judged("loss", f"published_loss of {table.num_rows:,} releases, by their intervals and labels", findings)
+
+
+def _rounded(attribute: Numeric) -> float:
+    """Return by how much integer ends may exceed the interval, as a share of the domain."""
+    lowest, highest = attribute.domain or (0.0, 0.0)
+    is_whole = float(lowest).is_integer() and float(highest).is_integer()
+    return 0.0 if is_whole or highest == lowest else min(2 / (highest - lowest), 1.0)
+
+
 def _strange(outputs: Outputs, table: pa.Table) -> Strange:
     for attribute in outputs.policy.quasi_identifiers:
         names = [name for name in outputs.generalization if name in _columns(attribute)]
-        for column, what, wrong in _of_attribute(attribute, table.select(names).to_pandas()):
+        absent = np.zeros(table.num_rows, np.bool_)
+        if isinstance(attribute, Numeric) and attribute.missing == "value":
+            absent = table[Presence.of(attribute).name].to_pandas().eq(NO_NUMBER).to_numpy(np.bool_)
+        for column, what, wrong in _of_attribute(attribute, table.select(names).to_pandas(), absent):
             if wrong.any():
                 yield column, what, wrong
 
@@ -49,7 +96,7 @@ def _columns(attribute: QuasiIdentifier) -> tuple[str, ...]:
     return (f"{name}_min", f"{name}_max", name) if isinstance(attribute, Numeric) else (name,)
 
 
-def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame) -> Strange:
+def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame, absent: NDArray[np.bool_]) -> Strange:
     for name, column in values.items():
         if not isinstance(attribute, Numeric):
             if attribute.publish == "set":
@@ -58,7 +105,9 @@ def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame) -> Strange:
             labels = tree.labels[: tree.leaves] if attribute.has_representative else tree.labels
             yield attribute.name, "holds no label of its hierarchy", ~column.isin(list(labels)).to_numpy(np.bool_)
             continue
-        yield str(name), "holds no number", ~np.isfinite(column.to_numpy(np.float64))
+        is_number = np.isfinite(column.to_numpy(np.float64))
+        yield str(name), "holds no number", ~is_number & ~absent
+        yield str(name), f"holds a number that {attribute.name}_missing says is missing", is_number & absent
         if attribute.domain is not None:
             least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends
             yield str(name), "lies outside its domain", ((column < least) | (column > most)).to_numpy(np.bool_)

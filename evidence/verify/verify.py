@@ -12,7 +12,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify import accounts, chain, persons
 from crenel.evidence.verify.classes import Classes, counted, numbered
-from crenel.evidence.verify.domain import domain
+from crenel.evidence.verify.domain import domain, losses
 from crenel.evidence.verify.sets import sets
 from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
 
@@ -53,6 +53,8 @@ def verify(
     checks = [domain(outputs)]
     if outputs.policy.sets:
         checks.append(sets(outputs))
+    if outputs.policy.presence:
+        checks.append(losses(outputs))
     if audit is None:
         checks += _by_rows(outputs, guarantees, classes)
     else:

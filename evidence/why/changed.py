@@ -43,12 +43,13 @@ def without(sample: Sample, name: str, shards: Shards) -> Sample:
     """
     policy, tuples = sample.policy, sample.tuples
     numeric = [attribute.name != name for attribute in policy.numeric]
-    categorical = [attribute.name != name for attribute in policy.categorical]
     left = replace(
         policy,
         quasi_identifiers=tuple(a for a in policy.quasi_identifiers if a.name != name),
         drop=(*policy.drop, name),
     )
+    # Without the number, its presence is gone as well.
+    categorical = [attribute in left.categorical for attribute in policy.categorical]
     columns = {"numeric": tuples.numeric[:, numeric], "categorical": tuples.categorical[:, categorical]}
     return _changed(sample, left, columns, shards)
 

@@ -84,8 +84,7 @@ def persons(sample: Sample, chosen: NDArray[np.bool_]) -> int:
 
 
 def _all(sample: Sample, suppressed: NDArray[np.bool_], k: int) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    for i, number in enumerate(sample.policy.numeric):
-        values = sample.tuples.numeric[:, i]
+    for number, values in zip(sample.policy.numeric, sample.numbers.T, strict=True):
         cuts = _cuts(sample, number, values, suppressed, k)
         bounds = [-inf, *cuts, inf]
         for lower, upper in pairwise(bounds):
@@ -122,14 +121,14 @@ def _cuts(
     sample: Sample, number: Numeric, values: NDArray[np.float64], suppressed: NDArray[np.bool_], k: int
 ) -> list[float]:
     """Return range starts: quantiles of all and of suppressed values, on the grid, at least k persons apart."""
-    shares = np.arange(1, _CUTS) / _CUTS
+    shares, known = np.arange(1, _CUTS) / _CUTS, ~np.isnan(values)
     lower, upper = number.domain or np.quantile(values, (shares[0], shares[-1])).tolist()
     step = number.ends or _round_step((upper - lower) / _GRID)
     if number.name in sample.integers:
         step = max(step, float(_FEWEST_WHOLE))
-    if not step:
+    if not step or not (suppressed & known).any():
         return []
-    wanted = np.concatenate([np.quantile(values, shares), np.quantile(values[suppressed], shares)])
+    wanted = np.concatenate([np.quantile(values[known], shares), np.quantile(values[suppressed & known], shares)])
     least, most = (-inf, inf) if number.domain is None else (lower + step, upper - step)
     cuts = [cut for cut in np.unique(np.round(wanted / step)) * step if least <= cut <= most]
     kept: list[float] = []

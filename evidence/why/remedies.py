@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from crenel.anonymity.algorithm import REPAIRS
+from crenel.anonymity.model.attributes import Presence
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
 from crenel.evidence.losses import losses
@@ -119,9 +120,9 @@ def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], pr
     configured = replay_outputs(sample, replace(setting, logs=setting.algorithm.logs((REPAIRS,))))
     lost = sum(configured.totals.suppressed.values()) > 0
     points = list(_changes(setting)) if lost else []
-    names = [attribute.name for attribute in sample.policy.quasi_identifiers]
+    names = [a.name for a in sample.policy.quasi_identifiers if not isinstance(a, Presence)]
     names = names if len(names) > 1 else []
-    categories = [attribute.name for attribute in sample.policy.categorical] if lost else []
+    categories = [name for name in names if name in {a.name for a in sample.policy.categorical}] if lost else []
     done = progress(1 + len(points) + len(names) + len(categories))
     done()
     tried: list[Remedy] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.jobs.config.load import Config
 
@@ -15,6 +15,8 @@ def roles(config: Config) -> Iterator[tuple[str, str]]:
     yield "subject", policy.subject or "none: every row is its own person"
     yield "event time", policy.event_time or "none"
     for attribute in policy.quasi_identifiers:
+        if isinstance(attribute, Presence):
+            continue
         yield "quasi-identifier", f"{attribute.name}: {_described(attribute)}"
     yield "sensitive", ", ".join(policy.sensitive) or "none"
     for noised in policy.noised:
@@ -26,12 +28,14 @@ def roles(config: Config) -> Iterator[tuple[str, str]]:
         until = {"stream": "always the same", "day": "another each UTC day", "release": "another in each release"}
         yield "pseudonym", f"{policy.pseudonym.column}: a code of the subject, {until[policy.pseudonym.scope]}"
     yield "missing values", "rejected" if policy.missing == "reject" else "a category of their own"
+    if policy.presence:
+        yield "missing numbers", f"kept in {', '.join(policy.numeric[number].name for number, _ in policy.presence)}"
 
 
 def _described(attribute: QuasiIdentifier) -> str:
     if isinstance(attribute, Numeric):
         grid = "" if attribute.ends is None else f", published between multiples of {attribute.ends:.15g}"
-        grid += _form(attribute)
+        grid += _form(attribute) + (", or missing" if attribute.missing == "value" else "")
         if attribute.domain is None:
             return f"numeric, losses relative to the range observed{grid}"
         least, most = attribute.domain

@@ -325,6 +325,12 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
 def _unpublishable(file: File, policy: Policy) -> Iterator[str]:
     """Yield published forms that a release alone, or the algorithm's own form, contradicts."""
     name, parameters = file.chosen.name, file.parameters
+    for number in policy.numeric if file.chosen.representative(parameters) else ():
+        if number.missing == "value":
+            yield (
+                f"{number.place}.missing: {name} publishes a representative, to which missing numbers would count; "
+                f"set {name}.output to 'generalization' with 'publish: mean' or 'median' here, or remove it"
+            )
     for attribute in policy.quasi_identifiers:
         if not attribute.has_representative and attribute not in policy.sets:
             continue

@@ -59,6 +59,8 @@ class QuasiIdentifier(Section):
         that occur in the class; ``mean``, ``median`` and ``mode`` are representatives, of which each class has one. The
         classes are the same in each form. Not with ``reuse_limit`` above 0 or the lasting guarantee; representatives
         neither with ``suppression: generalize`` nor with ``ends``
+    missing : of a number: ``value`` keeps records without it. Whether it is missing is then a quasi-identifier of its
+        own, published as ``NAME_missing``; ``policy.missing`` is for categories
     """
 
     type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
@@ -82,6 +84,13 @@ class QuasiIdentifier(Section):
         description="for a numeric one 'interval', 'mean' or 'median'; for a categorical one 'ancestor', 'set' or "
         "'mode'",
     )
+    missing: Literal["reject", "value"] | None = Field(
+        None, description="for a numeric one with a 'domain', 'reject' or 'value': what becomes of records without it"
+    )
+
+    def number(self, name: str) -> Numeric:
+        """Return the numeric attribute of a column."""
+        return Numeric(name, self.domain, self.step, self.ends, self.number_form, self.missing or "reject")
 
     @property
     def number_form(self) -> Literal["interval", "mean", "median"]:
@@ -103,6 +112,8 @@ class QuasiIdentifier(Section):
             raise ValueError("a categorical one has no 'step'; noise moves it by whole leaves: remove it")
         if self.type == "categorical" and self.ends is not None:
             raise ValueError("a categorical one has no 'ends'; it is published as a label of its hierarchy: remove it")
+        if self.type == "categorical" and self.missing is not None:
+            raise ValueError("a categorical one has no 'missing'; policy.missing is for all of them: remove it")
         if self.type == "numeric" and self.hierarchy is not None:
             raise ValueError("a numeric one has no 'hierarchy'; remove it, or make the type 'categorical'")
         forms = ("interval", "mean", "median") if self.type == "numeric" else ("ancestor", "set", "mode")
@@ -184,7 +195,7 @@ class PolicySection(Section):
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
         if field.hierarchy is None:
-            return Numeric(name, field.domain, field.step, field.ends, field.number_form)
+            return field.number(name)
         try:
             tree = field.hierarchy.tree.with_missing() if self.missing == "value" else field.hierarchy.tree
         except HierarchyError as error:

@@ -115,7 +115,7 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
             continue
         ends = [name for name in (f"{attribute.name}_min", f"{attribute.name}_max") if name in table.column_names]
         for name in ends or [attribute.name]:
-            if table[name].null_count:
+            if attribute.missing == "reject" and table[name].null_count:
                 yield f"{table[name].null_count} rows have no {name!r}"
             if attribute.domain is not None:
                 least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends

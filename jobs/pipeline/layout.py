@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
@@ -201,7 +201,7 @@ def _encode_plan(
         policy=policy,
         shards=config.shards,
         keys=shard_keys(config.shards.count, MAX_PARALLELISM),
-        quasi_identifiers=tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers),
+        quasi_identifiers=_quasi_identifiers(policy, reader),
         sensitive=tuple(reader.member("sensitive", name) for name in policy.sensitive),
         noised=tuple(reader.noised(attribute) for attribute in policy.noised),
         passthrough=tuple(reader.member("passthrough", name) for name in policy.passthrough),
@@ -224,11 +224,19 @@ def _encode_plan(
     return replace(plan, watermark=mark)
 
 
+def _quasi_identifiers(policy: Policy, reader: Reader) -> tuple[Read, ...]:
+    """Return how each quasi-identifier is read; the presence of a number is read with the number."""
+    found: dict[str, Read] = {}
+    for of in policy.quasi_identifiers:
+        found[of.name] = found[of.number] if isinstance(of, Presence) else reader.quasi_identifier(of)
+    return tuple(found.values())
+
+
 def _generalized(generalization: Generalization, types: Mapping[str, SqlType]) -> Iterator[Column]:
     """Yield the published columns of the quasi-identifiers; ends have the type of their column."""
     for column in generalization.columns:
         attribute = generalization.policy.quasi_identifiers[column.position or 0]
-        kind, sql = SQL[column.kind], types[attribute.name]
+        kind, sql = SQL[column.kind], types.get(attribute.name, _UNKNOWN)
         is_end = generalization.is_interval(attribute)
         shown = sql.text if is_end and sql.name not in TEXTS else kind
         yield Column(column.name, shown, _cast(column.row, kind, shown))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import ABSENT, Numeric, Presence
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
@@ -32,7 +32,8 @@ class EncodePlan:
     policy : roles, domains and hierarchies
     shards : division of the tuples
     keys : (shards,) the Flink key of each shard, as chosen by ``crenel.operators.shards.keys``
-    quasi_identifiers, sensitive, noised, passthrough : in the order of the policy
+    quasi_identifiers, sensitive, noised, passthrough : in the order of the policy; that of a ``Presence`` is its
+        number's
     subject, event_time, reference : None where the policy names none
     null_text : text of a missing value in the released output
     watermark : the watermark at a record's arrival, missing before the first; None where no setting uses event time
@@ -116,6 +117,7 @@ class Encoder:
         self._categories = {
             attribute.name: Categories(attribute, keep_missing=self._keep_missing)
             for attribute in plan.policy.categorical
+            if not isinstance(attribute, Presence)
         }
         self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
         self._divide = divider(plan.policy, plan.shards)
@@ -216,14 +218,24 @@ class Encoder:
         """Read all rows of a batch and their errors; the columns of an invalid row are undefined."""
         plan, wrong = self._plan, _Wrong(batch.rows)
         numeric, categorical = [], []
+        absent: Mask | None = None  # of the number before
         for attribute, read in zip(plan.policy.quasi_identifiers, plan.quasi_identifiers, strict=True):
             with reading(read.value):
                 if isinstance(attribute, Numeric):
                     values, missing, bad = batch.numbers(read)
                     if read.kind == "single":
                         values = _within_float32(values, attribute)
+                    if attribute.missing == "value" and missing is not None:
+                        absent, values = missing, np.where(missing, attribute.middle, values)
+                        missing, bad = None, None if bad is None else bad & ~missing
+                    else:
+                        absent = None
                     wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
                     numeric.append(values)
+                elif isinstance(attribute, Presence):
+                    wrong.next()
+                    leaf = np.zeros(batch.rows, np.int32) if absent is None else np.where(absent, ABSENT, 1 - ABSENT)
+                    categorical.append(leaf)
                 else:
                     found = self._categories[attribute.name].leaves(batch, read)
                     wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
