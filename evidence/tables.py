@@ -108,7 +108,7 @@ class TableWriter:
         attribute = self.generalization.policy.quasi_identifiers[column.position or 0]
         if attribute.name not in self.ends or not self.generalization.is_interval(attribute):
             # Also where those of a sink are whole; Arrow refuses whole numbers that float64 rounds.
-            return pa.array(np.array(values, np.float64))
+            return pa.array(np.array(values, np.float64), from_pandas=True)  # a missing number is null
         return pa.array(values, ARROW[column.kind]).cast(self.ends[attribute.name], safe=False)
 
     def of_members(self, generalized: Mapping[str, pa.Array], parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:

@@ -77,9 +77,11 @@ def with_forms(
             _narrow(*members[a], mixed, lower[:, a], upper[:, a])
         if any(policy.numeric[a].ends is not None for a in presence):
             round_all(domain(policy), Boxes(lower, upper, node))
-        for a in presence:
-            width = (releases.upper[:, a] - releases.lower[:, a]) - (upper[:, a] - lower[:, a])
-            lost -= _share(policy.numeric[a], width) / len(policy.quasi_identifiers)
+    for a, c in presence.items():
+        # Noise and a grid of ends may have widened an interval that is not published.
+        lower[node[:, c] == ABSENT, a] = upper[node[:, c] == ABSENT, a] = policy.numeric[a].middle
+        width = (releases.upper[:, a] - releases.lower[:, a]) - (upper[:, a] - lower[:, a])
+        lost -= _share(policy.numeric[a], width) / len(policy.quasi_identifiers)
     for a, number in enumerate(policy.numeric):
         if number.has_representative:
             values, tuples = members.get(a, (numeric[released, a], releases.tuples))

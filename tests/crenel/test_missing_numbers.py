@@ -65,7 +65,8 @@ def of(name: str = "nearest", *, k: int = 4, age: Any = None) -> crenel.Settings
     base = settings()
     attributes: dict[str, Any] = dict(base.policy.quasi_identifiers)
     attributes["age"] = crenel.Numeric((18, 100), missing="value") if age is None else age
-    attributes["height"] = crenel.Numeric((140, 210), step=0.1, ends=2.5, missing="value")
+    # The middle of the heights is on no grid.
+    attributes["height"] = crenel.Numeric((140, 210), step=0.1, ends=3, missing="value")
     noised = {"pulse": crenel.Noised((40, 200))} if "noise_within_release" in ALGORITHMS[name] else {}
     policy = replace(
         base.policy,
@@ -101,9 +102,9 @@ def judge(came: pa.Table, result: Result, name: str, k: int) -> None:
                 if number == "age":  # which has no grid
                     assert (low, high) == (min(present), max(present))
     assert begin == len(released)
-    assert result.summary.released + sum(result.summary.suppressed.values()) + result.rejected.num_rows == (
-        len(rows) - (result.summary.sampled_out or 0)
-    )
+    withheld = 0 if name == "castle, generalize" else sum(result.summary.suppressed.values())
+    sampled_out = result.summary.sampled_out or 0
+    assert result.released.num_rows + withheld + result.rejected.num_rows + sampled_out == len(rows)
     assert not {row["column"] for row in result.rejected.to_pylist()} & {"age", "height"}
 
 
@@ -223,12 +224,8 @@ def test_why_and_a_report_explain_both_the_number_and_its_absence() -> None:
     ],
 )
 def test_settings_that_cannot_keep_missing_numbers_are_refused(attribute: Any, algorithm: Any, problem: str) -> None:
-    under = of(age=attribute)
-    attributes = {name: value for name, value in under.policy.quasi_identifiers.items() if name != "height"}
-    under = replace(under, policy=replace(under.policy, quasi_identifiers=attributes, drop=["height"]))
-    under = under if algorithm is None else replace(under, algorithm=algorithm)
     with pytest.raises(crenel.ConfigError) as error:
-        assert under.validated
+        replace(of(age=attribute), **({} if algorithm is None else {"algorithm": algorithm}))
     assert problem in str(error.value)
 
 

@@ -424,6 +424,10 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
             "policy.quasi_identifiers.education.level.ends=1",
             "policy.quasi_identifiers.education.level: a categorical one has no 'ends'",
         ),
+        (
+            "policy.quasi_identifiers.education.level.missing=value",
+            "policy.quasi_identifiers.education.level: a categorical one has no 'missing'",
+        ),
         ("shards.count=0", "shards.count: is too small"),
         (
             "shards.by=pay",
