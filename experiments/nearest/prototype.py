@@ -32,6 +32,9 @@ GROUP, TRIED, BEST = 0, 1, 2
 _SHRINKAGE = 0.9
 """Share of its radius that a tuple keeps at least when a nearer neighbor arrives."""
 
+_FEWEST = 100
+"""Minimum number of tuples of the lowest cost from which a group is chosen."""
+
 _STEADY = 20
 """Number of releases before the first early one, which needs the losses of others."""
 
@@ -57,8 +60,11 @@ class Rule:
     price : bonus of a member at the end of its delay, in multiples of its radius; 0 on arrival
     neighbors : number of nearest tuples of other subjects that give a tuple its radius
     sample : number of the most recent buffered tuples among which neighbors are sought; 0: all
+    updates : a radius shrinks as nearer tuples arrive
     candidates : number of tuples nearest to the due one from which its group is chosen, in multiples of k; 0: all
     priced : number of tuples of the highest price that are candidates as well
+    cheapest : number of tuples of the lowest cost beside the due one from which its group is chosen, in multiples of k
+        and ``_FEWEST`` at least; 0: all
     isolation_bonus : bonus of a member with a high loss of its own, in multiples of that loss / k
     include_contained : tuples within the box whose remaining share of the delay is at most this join the release
     include_if_good : the same, only with groups whose loss is below tau
@@ -82,8 +88,10 @@ class Rule:
     price: float = 0.0
     neighbors: int = 8
     sample: int = 0
+    updates: bool = True
     candidates: int = 0
     priced: int = 0
+    cheapest: int = 0
     isolation_bonus: float = 0.0
     include_contained: float = 0.0
     include_if_good: bool = False
@@ -263,7 +271,7 @@ def measure_radius(search: Search, t: Int) -> None:
         near[place], near_tuple[place] = distance, other
     search.radius[t] = min(near[last], 1.0)
     for i in range(search.rule.neighbors):
-        if near_tuple[i] != NONE:
+        if near_tuple[i] != NONE and search.rule.updates != 0:
             shrunk = max(near[i], _SHRINKAGE * search.radius[near_tuple[i]])
             search.radius[near_tuple[i]] = min(shrunk, search.radius[near_tuple[i]])
 
@@ -406,6 +414,8 @@ def choose(search: Search, t: Int) -> Int:
             search.weight[other] = 1.0 + rule.age_weight * left
     if rule.candidates > 0:
         find_candidates(search, t)
+    if rule.cheapest > 0:
+        find_cheapest(search, t)
     if rule.initial_members == 1:
         return refine(search, grow(search, t, 0))
     members: Int = np.int64(0)
@@ -436,6 +446,20 @@ def find_candidates(search: Search, t: Int) -> None:
         search.candidate[search.waits[i]] = distances[i] <= farthest or prices[i] >= lowest
 
 
+@procedure
+def find_cheapest(search: Search, t: Int) -> None:
+    """Mark the tuples of the lowest cost beside a due one; all of equal cost."""
+    rule, count = search.rule, np.int64(search.now.waiting)
+    costs = np.empty(count)
+    for i in range(count):
+        other = search.waits[i]
+        growth = enlargement(search.domain, search.points, t, search.points, other, np.inf)
+        costs[i] = search.weight[other] * growth + search.bias[other]
+    highest = np.sort(costs)[min(max(rule.cheapest * rule.k, _FEWEST), count) - 1]
+    for i in range(count):
+        search.candidate[search.waits[i]] = costs[i] <= highest
+
+
 @leaf
 def cost(search: Search, row: Int, members: Int) -> float:
     """Return the loss of a group and the cost of its members."""
@@ -455,8 +479,8 @@ def grow(search: Search, t: Int, start: Int) -> Int:
     members, size, passed = 1, rule.k + rule.spare_members, 0
     while members < size:
         brings = rule.l - count_values(search, members, NONE) >= rule.k - members
-        found = nearest(search, np.int64(GROUP), members, brings, rule.candidates > 0)
-        if found == NONE and rule.candidates > 0:
+        found = nearest(search, np.int64(GROUP), members, brings, rule.candidates > 0 or rule.cheapest > 0)
+        if found == NONE and (rule.candidates > 0 or rule.cheapest > 0):
             found = nearest(search, np.int64(GROUP), members, brings, False)
         if found == NONE:
             break

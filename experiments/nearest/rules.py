@@ -40,6 +40,15 @@ RULES: tuple[tuple[str, dict[str, Any]], ...] = (
         "the same, with radii from the 256 youngest tuples (third nearest)",
         {"price": 0.65, "age_weight": 1.0, "candidates": 4, "priced": 64, "sample": 256, "neighbors": 3},
     ),
+    (
+        "a price of 0.55, older members by up to 1.5 times, radii from the 256 youngest tuples (sixth nearest), and "
+        "groups from the max(100, 8 k) of the lowest cost",
+        {"price": 0.55, "age_weight": 0.5, "cheapest": 8, "sample": 256, "neighbors": 6},
+    ),
+    (
+        "the same, with radii that stay as measured on arrival",
+        {"price": 0.55, "age_weight": 0.5, "cheapest": 8, "sample": 256, "neighbors": 6, "updates": False},
+    ),
     ("include all tuples in the box", {"include_contained": 1.0}),
     ("the same, with at most 5 % of the delay remaining", {"include_contained": 0.05}),
     ("the same, if the loss of the group is below tau", {"include_contained": 1.0, "include_if_good": True}),
