@@ -48,8 +48,10 @@ def test_a_group_from_all_tuples_as_candidates_is_that_of_the_whole_search() -> 
     price = {"k": 5, "l": 2, "delay": 90, "reuse_limit": 0, "price": 0.65, "age_weight": 1.0}
     whole = run(tuples, Rule(**price))
     assert run(tuples, Rule(**price, candidates=19, sample=91)) == whole
+    assert run(tuples, Rule(**price, cheapest=1)) == whole  # 100 at least, and no more than 91 are buffered
     assert run(tuples, Rule(**price, candidates=1)) != whole
     assert run(tuples, Rule(**price, sample=20)) != whole
+    assert run(tuples, Rule(**price, updates=False)) != whole
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,7 @@ def test_a_group_from_all_tuples_as_candidates_is_that_of_the_whole_search() -> 
         Rule(k=5, l=2, delay=90, early_share=0.1, age_cost=1.0, isolation_bonus=0.5, age_weight=0.5),
         Rule(k=5, l=2, delay=90, price=0.65, age_weight=1.0),
         Rule(k=5, l=2, delay=90, price=0.65, age_weight=1.0, sample=30, neighbors=2, candidates=2, priced=4),
+        Rule(k=5, l=2, delay=90, price=0.55, age_weight=0.5, sample=30, neighbors=2, updates=False, cheapest=8),
         Rule(k=5, l=2, delay=90, lookahead=5),
         Rule(k=5, l=2, delay=90, random_moment=True),
     ],
