@@ -173,6 +173,8 @@ def _unfit(policy: Policy, privacy: Privacy) -> Iterator[str]:
         if isinstance(attribute, Numeric):
             if attribute.domain is None:
                 yield f"{attribute.place}.domain: is missing; cells are declared, so give [lowest, highest]"
+            if attribute.missing == "value":
+                yield f"{attribute.place}.missing: narrows intervals to the numbers of a class; set it to 'reject'"
             for name in ("step", "ends"):
                 if getattr(attribute, name) is not None:
                     yield f"{attribute.place}.{name}: does not apply to cells, whose ends are declared; remove it"

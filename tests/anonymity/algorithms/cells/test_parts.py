@@ -111,6 +111,10 @@ def test_the_intervals_of_an_integer_column_end_at_integers() -> None:
         (replace(POLICY, quasi_identifiers=(Numeric("age", (0, 9), 1),)), "policy.quasi_identifiers.age.step"),
         (replace(POLICY, quasi_identifiers=(Numeric("age", (0, 9), ends=1),)), "policy.quasi_identifiers.age.ends"),
         (
+            replace(POLICY, quasi_identifiers=(Numeric("age", (0, 9), missing="value"),)),
+            "policy.quasi_identifiers.age.missing",
+        ),
+        (
             replace(POLICY, quasi_identifiers=(Categorical("group", TREE, publish="set"),)),
             "policy.quasi_identifiers.group.publish",
         ),
