@@ -54,11 +54,11 @@ def test_nothing_is_kept_of_entries_that_are_gone(entries: int) -> None:
 
 
 def test_java_is_asked_once_for_a_name_but_for_a_class_that_a_later_jar_may_hold() -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     classes = {"org.Known"}
 
     def send_command(command: str) -> str:
-        asked.append(name := command.split("\n")[2])
+        requests.append(name := command.split("\n")[2])
         return str(proto.SUCCESS_CLASS + name if name in classes else proto.SUCCESS_PACKAGE)
 
     remember_java_names()
@@ -69,4 +69,4 @@ def test_java_is_asked_once_for_a_name_but_for_a_class_that_a_later_jar_may_hold
     assert isinstance(java.org.Later, JavaPackage)
     classes.add("org.Later")
     assert isinstance(java.org.Later, JavaClass)
-    assert asked == ["org", "org.Known", "org.Later", "org.Later"]
+    assert requests == ["org", "org.Known", "org.Later", "org.Later"]
