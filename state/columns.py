@@ -77,11 +77,11 @@ class ColumnChange:
 
     def of_sensitive(self, values: NDArray[Any], added: Any) -> NDArray[Any]:
         """Return (rows, sensitive columns, ...) values under the new columns; ``added`` is the value of new ones."""
-        places = {name: place for place, name in enumerate(self.before.sensitive)}
+        indices = {name: index for index, name in enumerate(self.before.sensitive)}
         found = np.full((len(values), len(self.after.sensitive), *values.shape[2:]), added, values.dtype)
-        for place, name in enumerate(self.after.sensitive):
-            if name in places:
-                found[:, place] = values[:, places[name]]
+        for index, name in enumerate(self.after.sensitive):
+            if name in indices:
+                found[:, index] = values[:, indices[name]]
         return found
 
     def of_members(self, members: pa.RecordBatch, rows: int) -> pa.RecordBatch:

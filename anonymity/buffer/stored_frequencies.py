@@ -77,11 +77,11 @@ def _restore(seen: ValueFrequencies, key: int, entry: SeenValues) -> None:
 def _converted(entries: Mapping[int, bytes], change: ColumnChange, where: str) -> dict[int, bytes]:
     """Return the entries under other sensitive columns: their keys hold the position of a column."""
     before, after = change.before.sensitive, change.after.sensitive
-    places = {place: after.index(name) for place, name in enumerate(before) if name in after}
+    indices = {index: after.index(name) for index, name in enumerate(before) if name in after}
     return {
-        places[key // _ENTRIES] * _ENTRIES + key % _ENTRIES: blob
+        indices[key // _ENTRIES] * _ENTRIES + key % _ENTRIES: blob
         for key, blob in entries.items()
-        if key // _ENTRIES in places
+        if key // _ENTRIES in indices
     }
 
 

@@ -112,7 +112,7 @@ def test_waiting_tuples_keep_the_columns_that_stay(
     early = published(first, was)
     second = Harness(ShardFunction(now), runtime)
     second.element(KEY, block(130, 110, now).to_bytes())
-    # What it wrote is one state: it restores under the same columns, of which the oldest block has none too few.
+    # All that it wrote has the new columns, so the state restores under them again.
     third = Harness(ShardFunction(now), runtime)
     third.advance(END)
     late = published(second, now) | published(third, now)
@@ -169,8 +169,8 @@ def test_the_check_of_a_savepoint_says_what_a_restore_does(
     stored = [CASTLE.state[1].from_bytes(blob)]
     if field is None:
         assert require_same("there", stored, now.context.fingerprint)
-        (told,) = changed_settings(stored, now.context.fingerprint)
-        assert told == "policy.passthrough: the column visit is gone; the records that wait are published without it"
+        (warning,) = changed_settings(stored, now.context.fingerprint)
+        assert warning == "policy.passthrough: the column visit is gone; the records that wait are published without it"
         return
     with pytest.raises(SavepointError, match=field.split(", ")[0]):
         require_same("there", stored, now.context.fingerprint)
