@@ -253,17 +253,17 @@ def api(modules: str) -> str:
 def outputs(name: str) -> str:
     """Return the columns of an output."""
     if name in REFERENCE:
-        return _columns(f"column of `{name}`", name, REFERENCE[name])
+        return _columns(name, REFERENCE[name])
     writers: dict[tuple[OutputColumn, ...], list[str]] = {}
     for algorithm in known_algorithms().values():
         for output in (output for output in algorithm.outputs if output.name == name):
             writers.setdefault(own_columns(output), []).append(f"`{algorithm.name}`")
-    return "\n\n".join(_columns(f"column with {' and '.join(of)}", name, columns) for columns, of in writers.items())
+    return "\n\n".join(f"With {' and '.join(of)}:\n\n{_columns(name, columns)}" for columns, of in writers.items())
 
 
-def _columns(head: str, output: str, columns: Iterable[OutputColumn]) -> str:
+def _columns(output: str, columns: Iterable[OutputColumn]) -> str:
     rows = [(f"`{of.name}`", _type_of(of, output), of.since, of.meaning.replace("``", "`")) for of in columns]
-    return _table((head, "type", "since", "meaning"), rows)
+    return _table((f"column of `{output}`", "type", "since", "meaning"), rows)
 
 
 def _type_of(column: OutputColumn, output: str) -> str:
