@@ -1,5 +1,7 @@
 """Utility of published forms: count queries, means of subgroups and classification, beside those of raw rows.
 
+A second table has the loss where records without a number are rejected, and where they are kept.
+
 Every form publishes the same classes of the same rows, so differences are those of the form alone. The recipient takes
 the middle of an interval, and spreads a row evenly over the values that its label or set allows.
 """
@@ -7,7 +9,7 @@ the middle of an interval, and spreads a row evenly over the values that its lab
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -19,17 +21,22 @@ from numpy.typing import NDArray
 import crenel
 from benchmarks.adult import CATEGORICAL, DATA, NUMERIC, frame
 from benchmarks.measure import Table
+from crenel.anonymity.model.attributes import MAYBE, Presence
 from crenel.anonymity.model.policy import Policy
 from crenel.assessment import outputs_of
 from crenel.evidence.attack.attack_data import Scene, groups
 from crenel.evidence.attack.queries import errors
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.losses import covered
+from crenel.evidence.outputs import Outputs, ends
 from crenel.evidence.published_sets import PublishedSets
 from crenel.stream import read_sample
 
 _KS = (10, 50)
 _DELAY = 1000
 _QUERIES = 500
+_SHARES = (0.05, 0.2, 0.5)
+"""Shares of records that lack a number."""
+
 _LABEL = "income"
 _TESTED = 0.3
 """Share of the rows that are not published, and on which a trained classifier is tested."""
@@ -169,6 +176,52 @@ def utility_table() -> Table:
     return table
 
 
+def _loss_of_ten(outputs: Outputs) -> float:
+    """Return the mean loss of the ten attributes; a number that only some records of a class have loses all of it."""
+    audit, policy, found = outputs.audit, outputs.policy, []
+    if audit is None:
+        raise ValueError("a result of the library has an audit log")
+    for number in policy.numeric:
+        lost = covered(*ends(number, audit), number.domain or (0.0, 0.0))
+        if number.missing == "value":
+            lost = np.where(np.array(audit[f"{number.name}_missing"].to_pylist(), object) == MAYBE, 1.0, lost)
+        found.append(lost)
+    for category in policy.categorical:
+        if not isinstance(category, Presence):
+            node = {label: number for number, label in enumerate(category.hierarchy.labels)}
+            found.append(category.hierarchy.loss[[node[label] for label in audit[category.name].to_pylist()]])
+    return float(np.average(np.mean(found, axis=0), weights=audit["tuples"].to_numpy()))
+
+
+def missing_table() -> Table:
+    """Tabulate the loss where records without a number are rejected, and where they are kept."""
+    table = Table(
+        f"Missing numbers, rejected and kept (Adult, ten quasi-identifiers, nearest, k = {_KS[0]}, delay {_DELAY:,})",
+        ["missing", "of", "records without it", "published", "loss as stated", "loss of the ten", "unpublished as 1"],
+    )
+    rows, random = frame(), np.random.default_rng(0)
+    whole = pa.Table.from_pandas(rows[[*NUMERIC, *CATEGORICAL, _LABEL]], preserve_index=False)
+    for share in (0.0, *_SHARES):
+        for some in (NUMERIC[:1], NUMERIC) if share else ((),):
+            data = whole
+            for name in some:
+                column = pa.array(rows[name], mask=random.random(len(rows)) < share)
+                data = data.set_column(data.column_names.index(name), name, column)
+            for missing in ("reject", "value") if share else ("reject",):
+                settings = _settings(rows, _KS[0], "intervals, ancestors")
+                attributes: dict[str, Any] = dict(settings.policy.quasi_identifiers)
+                attributes |= {name: replace(attributes[name], missing=missing) for name in some}
+                settings = replace(settings, policy=replace(settings.policy, quasi_identifiers=attributes))
+                outputs = outputs_of(crenel.anonymize(data, settings), settings)
+                published, lost = outputs.released.num_rows / len(rows), _loss_of_ten(outputs)
+                of = {0: "-", 1: NUMERIC[0]}.get(len(some), "each of six numbers")
+                rest = f"{1 - published * (1 - lost):.3f}"
+                kept = {"reject": "rejected", "value": "kept"}[missing] if share else "-"
+                table.add(f"{share:.0%}", of, kept, f"{published:.1%}", _loss(outputs), f"{lost:.3f}", rest)
+    return table
+
+
 def tables() -> Iterator[Table]:
     """Yield all tables of this file."""
     yield utility_table()
+    yield missing_table()
