@@ -66,6 +66,7 @@ EXPERIMENTS = {
     "nearest-loss": ("Loss of nearest beside that of CASTLE.", "2 min", "nearest.comparison.losses"),
     "nearest-ends": ("Loss by the grid of published ends.", "1 min", "nearest.comparison.ends"),
     "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
+    "cells": ("Loss and query error of cells beside nearest and CASTLE.", "10 min", "cells.comparison.results"),
     "privacy-models": ("Cost of each privacy model for sensitive values on Adult.", "10 min", "privacy_models.results"),
     "pycanon": ("Privacy models of the core beside those of pycanon, from PyPI.", "10 min", "pycanon_check.results"),
     "lasting": ("Intersection attacks, and the cost of lasting.", "20 min", "lasting.results"),

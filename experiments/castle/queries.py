@@ -16,7 +16,7 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.hierarchy import Hierarchy
 from experiments.castle.condensation import condense
 from experiments.castle.contenders import CONTENDERS, SEEDS, contender, shuffled
-from experiments.harness import Floats, Stream, Table, in_processes, mean_interval, replay, seeds
+from experiments.harness import Floats, Replay, Stream, Table, in_processes, mean_interval, replay, seeds
 
 _QUERIES = 5_000
 _CHUNK = 250  # queries at once
@@ -65,7 +65,8 @@ class Generalized:
     ----------
     lower, upper : (generalizations, numeric) published intervals
     node : (generalizations, categorical) published nodes
-    of : (tuples,) generalization of each tuple; -1 where it is suppressed
+    of : (tuples,) generalization of each tuple; -1 where it is not published
+    weight : number of tuples for which a published one stands
     """
 
     tuples: Stream
@@ -73,6 +74,7 @@ class Generalized:
     upper: Floats
     node: NDArray[np.int32]
     of: NDArray[np.int64]
+    weight: float = 1.0
 
 
 def generalize(case: Case, seed: int) -> Generalized:
@@ -85,6 +87,11 @@ def generalize(case: Case, seed: int) -> Generalized:
     numbered = replace(tuples, policy=replace(tuples.policy, passthrough=("row",)), members=members)
     setting = contender(case.name, numbered, case.k, case.delay)
     made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
+    return published(tuples, made)
+
+
+def published(tuples: Stream, made: Replay) -> Generalized:
+    """Return the generalizations of a replay, whose last published column is the row of each tuple."""
     of, number = np.full(len(tuples), -1), 0
     for found in made.releases:
         of[np.array(found.members[-1], np.int64)] = number + np.repeat(np.arange(len(found)), found.tuples)
@@ -126,12 +133,14 @@ def workload_error(case: Case, found: Generalized, seed: int) -> float:
 
 def _relative_errors(found: Generalized, window: slice, selectivity: float, seed: int) -> Floats:
     random, policy, tuples = np.random.default_rng(seed), found.tuples.policy, found.tuples
-    income = np.unique(tuples.sensitive[:, 0], return_inverse=True)[1].reshape(-1)
-    published = found.of[window] >= 0
-    cells, weight = np.unique(
-        np.stack([found.of[window][published], income[window][published]]), axis=1, return_counts=True
-    )
-    share = selectivity ** (1 / (len(policy.quasi_identifiers) + 1))
+    has_income = bool(policy.sensitive)
+    income = np.zeros(len(tuples), np.int64)
+    if has_income:
+        income = np.unique(tuples.sensitive[:, 0], return_inverse=True)[1].reshape(-1)
+    known = found.of[window] >= 0
+    cells, count = np.unique(np.stack([found.of[window][known], income[window][known]]), axis=1, return_counts=True)
+    weight = count * found.weight
+    share = selectivity ** (1 / (len(policy.quasi_identifiers) + has_income))
     errors = []
     for _ in range(0, _QUERIES, _CHUNK):
         matches = np.ones((len(income[window]), _CHUNK), bool)
@@ -149,7 +158,7 @@ def _relative_errors(found: Generalized, window: slice, selectivity: float, seed
             own = found.node[cells[0], i][:, None]
             both = np.minimum(tree.last[own], tree.last[node]) - np.maximum(tree.first[own], tree.first[node]) + 1
             estimate *= np.maximum(both, 0) / (tree.last[own] - tree.first[own] + 1)
-        if share < 0.75:  # one of the two incomes is nearer to the wanted share than both
+        if has_income and share < 0.75:  # one of the two incomes is nearer to the wanted share than both
             wanted = random.integers(0, 2, _CHUNK)
             matches &= income[window][:, None] == wanted
             estimate *= cells[1][:, None] == wanted

@@ -1,0 +1,1 @@
+"""Experiments on ``cells``: the price of differential privacy beside algorithms without it."""

@@ -1,0 +1,169 @@
+"""Loss, suppression and query error of ``cells`` beside nearest and CASTLE, which are not differentially private."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.adult import stream
+from crenel.anonymity.algorithm import ShardContext
+from crenel.anonymity.algorithms.cells.algorithm import CellsParameters
+from crenel.anonymity.builtin import CELLS
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.noise.composition import least_k
+from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.private import learn_privately
+from experiments.castle.contenders import contender, shuffled
+from experiments.castle.queries import Case, Generalized, published, workload_error
+from experiments.harness import Replay, Stream, Table, in_processes, mean_interval, replay, seeds
+
+SAMPLE_RATE = 0.2
+EPSILON, DELTA = 1.0, 1e-6
+
+_SEEDS = 5
+_K = 10
+_NAMES = ("cells", "nearest", "CASTLE")
+_WINDOWS: tuple[int | None, ...] = (1_000, 10_000, None)
+_QUERIED = ("age", "education-num", "hours-per-week", "education")
+"""Quasi-identifiers of the queries, as in the CASTLE paper's experiment with four of them."""
+
+_SELECTIVITY = 0.1
+_LEARNING = {1_000: (0.2, 6), 10_000: (0.3, 8), None: (0.3, 8)}
+"""Share of epsilon that learning spends, and levels of the partition, by window."""
+
+_SPARE = 1.5
+"""Expected sampled persons of the smallest cell that learning does not penalize, in multiples of k."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One replay.
+
+    Attributes
+    ----------
+    window : records of a window, and the delay of the others in tuples; None: all
+    sensitive : whether income is published
+    """
+
+    name: str
+    window: int | None
+    sensitive: bool
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Measures of one replay.
+
+    Attributes
+    ----------
+    loss : mean over all records whose publication was decided, where a suppressed one loses 1; from 0 to 1
+    suppressed : share of these records, from 0 to 1
+    error : median relative error of COUNT queries, in percent
+    """
+
+    loss: float
+    suppressed: float
+    error: float
+
+
+def k_of(epsilon: float) -> int:
+    """Return the k of ``cells`` that a window's epsilon needs."""
+    found = least_k(SAMPLE_RATE, epsilon, DELTA)
+    assert found is not None
+    return found
+
+
+def results() -> Iterator[Table]:
+    """Tabulate the measures by window, without and with a sensitive attribute."""
+    table = Table(
+        f"Cells beside algorithms without differential privacy (Adult, ten quasi-identifiers; cells: epsilon "
+        f"{EPSILON:g}, delta {DELTA:g}, sample_rate {SAMPLE_RATE:g}; the others: k = {_K}; mean and 95 % confidence "
+        "interval over five random orders)",
+        ["sensitive", "window, delay", "algorithm", "k", "mean loss", "suppressed", "query error, %"],
+    )
+    runs = [Run(name, window, sensitive) for sensitive in (False, True) for window in _WINDOWS for name in _NAMES]
+    every = seeds(_SEEDS)
+    found = in_processes(_measured, [(run, seed) for run in runs for seed in every])
+    for run in runs:
+        measures = [next(found) for _ in every]
+        table.add(
+            "income" if run.sensitive else "none",
+            "all" if run.window is None else f"{run.window:,}",
+            run.name,
+            k_of(EPSILON - EPSILON * _LEARNING[run.window][0]) if run.name == "cells" else _K,
+            mean_interval([each.loss for each in measures]),
+            f"{mean_interval([100 * each.suppressed for each in measures], '.1f')} %",
+            mean_interval([each.error for each in measures], ".1f"),
+        )
+    yield table
+
+
+def _measured(given: tuple[Run, int]) -> Measures:
+    run, seed = given
+    tuples = _numbered(shuffled(stream(), seed), sensitive=run.sensitive)
+    window = len(tuples) if run.window is None else run.window
+    if run.name == "cells":
+        made = _cells(tuples, window, *_LEARNING[run.window], seed)
+    else:
+        setting = contender(run.name, tuples, _K, window)
+        made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
+    found = _queried(published(tuples, made), SAMPLE_RATE if run.name == "cells" else 1)
+    case = Case(run.name, _QUERIED, _K, window, _SELECTIVITY)
+    suppressed = sum(made.counters.suppressed.values())
+    decided = made.counters.released + suppressed
+    return Measures(
+        (made.counters.loss_sum + suppressed) / decided,
+        suppressed / decided,
+        100 * workload_error(case, found, seed),
+    )
+
+
+def _numbered(tuples: Stream, *, sensitive: bool) -> Stream:
+    """Return the tuples with their row as a pass-through column, for the measures alone; numbers are integers."""
+    attributes = tuple(
+        replace(attribute, step=1.0) if isinstance(attribute, Numeric) else attribute
+        for attribute in tuples.policy.quasi_identifiers
+    )
+    names = ("income",) if sensitive else ()
+    policy = replace(tuples.policy, quasi_identifiers=attributes, sensitive=names, passthrough=("row",))
+    members = tuples.members.select(names).append_column("row", pa.array(np.arange(len(tuples))))
+    return replace(tuples, policy=policy, members=members, sensitive=tuples.sensitive[:, : len(names)])
+
+
+def _cells(tuples: Stream, window: int, share: float, levels: int, seed: int) -> Replay:
+    """Learn a partition from all tuples, and anonymize them in windows; each tuple is its own person."""
+    spent = EPSILON * share
+    k = k_of(EPSILON - spent)
+    # A cell holds as many sampled persons of a window as its share of all tuples says.
+    least = _SPARE * k / SAMPLE_RATE * len(tuples) / window
+    sample = Sample(tuples.numeric, tuples.categorical)
+    tree = learn_privately(tuples.policy, sample, 2**levels, least, spent, np.random.default_rng(seed))
+    parameters = CellsParameters(SAMPLE_RATE, tree, EPSILON, DELTA, window=1)
+    shard = CELLS.new(
+        ShardContext(tuples.policy, Privacy(k), parameters, tuples.members.schema, remembers=False),
+        0,
+        bytes([seed]) * 32,
+    )
+    # The number of its window stands for the event time of a tuple.
+    for number, block in enumerate(tuples.blocks(window)):
+        shard.push(replace(block, event_time=np.full(len(block), number)))
+    return Replay([shard.finish().releases], shard.counters, 0.0)
+
+
+def _queried(found: Generalized, weight: float) -> Generalized:
+    """Return the published attributes of the queries, with the number of records that each published one stands for."""
+    tuples = found.tuples
+    numeric = [i for i, attribute in enumerate(tuples.policy.numeric) if attribute.name in _QUERIED]
+    categorical = [i for i, attribute in enumerate(tuples.policy.categorical) if attribute.name in _QUERIED]
+    return replace(
+        found,
+        tuples=tuples.of_attributes(_QUERIED),
+        lower=found.lower[:, numeric],
+        upper=found.upper[:, numeric],
+        node=found.node[:, categorical],
+        weight=1 / weight,
+    )
