@@ -15,10 +15,20 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
 from crenel.anonymity.regions.loss import Sample
 
-_CUTS = 24
-"""Maximum number of cuts to try per number and part, evenly spaced within the part."""
+_CUTS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 28, 30, 31]) / 32
+"""Cuts to try per number, as shares of the part's interval: denser at its ends, where empty space is cut off."""
+
+_GROWTH = 1.3
+"""Ratio of the epsilons of a level and the level above, because its parts have fewer records."""
+
+_PENALTY = 0.8
+"""Weight of suppression in the utility, relative to its loss. A smaller one needs less noise."""
+
+_STAY = 2.0
+"""Logarithm of the prior odds of leaving a part whole to cutting one attribute."""
 
 _Side = tuple[float, float]
+_Floats = NDArray[np.float64]
 
 
 def learn_privately(
@@ -34,7 +44,7 @@ def learn_privately(
     A part is cut where that lowers the loss most: the loss of its records under the declared boxes of the two sides,
     where a side with few records counts as suppressed in part. The exponential mechanism (McSherry and Talwar, 2007)
     chooses among all cuts, and among them the choice to leave the part whole. The parts of one level are disjoint, so
-    that each level spends its share of epsilon once.
+    that each level spends its share of epsilon once. Neighbors differ in one record, which one of them lacks.
 
     Parameters
     ----------
@@ -58,15 +68,23 @@ def learn_privately(
     """
     generator = np.random.default_rng(secrets.randbits(256)) if random is None else random
     levels = ceil(log2(count))
-    learner = _Learner(policy, sample.values, least, epsilon / max(levels, 1), generator)
+    first = epsilon * (_GROWTH - 1) / (_GROWTH**levels - 1) if levels else epsilon
+    learner = _Learner(policy, sample.values, least, first, generator)
     sides = [_whole(attribute) for attribute in policy.coded]
-    root = learner.branch(np.arange(len(sample)), sides, levels)
+    root = learner.branch(np.arange(len(sample)), sides, range(levels))
     return RegionTree.of(_with_equal_shares(root, learner.cells), epsilon)
 
 
 @dataclass
 class _Learner:
-    """State shared by all parts during learning; ``cells`` counts those that are made."""
+    """State shared by all parts during learning.
+
+    Attributes
+    ----------
+    epsilon : of the root's level
+    cells : number of cells so far
+    options : cuts of an attribute within a side, and what a record on either side saves, once they are computed
+    """
 
     policy: Policy
     values: NDArray[np.float64]
@@ -74,9 +92,10 @@ class _Learner:
     epsilon: float
     random: np.random.Generator
     cells: int = field(default=0)
+    options: dict[tuple[int, _Side], tuple[_Floats, _Floats, _Floats]] = field(default_factory=dict)
 
-    def branch(self, rows: NDArray[np.intp], sides: Sequence[_Side], levels: int) -> Branch:
-        cut = self._chosen(rows, sides) if levels else None
+    def branch(self, rows: NDArray[np.intp], sides: Sequence[_Side], levels: range) -> Branch:
+        cut = self._chosen(rows, sides, levels[0]) if levels else None
         if cut is None:
             self.cells += 1
             return Region(0.0, self._loss(sides))
@@ -86,36 +105,50 @@ class _Learner:
         return Cut(
             attribute,
             value,
-            self.branch(rows[goes_left], left, levels - 1),
-            self.branch(rows[~goes_left], right, levels - 1),
+            self.branch(rows[goes_left], left, levels[1:]),
+            self.branch(rows[~goes_left], right, levels[1:]),
         )
 
-    def _chosen(self, rows: NDArray[np.intp], sides: Sequence[_Side]) -> tuple[int, float] | None:
+    def _chosen(self, rows: NDArray[np.intp], sides: Sequence[_Side], level: int = 0) -> tuple[int, float] | None:
         """Return a cut of a part by the exponential mechanism; None where the part stays whole."""
-        attributes, share = self.policy.coded, 1 - self._loss(sides)
+        weight = _PENALTY * (1 - self._loss(sides))
         cuts: list[tuple[int, float] | None] = [None]
-        utility = [-share * self._suppressed(np.array([len(rows)]))]
-        for number, attribute in enumerate(attributes):
-            values = _cuts(attribute, sides[number])
+        utility, prior, most = [-weight * self._suppressed(np.array([len(rows)]))], [np.array([_STAY])], 0.0
+        for number, side in enumerate(sides):
+            values, left, right = self._options(number, side)
             if not len(values):
                 continue
             on_left = np.searchsorted(np.sort(self.values[rows, number]), values)
-            whole = _width(attribute, sides[number])
-            pairs = [_divided(attribute, sides, number, value) for value in values.tolist()]
-            left = np.array([_width(attribute, side[number]) for side, _ in pairs])
-            right = np.array([_width(attribute, side[number]) for _, side in pairs])
-            saved = (on_left * (whole - left) + (len(rows) - on_left) * (whole - right)) / len(attributes)
-            lost = self._suppressed(on_left) + self._suppressed(len(rows) - on_left)
-            utility.append(saved - share * lost)
+            on_right = len(rows) - on_left
+            lost = self._suppressed(on_left) + self._suppressed(on_right)
+            utility.append(on_left * left + on_right * right - weight * lost)
+            prior.append(np.full(len(values), -np.log(len(values))))
             cuts += [(number, value) for value in values.tolist()]
-        # One record changes what is saved by 1 / attributes at most, and what is lost by its share at most.
-        sensitivity = 1 / len(attributes) + share
-        score = np.concatenate(utility) * (self.epsilon / (2 * sensitivity))
+            most = max(most, float(left.max()), float(right.max()))
+        # One more record changes each utility by -weight at least, and by most + weight at most: what a record saves
+        # lies from 0 to most, and the slope of suppression from -1 to 1. The probabilities do not change where all
+        # utilities lose the same, here half of most for each record. Then each utility has the sensitivity
+        # most / 2 + weight. Neither the prior nor the sensitivity depends on the records.
+        centered = np.concatenate(utility) - len(rows) * most / 2
+        score = centered * (self.epsilon * _GROWTH**level / (most + 2 * weight or 1.0)) + np.concatenate(prior)
         return cuts[int(np.argmax(score + self.random.gumbel(size=len(score))))]
 
-    def _suppressed(self, records: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _options(self, number: int, side: _Side) -> tuple[_Floats, _Floats, _Floats]:
+        """Return the cuts within a side, and the loss that a record on the left and on the right of each one saves."""
+        if (number, side) not in self.options:
+            attribute = self.policy.coded[number]
+            values, whole = _cuts(attribute, side), _width(attribute, side)
+            pairs = [_divided(attribute, [side], 0, value) for value in values.tolist()]
+            left, right = (
+                np.array([whole - _width(attribute, pair[of][0]) for pair in pairs]) / len(self.policy.coded)
+                for of in (0, 1)
+            )
+            self.options[number, side] = values, left, right
+        return self.options[number, side]
+
+    def _suppressed(self, records: NDArray[np.intp]) -> _Floats:
         """Return how many of these records of a side count as suppressed; its slope is from -1 to 1."""
-        return np.where(records < self.least, records * (1 - records / self.least), 0.0)
+        return np.where(records < self.least, np.minimum(records, self.least - records), 0.0)
 
     def _loss(self, sides: Sequence[_Side]) -> float:
         widths = [_width(attribute, side) for attribute, side in zip(self.policy.coded, sides, strict=True)]
@@ -152,7 +185,7 @@ def _cuts(attribute: QuasiIdentifier, side: _Side) -> NDArray[np.float64]:
     """Return the cuts to try within a side, which depend on the side alone."""
     lower, upper = side
     if isinstance(attribute, Numeric):
-        found = np.linspace(lower, upper, _CUTS + 2)[1:-1]
+        found = lower + (upper - lower) * _CUTS
         if attribute.step is not None:
             found = np.unique(np.ceil(found))
         return found[(found > lower) & (found <= upper)]
