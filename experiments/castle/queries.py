@@ -122,16 +122,16 @@ def loss(found: Generalized) -> float:
     return float(np.concatenate(parts, axis=1).mean(1)[found.of[found.of >= 0]].mean())
 
 
-def workload_error(case: Case, found: Generalized, seed: int) -> float:
+def workload_error(case: Case, found: Generalized, seed: int, queries: int = _QUERIES) -> float:
     """Return the mean over windows of the median relative error of the queries; those without a match are left out."""
     errors = []
     for start in range(0, max(len(found.of) - case.delay, 0) + 1, case.delay):
         window = slice(start, min(start + case.delay, len(found.of)))
-        errors.append(float(np.median(_relative_errors(found, window, case.selectivity, seed))))
+        errors.append(float(np.median(_relative_errors(found, window, case.selectivity, seed, queries))))
     return float(np.mean(errors))
 
 
-def _relative_errors(found: Generalized, window: slice, selectivity: float, seed: int) -> Floats:
+def _relative_errors(found: Generalized, window: slice, selectivity: float, seed: int, queries: int) -> Floats:
     random, policy, tuples = np.random.default_rng(seed), found.tuples.policy, found.tuples
     has_income = bool(policy.sensitive)
     income = np.zeros(len(tuples), np.int64)
@@ -142,7 +142,7 @@ def _relative_errors(found: Generalized, window: slice, selectivity: float, seed
     weight = count * found.weight
     share = selectivity ** (1 / (len(policy.quasi_identifiers) + has_income))
     errors = []
-    for _ in range(0, _QUERIES, _CHUNK):
+    for _ in range(0, queries, _CHUNK):
         matches = np.ones((len(income[window]), _CHUNK), bool)
         estimate = np.ones((cells.shape[1], _CHUNK))
         for i, number in enumerate(policy.numeric):
