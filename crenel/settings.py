@@ -844,8 +844,8 @@ def settings_of(content: Mapping[str, Any], folder: Path, where: Path | str) -> 
     attributes: dict[str, Numeric | Categorical] = {}
     for name, section in file.policy.quasi_identifiers.items():
         if section.hierarchy is None:
-            form, missing = section.number_form, section.missing or "reject"
-            attributes[name] = Numeric(section.domain, section.step, section.ends, form, missing)
+            number, missing = section.number_form, section.missing or "reject"
+            attributes[name] = Numeric(section.domain, section.step, section.ends, number, missing)
             continue
         form = section.category_form
         found = raw[name]["hierarchy"]

@@ -6,7 +6,7 @@ log, a decision costs some assignments and writes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,6 @@ from crenel.anonymity.compiled.arrays import record, zeros
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.space.boxes import info_loss
 from crenel.anonymity.space.domain import NONE, Boxes
-
-if TYPE_CHECKING:
-    from crenel.anonymity.buffer.arrays import CastleArrays
 
 ROW = ("release", "suppressed", "first", "releases")
 DECISION = ("lacked", "tuples", "subjects", "clusters", "joined", "chosen", "everything", "candidates", "reused")
@@ -54,8 +51,8 @@ def with_slots(log: RepairLog, slots: int) -> RepairLog:
 
 
 @leaf
-def begin_decision(shard: CastleArrays) -> None:
-    """Begin the decision on an expiring tuple."""
+def begin_decision(shard: Any) -> None:
+    """Begin the decision on an expiring tuple; ``shard`` is ``crenel.anonymity.buffer.arrays.CastleArrays``."""
     now, out = shard.repairs.now, shard.out
     now.releases, now.suppressed = out.filled.releases, out.filled.suppressed
     now.lacked = now.tuples = now.subjects = now.clusters = now.joined = now.chosen = now.everything = NONE
@@ -64,7 +61,7 @@ def begin_decision(shard: CastleArrays) -> None:
 
 
 @leaf
-def note_shortfall(shard: CastleArrays, boxes: Boxes, row: Int, reason: Int) -> None:
+def note_shortfall(shard: Any, boxes: Boxes, row: Int, reason: Int) -> None:
     """Note the reason against a release of a set of tuples, and the loss of its box."""
     now = shard.repairs.now
     now.lacked = reason
@@ -73,7 +70,7 @@ def note_shortfall(shard: CastleArrays, boxes: Boxes, row: Int, reason: Int) -> 
 
 
 @leaf
-def end_decision(shard: CastleArrays) -> None:
+def end_decision(shard: Any) -> None:
     """Write a row for each release and each suppressed tuple of the decision."""
     log, out = shard.repairs, shard.out
     if log.now.enabled == 0:

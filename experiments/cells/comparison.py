@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.cells.algorithm import CellsParameters
+from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.builtin import CELLS
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.privacy import Privacy

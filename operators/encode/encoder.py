@@ -227,7 +227,7 @@ class Encoder:
                         values = _within_float32(values, attribute)
                     if attribute.missing == "value" and missing is not None:
                         absent, values = missing, np.where(missing, attribute.middle, values)
-                        missing, bad = None, None if bad is None else bad & ~missing
+                        missing, bad = None, None if bad is None else bad & ~absent
                     else:
                         absent = None
                     wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))

@@ -24,11 +24,11 @@ MODULES = (
 )
 
 FUNCTIONS = """
-anonymize(data: 'Any', settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False) -> 'Result'
+anonymize(data: 'Any', settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, repairs: 'bool' = False) -> 'Result'
 attack(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, lateness: 'Duration' = 0, seeds: 'int' = 5, targets: 'int' = 1000, within_rows: 'Sequence[int]' = (0, 50), within_time: 'Sequence[Duration]' = ('1 min',)) -> 'AttackResults'
 budget(settings: 'Settings', *, epsilons: 'Sequence[float] | None' = None, wanted: 'tuple[float, float] | None' = None) -> 'Budget'
 load(path: 'str | Path', overrides: 'Sequence[str]' = ()) -> 'Settings'
-open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None) -> 'Stream'
+open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None, repairs: 'bool' = False) -> 'Stream'
 plan(data: 'Any', settings: 'Settings', *, max_loss: 'float | None' = None, max_delay: 'Delay | None' = None, max_suppressed: 'float | None' = None, min_k: 'int | None' = None, vary: 'Mapping[str, Sequence[Any]] | None' = None, replays: 'int' = 100, rows: 'int' = 50000, lateness: 'Duration' = 0, regions: 'str | Path | None' = None, processes: 'int | None' = 1) -> 'Plan'
 profile(data: 'Any', *, rows: 'int' = 100000, k: 'int' = 10) -> 'Profile'
 report(result: 'Result', settings: 'Settings', path: 'str | Path | None' = None, *, data: 'Any' = None, attacks: 'Sequence[AttackResults]' = (), name: 'str' = 'result', lateness: 'Duration' = 0) -> 'str'
@@ -37,9 +37,9 @@ why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 
 """  # noqa: E501
 
 CLASSES = """
-Adaptive AttackResults Budget Castle Categorical Confidence CustomAlgorithm Dates Delay Explanation Geohash Ip Mask
-Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy Privacy Profile Pseudonym Quadkey
-Recursive Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary Target Times Tolerance Verdict
+Adaptive AttackResults Budget Castle Categorical Cells Confidence CustomAlgorithm Dates Delay Explanation Geohash Ip
+Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy Privacy Profile Pseudonym
+Quadkey Recursive Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary Target Times Tolerance Verdict
 Weekdays Window
 """
 
@@ -87,7 +87,7 @@ def test_the_names_inside_a_program_are_these() -> None:
     assert str(inspect.signature(flink.anonymize)) == (
         "(t_env: 'StreamTableEnvironment', table: 'Table', settings: 'Settings', *, name: 'str', "
         "delivery: \"Literal['checked', 'caller']\" = 'checked', forget: 'Table | None' = None, "
-        "audit_chain: 'str | bytes | Mapping[str, str] | None' = None) -> 'Outputs'"
+        "audit_chain: 'str | bytes | Mapping[str, str] | None' = None, repairs: 'bool' = False) -> 'Outputs'"
     )
     signature = "(t_env: 'StreamTableEnvironment', statement_set: 'StatementSet') -> 'JobClient'"
     assert str(inspect.signature(flink.execute)) == signature

@@ -11,11 +11,11 @@ from experiments.castle.queries import Case, published, workload_error
 from experiments.cells.comparison import EPSILON, SAMPLE_RATE, _cells, _queried, k_of
 from experiments.harness import Stream
 
-ROWS, WINDOW, SHARE = 8000, 4000, 0.3
+ROWS, WIDTH, SHARE = 8000, 4000, 0.3
 
 
 def _stream() -> Stream:
-    """Two numbers, one of which is not queried, and the row."""
+    """Return a stream of two numbers, one of which is not queried, and the row."""
     random = np.random.default_rng(3)
     return Stream(
         Policy((Numeric("fnlwgt", (0, 9), 1), Numeric("age", (0, 99), 1)), passthrough=("row",)),
@@ -28,10 +28,10 @@ def _stream() -> Stream:
 
 def test_windows_are_published_apart_and_counts_are_scaled() -> None:
     tuples = _stream()
-    made = _cells(tuples, WINDOW, SHARE, 3, 0)
+    made = _cells(tuples, WIDTH, SHARE, 3, 0)
     (releases,) = made.releases
     starts = np.cumsum(releases.tuples) - releases.tuples
-    windows = np.array(releases.members[-1], np.int64) // WINDOW
+    windows = np.array(releases.members[-1], np.int64) // WIDTH
     least, most = (end.reduceat(windows, starts) for end in (np.minimum, np.maximum))
     assert (least == most).all()
     assert set(least.tolist()) == {0, 1}
@@ -41,5 +41,5 @@ def test_windows_are_published_apart_and_counts_are_scaled() -> None:
     queried = _queried(found, SAMPLE_RATE)
     assert [attribute.name for attribute in queried.tuples.policy.quasi_identifiers] == ["age"]
     assert abs((queried.of >= 0).sum() * queried.weight / ROWS - 1) < 0.1
-    case = Case("cells", ("age",), 10, WINDOW, 0.5)
+    case = Case("cells", ("age",), 10, WIDTH, 0.5)
     assert workload_error(case, queried, 0, 250) < 0.2 < workload_error(case, _queried(found, 1), 0, 250)

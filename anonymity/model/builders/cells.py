@@ -63,12 +63,12 @@ class Cells(Builder):
     def _separate(self) -> tuple[str, ...]:
         """The areas in order, without those inside another; the world has the empty code."""
         found: list[str] = []
-        for area in sorted(self.within, key=self._places) or [""]:
+        for area in sorted(self.within, key=self._indices) or [""]:
             if not found or not area.startswith(found[-1]):
                 found.append(area)
         return tuple(found)
 
-    def _places(self, code: str) -> list[int]:
+    def _indices(self, code: str) -> list[int]:
         return [self.alphabet.index(letter) for letter in code]
 
     def _leaves(self) -> list[str]:

@@ -158,7 +158,7 @@ def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:
     result = crenel("budget", DEMO)
     assert (result.exit_code, result.stdout) == (2, "")
-    neither = "has neither sampling_and_noise nor noise_within_release"
+    neither = "has neither sampling_and_noise nor noise_within_release nor 'algorithm: cells'"
     assert result.stderr == f"crenel: {DEMO} {neither}, so there is nothing to account for\n"
 
 
