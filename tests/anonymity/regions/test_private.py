@@ -16,7 +16,11 @@ from crenel.anonymity.regions.private import _Learner, _whole, learn_privately
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 POLICY = Policy((Numeric("age", (0, 20), 1), Numeric("weight", (0, 1)), Categorical("group", TREE)))
-record = st.tuples(st.integers(0, 20), st.floats(0, 1), st.integers(0, 3))
+WHOLE = [_whole(attribute) for attribute in POLICY.coded]
+PART = [(0.0, 9.0), (0.0, 0.25), (0.0, 1.0)]
+"""A part with a loss below 1, so that suppression counts in its scores."""
+
+record = st.tuples(st.integers(0, 9), st.floats(0, 0.25), st.integers(0, 1))
 
 
 class Scores:
@@ -30,24 +34,24 @@ class Scores:
 
 
 def scores(
-    records: list[tuple[float, ...]], monkeypatch: pytest.MonkeyPatch, epsilon: float = 1.0
+    records: list[tuple[float, ...]], sides: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> NDArray[np.float64]:
-    """Return epsilon times utility over twice the sensitivity, of each choice at the root."""
+    """Return epsilon times utility over twice the sensitivity, of each choice in a part; epsilon is 1."""
     found = []
     monkeypatch.setattr(np, "argmax", lambda score: found.append(score) or 0)
     values = np.array(records, np.float64).reshape(-1, 3)
     learner = _Learner(POLICY, values, 5.0, 1.0, Scores())  # type: ignore[arg-type]
-    learner._chosen(np.arange(len(values)), [_whole(attribute) for attribute in POLICY.coded])
+    learner._chosen(np.arange(len(values)), sides)
     monkeypatch.undo()
     return found[0]
 
 
-@given(st.lists(record, max_size=12), record)
+@given(st.lists(record, max_size=12), record, st.sampled_from([WHOLE, PART]))
 def test_one_record_changes_each_score_by_half_of_epsilon_at_most(
-    records: list[tuple[float, ...]], another: tuple[float, ...]
+    records: list[tuple[float, ...]], another: tuple[float, ...], sides: list[tuple[float, float]]
 ) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
-        before, after = scores(records, monkeypatch), scores([*records, another], monkeypatch)
+        before, after = scores(records, sides, monkeypatch), scores([*records, another], sides, monkeypatch)
     assert np.abs(after - before).max() <= 0.5 + 1e-9
 
 
