@@ -142,7 +142,7 @@ def _cells(tuples: Stream, window: int, share: float, levels: int, seed: int) ->
     """Learn a partition from all tuples, and anonymize them in windows; each tuple is its own person."""
     spent = EPSILON * share
     k = k_of(EPSILON - spent)
-    # A cell holds as many sampled persons of a window as its share of all tuples says.
+    # A cell holds as many sampled persons of a window as its share of all tuples says, whose number counts as known.
     least = _SPARE * k / SAMPLE_RATE * len(tuples) / window
     sample = Sample(tuples.numeric, tuples.categorical)
     tree = learn_privately(tuples.policy, sample, 2**levels, least, spent, np.random.default_rng(seed))
