@@ -67,6 +67,7 @@ EXPERIMENTS = {
     "nearest-ends": ("Loss by the grid of published ends.", "1 min", "nearest.comparison.ends"),
     "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
     "cells": ("Loss and query error of cells beside nearest and CASTLE.", "10 min", "cells.comparison.results"),
+    "cells-audit": ("Membership inference against cells.", "2 min", "cells.audit.results"),
     "privacy-models": ("Cost of each privacy model for sensitive values on Adult.", "10 min", "privacy_models.results"),
     "pycanon": ("Privacy models of the core beside those of pycanon, from PyPI.", "10 min", "pycanon_check.results"),
     "lasting": ("Intersection attacks, and the cost of lasting.", "20 min", "lasting.results"),

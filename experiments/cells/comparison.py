@@ -108,7 +108,7 @@ def _tabulated(title: str, names: Sequence[str]) -> Table:
 
 def _measured(given: tuple[Run, int]) -> Measures:
     run, seed = given
-    tuples = _numbered(shuffled(stream(), seed), sensitive=run.sensitive)
+    tuples = numbered(shuffled(stream(), seed), sensitive=run.sensitive)
     window = len(tuples) if run.window is None else run.window
     if run.name == "cells":
         made = _cells(tuples, window, *_LEARNING[run.window], seed)
@@ -126,7 +126,7 @@ def _measured(given: tuple[Run, int]) -> Measures:
     )
 
 
-def _numbered(tuples: Stream, *, sensitive: bool) -> Stream:
+def numbered(tuples: Stream, *, sensitive: bool) -> Stream:
     """Return the tuples with their row as a pass-through column, for the measures alone; numbers are integers."""
     attributes = tuple(
         replace(attribute, step=1.0) if isinstance(attribute, Numeric) else attribute

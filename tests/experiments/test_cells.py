@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from experiments.castle.queries import Case, published, workload_error
+from experiments.cells.audit import bounds, lower_bound
 from experiments.cells.comparison import EPSILON, SAMPLE_RATE, _cells, _queried, k_of
 from experiments.harness import Stream
 
@@ -43,3 +45,19 @@ def test_windows_are_published_apart_and_counts_are_scaled() -> None:
     assert abs((queried.of >= 0).sum() * queried.weight / ROWS - 1) < 0.1
     case = Case("cells", ("age",), 10, WIDTH, 0.5)
     assert workload_error(case, queried, 0, 250) < 0.2 < workload_error(case, _queried(found, 1), 0, 250)
+
+
+def test_the_audit_bounds_the_epsilon_of_randomized_response() -> None:
+    random = np.random.default_rng(5)
+    right = np.exp(1) / (1 + np.exp(1))
+    present, absent = (random.random((2, 4000)) < np.array([[right], [1 - right]])).astype(np.int64)
+    assert 0.8 < lower_bound(present, absent, 0.0) < 1
+    assert lower_bound(present, present, 0.0) == 0
+    assert lower_bound(np.ones(100, np.int64), np.zeros(100, np.int64), 0.0) > 1
+
+
+def test_clopper_pearson_bounds() -> None:
+    # scipy.stats.beta.ppf(0.025, 10, 91) and ppf(0.975, 11, 90)
+    assert bounds(10, 100, 0.025) == pytest.approx((0.04900469, 0.17622260), abs=1e-6)
+    assert bounds(0, 20, 0.05)[0] == 0
+    assert bounds(20, 20, 0.05)[1] == 1
