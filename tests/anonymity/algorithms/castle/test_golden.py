@@ -13,7 +13,7 @@ from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.state.castle import VERSION, CastleState, ClusteredTuples, Generalizations
 from crenel.state.shard import StoredShard
 from tests.golden import make
-from tests.golden.make import HERE, TAKEN, files, read, rest, restored, setting_of, snapshot, steps_of
+from tests.golden.make import HERE, TAKEN, files, read, rest, restored, setting_of, snapshot, steps_of, without_columns
 from tests.support.drive import Setting, apply, columns_of
 
 SNAPSHOTS = sorted(HERE.glob("v*"))
@@ -96,7 +96,8 @@ def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
     again = restored(stored, setting=setting).push(setting.block([])).changes
     assert again is not None
     # Entries of which a part is forgotten are written anew.
-    states = [replace(CastleState.from_bytes(blob), entries=None) for blob in (again.shard, stored.shard)]
+    written = without_columns(again.shard, CastleState)
+    states = [replace(CastleState.from_bytes(blob), entries=None) for blob in (written, stored.shard)]
     assert states[0].to_bytes() == states[1].to_bytes()
 
 
