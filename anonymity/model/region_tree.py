@@ -80,6 +80,14 @@ class RegionTree:
         """Return the number of regions."""
         return len(self.share)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RegionTree):
+            return NotImplemented
+        return (self.cuts, self.epsilon) == (other.cuts, other.epsilon)
+
+    def __hash__(self) -> int:
+        return hash((self.cut.tobytes(), self.epsilon))
+
     @property
     def cuts(self) -> list[list[float]]:
         """Attribute and cut of each node in preorder, which identify the division."""
