@@ -29,10 +29,13 @@ def require_weights(weights: Weights, algorithm: str, *, zero: bool = False) -> 
 
 
 def problems_of_weights(policy: Policy, weights: Weights, algorithm: str) -> Iterator[str]:
-    """Yield each weight of a column that is no quasi-identifier, with its field and the valid names."""
+    """Yield each weight of a column that is no quasi-identifier, with its field and the valid names.
+
+    A dropped column may keep its weight, which has no effect, so that a quasi-identifier can be dropped on trial.
+    """
     names = {attribute.name for attribute in policy.quasi_identifiers}
     for name, _ in weights:
-        if name not in names:
+        if name not in names and name not in policy.drop:
             yield f"{algorithm}.weights.{name}: must be one of {', '.join(sorted(names))}"
 
 
