@@ -14,6 +14,7 @@ from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
 from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.sides import Side, divided, node_of, whole
 
 _CUTS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 28, 30, 31]) / 32
 """Cuts to try per number, as shares of the part's interval: denser at its ends, where empty space is cut off."""
@@ -27,7 +28,6 @@ _PENALTY = 0.8
 _STAY = 2.0
 """Logarithm of the prior odds of leaving a part whole to cutting one attribute."""
 
-_Side = tuple[float, float]
 _Floats = NDArray[np.float64]
 
 
@@ -70,7 +70,7 @@ def learn_privately(
     levels = ceil(log2(count))
     first = epsilon * (_GROWTH - 1) / (_GROWTH**levels - 1) if levels else epsilon
     learner = _Learner(policy, sample.values, least, first, generator)
-    sides = [_whole(attribute) for attribute in policy.coded]
+    sides = [whole(attribute) for attribute in policy.coded]
     root = learner.branch(np.arange(len(sample)), sides, range(levels))
     return RegionTree.of(_with_equal_shares(root, learner.cells), epsilon)
 
@@ -92,24 +92,24 @@ class _Learner:
     epsilon: float
     random: np.random.Generator
     cells: int = field(default=0)
-    options: dict[tuple[int, _Side], tuple[_Floats, _Floats, _Floats]] = field(default_factory=dict)
+    options: dict[tuple[int, Side], tuple[_Floats, _Floats, _Floats]] = field(default_factory=dict)
 
-    def branch(self, rows: NDArray[np.intp], sides: Sequence[_Side], levels: range) -> Branch:
+    def branch(self, rows: NDArray[np.intp], sides: Sequence[Side], levels: range) -> Branch:
         cut = self._chosen(rows, sides, levels[0]) if levels else None
         if cut is None:
             self.cells += 1
             return Region(0.0, self._loss(sides))
         attribute, value = cut
-        left, right = _divided(self.policy.coded[attribute], sides, attribute, value)
         goes_left = self.values[rows, attribute] < value
-        return Cut(
-            attribute,
-            value,
-            self.branch(rows[goes_left], left, levels[1:]),
-            self.branch(rows[~goes_left], right, levels[1:]),
+        left, right = (
+            self.branch(rows[mask], [*sides[:attribute], side, *sides[attribute + 1 :]], levels[1:])
+            for mask, side in zip(
+                (goes_left, ~goes_left), divided(self.policy.coded[attribute], sides[attribute], value), strict=True
+            )
         )
+        return Cut(attribute, value, left, right)
 
-    def _chosen(self, rows: NDArray[np.intp], sides: Sequence[_Side], level: int = 0) -> tuple[int, float] | None:
+    def _chosen(self, rows: NDArray[np.intp], sides: Sequence[Side], level: int = 0) -> tuple[int, float] | None:
         """Return a cut of a part by the exponential mechanism; None where the part stays whole."""
         weight = _PENALTY * (1 - self._loss(sides))
         cuts: list[tuple[int, float] | None] = [None]
@@ -133,14 +133,14 @@ class _Learner:
         score = centered * (self.epsilon * _GROWTH**level / (most + 2 * weight or 1.0)) + np.concatenate(prior)
         return cuts[int(np.argmax(score + self.random.gumbel(size=len(score))))]
 
-    def _options(self, number: int, side: _Side) -> tuple[_Floats, _Floats, _Floats]:
+    def _options(self, number: int, side: Side) -> tuple[_Floats, _Floats, _Floats]:
         """Return the cuts within a side, and the loss that a record on the left and on the right of each one saves."""
         if (number, side) not in self.options:
             attribute = self.policy.coded[number]
-            values, whole = _cuts(attribute, side), _width(attribute, side)
-            pairs = [_divided(attribute, [side], 0, value) for value in values.tolist()]
+            values, width = _cuts(attribute, side), _width(attribute, side)
+            pairs = [divided(attribute, side, value) for value in values.tolist()]
             left, right = (
-                np.array([whole - _width(attribute, pair[of][0]) for pair in pairs]) / len(self.policy.coded)
+                np.array([width - _width(attribute, pair[of]) for pair in pairs]) / len(self.policy.coded)
                 for of in (0, 1)
             )
             self.options[number, side] = values, left, right
@@ -150,38 +150,20 @@ class _Learner:
         """Return how many of these records of a side count as suppressed; its slope is from -1 to 1."""
         return np.where(records < self.least, np.minimum(records, self.least - records), 0.0)
 
-    def _loss(self, sides: Sequence[_Side]) -> float:
+    def _loss(self, sides: Sequence[Side]) -> float:
         widths = [_width(attribute, side) for attribute, side in zip(self.policy.coded, sides, strict=True)]
         return sum(widths) / len(widths)
 
 
-def _whole(attribute: QuasiIdentifier) -> _Side:
-    if isinstance(attribute, Numeric):
-        assert attribute.domain is not None
-        return attribute.domain
-    return 0, attribute.hierarchy.leaves - 1
-
-
-def _width(attribute: QuasiIdentifier, side: _Side) -> float:
+def _width(attribute: QuasiIdentifier, side: Side) -> float:
     """Return the loss of a side's declared interval or node, from 0 to 1."""
     if isinstance(attribute, Numeric):
-        lower, upper = _whole(attribute)
+        lower, upper = whole(attribute)
         return (side[1] - side[0]) / (upper - lower) if upper > lower else 0.0
-    tree = attribute.hierarchy
-    return float(tree.loss[tree.lowest_common_ancestor(int(side[0]), int(side[1]))])
+    return float(attribute.hierarchy.loss[node_of(attribute, side)])
 
 
-def _divided(
-    attribute: QuasiIdentifier, sides: Sequence[_Side], number: int, value: float
-) -> tuple[list[_Side], list[_Side]]:
-    """Return the sides of the two parts that a cut makes."""
-    last = value if isinstance(attribute, Numeric) and attribute.step is None else value - 1
-    left, right = list(sides), list(sides)
-    left[number], right[number] = (sides[number][0], last), (value, sides[number][1])
-    return left, right
-
-
-def _cuts(attribute: QuasiIdentifier, side: _Side) -> NDArray[np.float64]:
+def _cuts(attribute: QuasiIdentifier, side: Side) -> NDArray[np.float64]:
     """Return the cuts to try within a side, which depend on the side alone."""
     lower, upper = side
     if isinstance(attribute, Numeric):
@@ -189,12 +171,9 @@ def _cuts(attribute: QuasiIdentifier, side: _Side) -> NDArray[np.float64]:
         if attribute.step is not None:
             found = np.unique(np.ceil(found))
         return found[(found > lower) & (found <= upper)]
-    tree, whole = attribute.hierarchy, _width(attribute, side)
-    leaves = np.arange(int(lower) + 1, int(upper) + 1)
+    width, leaves = _width(attribute, side), np.arange(int(lower) + 1, int(upper) + 1)
     narrower = [
-        tree.loss[tree.lowest_common_ancestor(int(lower), leaf - 1)] < whole
-        or tree.loss[tree.lowest_common_ancestor(leaf, int(upper))] < whole
-        for leaf in leaves.tolist()
+        any(_width(attribute, half) < width for half in divided(attribute, side, leaf)) for leaf in leaves.tolist()
     ]
     return leaves[np.array(narrower, np.bool_)].astype(np.float64)
 

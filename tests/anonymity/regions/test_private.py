@@ -12,11 +12,12 @@ from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.regions.private import _Learner, _whole, learn_privately
+from crenel.anonymity.regions.private import _Learner, learn_privately
+from crenel.anonymity.regions.sides import whole
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 POLICY = Policy((Numeric("age", (0, 20), 1), Numeric("weight", (0, 1)), Categorical("group", TREE)))
-WHOLE = [_whole(attribute) for attribute in POLICY.coded]
+WHOLE = [whole(attribute) for attribute in POLICY.coded]
 PART = [(0.0, 9.0), (0.0, 0.25), (0.0, 1.0)]
 """A part with a loss below 1, so that suppression counts in its scores."""
 
