@@ -93,7 +93,13 @@ def holds(k: int, sample_rate: float, epsilon: float, delta: float, windows: int
 
 
 def persons_for(k: int, sample_rate: float, probability: float) -> int:
-    """Return the least number of persons of whom at least k are in a sample with a probability, above 0 and below 1.
+    """Return how many persons must share a key for the sample to hold at least k of them with a given probability.
+
+    Parameters
+    ----------
+    k : at least 1
+    sample_rate : above 0 and at most 1
+    probability : above 0 and below 1
 
     Examples
     --------

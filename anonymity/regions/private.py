@@ -14,7 +14,7 @@ from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.regions.sides import Side, divided, node_of, whole
+from crenel.anonymity.space.sides import Side, divided, node_of, whole
 
 _CUTS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 28, 30, 31]) / 32
 """Cuts to try per number, as shares of the part's interval: denser at its ends, where empty space is cut off."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import NO_CUT, RegionTree
-from crenel.anonymity.regions.sides import Side, divided, node_of, whole
 from crenel.anonymity.space.domain import Boxes, node_offsets
+from crenel.anonymity.space.sides import Side, divided, node_of, whole
 
 
 def boxes_of_cells(tree: RegionTree, policy: Policy) -> Boxes:

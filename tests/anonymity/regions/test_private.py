@@ -13,7 +13,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.regions.loss import Sample
 from crenel.anonymity.regions.private import _Learner, learn_privately
-from crenel.anonymity.regions.sides import whole
+from crenel.anonymity.space.sides import whole
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 POLICY = Policy((Numeric("age", (0, 20), 1), Numeric("weight", (0, 1)), Categorical("group", TREE)))
