@@ -253,7 +253,7 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
 
 
 def groups_at_moment(scene: Scene, truth: Truth) -> Groups:
-    """Group rows for an attacker who is told when the row of each person was released.
+    """Group rows for an attacker who has the moment of each person's release.
 
     The rows under one generalization at one moment are a group. With windows, the rows of one moment are those of one
     window. The first dimension is the moment; -1 for tuples that were not released.

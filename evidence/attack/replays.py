@@ -41,7 +41,7 @@ from crenel.evidence.sample import Sample, Setting
 RELEASE_KNOWN = f"{ALL}, and the release"
 """Knowledge of an attacker who knows the release of a person's row."""
 MOMENT_KNOWN = f"{ALL}, and the moment"
-"""Knowledge of an attacker who knows which rows were released at the moment of a person's row."""
+"""Knowledge of the rows that were released together with the row of a person."""
 FOLDS = 5
 """Number of folds of persons: each seed holds out one fold, and attacks another."""
 

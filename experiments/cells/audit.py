@@ -23,11 +23,11 @@ _ROWS = 4_000
 _RUNS = 2_000
 _LEVEL = 0.95
 _SIZES = (0.5, 1.0, 1.5)
-"""Persons of the target's cell, in multiples of k / sample_rate: those of whom k are sampled on average."""
+"""Persons of the target's cell, in multiples of k / sample_rate, at which the sample holds k of them on average."""
 
 
 def results() -> Iterator[Table]:
-    """Tabulate the best bound of an attacker who knows all other records, for targets in cells of several sizes."""
+    """Tabulate the lower bound of epsilon by the size of the target's cell; the attacker knows all other records."""
     table = Table(
         f"Membership inference: epsilon {EPSILON:g}, delta {DELTA:g}, {_RUNS:,} runs with and without the target "
         f"(Adult, {_ROWS:,} records)",

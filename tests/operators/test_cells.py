@@ -115,7 +115,7 @@ def published(universe: Universe, heads: frozenset[Coin], of: OperatorPlan) -> t
 
 @pytest.fixture
 def coins(monkeypatch: pytest.MonkeyPatch) -> set[Coin]:
-    """Coins that fall as they are told to; a clock that starts when the operator does."""
+    """Return the coins that fall heads, which a test fills, and let the operator begin with the first window."""
     heads: set[Coin] = set()
 
     def sampled(self: Coins, subject: NDArray[np.uint64], window: NDArray[np.int64]) -> NDArray[np.bool_]:
