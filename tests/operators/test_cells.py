@@ -227,6 +227,31 @@ def test_the_contribution_bound_holds_over_windows(coins: set[Coin]) -> None:
     assert 0 < worst(TWO_WINDOWS, coins, plan(2), EPSILON) <= bound(2)
 
 
+def test_a_window_closes_by_the_clock_alone_and_after_a_restart_not_before_replayed_records(
+    coins: set[Coin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coins |= {(person, 0) for person in range(5)}
+    runtime = FakeRuntime()
+    runtime.clock = FIRST * WIDTH
+    harness = Harness(ShardFunction(plan(2)), runtime)
+    for person in range(2):
+        harness.element(KEY, block(Visit(person, 0, 0, 20.0), -(2**63)))
+    harness.wait(WIDTH + LATENESS - 1)
+    assert harness.main == []
+    harness.wait(1)
+    assert len(harness.main) == 1
+    harness.element(KEY, block(Visit(2, 0, 0, 20.0), -(2**63)))
+    assert runtime.metrics.known["crenel.late"].count == 1
+    monkeypatch.setattr(function.time, "time", lambda: runtime.clock / 1000)
+    restarted = Harness(ShardFunction(plan(2)), runtime)
+    for person in (3, 4):
+        restarted.element(KEY, block(Visit(person, 0, 0, 20.0), -(2**63)))
+    restarted.wait(LATENESS - 1)
+    assert restarted.main == []
+    restarted.wait(1)
+    assert len(restarted.main) == 1
+
+
 CROWD = (*(Visit(person, 100 * person, 100 * person, 20.0) for person in range(6)), Visit(6, 700, 700, 70.0))
 OTHER_COMPANY = (
     *(Visit(person, 100 * person, 100 * person, 20.0) for person in (0, 1, 2)),
