@@ -15,13 +15,12 @@ from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA
+from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA, T
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Lasting, Privacy, Sensitive
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.anonymity.privacy_models.t_closeness import T
 from crenel.jobs.cli.savepoint import SavepointError, changed_settings, require_same
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan

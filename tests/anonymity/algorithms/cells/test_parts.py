@@ -15,13 +15,13 @@ from crenel.anonymity.algorithms.cells.contributions import Contributions
 from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.cells.partition import boxes_of_cells
 from crenel.anonymity.algorithms.cells.sampling import Coins
+from crenel.anonymity.builtin import T
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
-from crenel.anonymity.privacy_models.t_closeness import T
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 POLICY = Policy(
