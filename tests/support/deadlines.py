@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from fractions import Fraction
+from functools import lru_cache
 
 _LAST = 2**63 - 1  # deadlines beyond it are the same
 
@@ -27,14 +28,15 @@ def wait(key: bytes, position: int, delay: int, jitter: float) -> int:
 
 def drawn(key: bytes, number: int) -> Fraction:
     """Return a number from 0 to 1, of 53 bits."""
-    derived = hashlib.blake2b(key, digest_size=32, person=b"crenel-delay").digest()
-    words = _block(derived, number // 8)
+    words = _block(key, number // 8)
     low, high = words[number % 8 * 2 : number % 8 * 2 + 2]
     return Fraction((high << 32 | low) >> 11, 2**53)
 
 
+@lru_cache(4096)
 def _block(key: bytes, number: int) -> list[int]:
-    start = [*struct.unpack("<4I", b"expand 32-byte k"), *struct.unpack("<8I", key), number % 2**32, number >> 32, 0, 0]
+    derived = struct.unpack("<8I", hashlib.blake2b(key, digest_size=32, person=b"crenel-delay").digest())
+    start = [*struct.unpack("<4I", b"expand 32-byte k"), *derived, number % 2**32, number >> 32, 0, 0]
     x = list(start)
 
     def quarter(a: int, b: int, c: int, d: int) -> None:
