@@ -10,6 +10,7 @@ from rich.console import Console
 
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.privacy import NoiseWithin
 from crenel.anonymity.noise.budget import log_delta
 from crenel.evidence.budget import SHARES, Budget, Reach, reaches_within
 from crenel.jobs.cli.cli_common import indent, table
@@ -120,10 +121,23 @@ def show_within(config: Config, console: Console) -> None:
         displacements.add_row(reach.name, reach.of, f"{reach.width:.6g}", f"{reach.scale:.6g}", near, *moved)
     indent(console, displacements)
     indent(console, "The scale is width / (epsilon * share). Noise moves this share of values by so much or less.")
-    indent(
-        console,
-        "This is not differential privacy: the width depends on values of persons. See docs/privacy/proofs.md.",
-    )
+    indent(console, "".join(_limits(noise, sampled=config.sampling_and_noise is not None)))
+
+
+def _limits(noise: NoiseWithin, *, sampled: bool) -> Iterator[str]:
+    """Yield what the noise within releases guarantees."""
+    if noise.scale != "domain":
+        yield "This is not differential privacy: the width depends on values of persons. "
+    elif noise.confidence is not None:
+        yield "This is not differential privacy: which values are published depends on values of other persons. "
+    else:
+        yield (
+            f"Each record's noised values have {noise.epsilon:g}-differential privacy: the Laplace mechanism on "
+            "declared domains. Its other columns do not. "
+        )
+        if sampled:
+            yield f"Beside sampling, these values add {noise.epsilon:g} to each epsilon above. "
+    yield "See docs/privacy/proofs.md."
 
 
 def in_words(reach: Reach) -> str:

@@ -48,10 +48,31 @@ def test_by_the_domain_there_is_one_width_and_without_confidence_no_range(path: 
     assert [(row["class"], row["linking_range"]) for row in found["noise_within_release"]] == [("whole", None)] * 2
 
 
-def test_people_are_told_that_it_is_not_sampling_and_noise(path: Path) -> None:
-    result = CliRunner().invoke(app, ["budget", str(path)])
+@pytest.mark.parametrize(
+    ("changes", "reported"),
+    [
+        ((), "is not differential privacy: the width depends"),
+        (("scale=domain",), "is not differential privacy: which values are published depends"),
+        (("scale=domain", "confidence=null"), "noised values have 2-differential privacy"),
+    ],
+)
+def test_a_budget_says_which_noise_is_differentially_private(
+    path: Path, changes: tuple[str, ...], reported: str
+) -> None:
+    given = [part for change in changes for part in ("--set", f"noise_within_release.{change}")]
+    result = CliRunner().invoke(app, ["budget", str(path), *given])
     assert "noise within releases, epsilon 2 for a record" in result.output
-    assert "This is not differential privacy" in result.output
+    assert reported in " ".join(result.output.split())
+    assert "add 2 to each epsilon" not in result.output
+
+
+def test_noised_values_add_their_epsilon_to_that_of_sampling(path: Path) -> None:
+    changes = {"noise_within_release.scale": "domain", "noise_within_release.confidence": "null"}
+    changes |= {"sampling_and_noise": "{sample_rate: 0.5, phi: 100}"}
+    changes |= {"policy.quasi_identifiers.age": "{type: numeric, domain: [0, 100]}"}
+    given = [part for name, value in changes.items() for part in ("--set", f"{name}={value}")]
+    result = CliRunner().invoke(app, ["budget", str(path), *given])
+    assert "these values add 2 to each epsilon above" in " ".join(result.output.split()), result.output
 
 
 def test_a_plot_of_delta_needs_sampling_and_noise(path: Path, tmp_path: Path) -> None:
