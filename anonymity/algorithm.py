@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
-from crenel.state.block import NO_TIME, Block
+from crenel.state.block import NO_TIME, Block, Rejected
 from crenel.state.columns import with_roles
 from crenel.state.counters import CounterState, counter
 from crenel.state.shard import Changes, ShardState, StoredShard
@@ -40,6 +40,7 @@ class ShardContext:
     sampling_and_noise : sampling and perturbation of the input; None: neither
     fingerprint : by field, properties that a restored shard must share (``crenel.anonymity.model.fingerprint``)
     remembers : whether each step returns changes to store; a temporary shard needs none
+    admissions : number of admissions (``Admission``) that decide which tuples reach the shard; 0: it decides itself
     logs : names of the outputs ``on_demand`` that have a reader; a shard leaves the others empty
     """
 
@@ -50,6 +51,7 @@ class ShardContext:
     sampling_and_noise: SamplingAndNoise | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     remembers: bool = True
+    admissions: int = 0
     logs: frozenset[str] = frozenset()
 
     @cached_property
@@ -180,6 +182,15 @@ class Shard(ABC):
         """
         return None
 
+    def observe_report(self, number: int, report: Mapping[str, int]) -> None:  # noqa: B027 - few algorithms have one
+        """Observe what an admission reports, after all tuples that it has sent so far; ``advance`` then follows.
+
+        Parameters
+        ----------
+        number : number of the admission. The shard of the same number counts what it counts
+        report : ``Admission.report``
+        """
+
     @property
     @abstractmethod
     def counters(self) -> Counters:
@@ -189,6 +200,66 @@ class Shard(ABC):
     @abstractmethod
     def random_key(self) -> bytes:
         """The 32 bytes that seed all random choices of the shard, unchanged by a restore."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Result of ``Admission.admit``.
+
+    Attributes
+    ----------
+    shard : (tuples,) the shard that each tuple goes on to; -1 for one that is left out
+    changes : changes of the state, to be stored
+    """
+
+    shard: NDArray[np.int64]
+    changes: Changes
+
+    def blocks(self, block: Block) -> Iterator[Block]:
+        """Yield the part of the block for each shard that receives one; rejected records go to the block's own shard.
+
+        The parts have no watermarks of their own, because admissions interleave.
+        """
+        own = {block.shard} if len(block.rejected.column) else set[int]()
+        for shard in sorted({*np.unique(self.shard[self.shard >= 0]).tolist(), *own}):
+            rejected = block.rejected if shard == block.shard else Rejected.none()
+            yield Block(shard=shard, rejected=rejected, encoder=block.encoder, **block.chosen(self.shard == shard))
+
+
+class Admission(ABC):
+    """First stage of an algorithm with several shards: it decides for each tuple whether it goes on, and where.
+
+    An admission judges a tuple by its own person's tuples, the clock and its secret key alone. All tuples of a person
+    come to one admission. There are as many admissions as shards, and each stores its state in the form of a shard.
+    """
+
+    number: int
+
+    @abstractmethod
+    def admit(self, block: Block) -> Admitted:
+        """Decide about the tuples of a block, in order; the decisions do not depend on the division into blocks."""
+
+    @abstractmethod
+    def observe_clock(self, now: int, since: int) -> None:
+        """Observe the processing time, as ``Shard.observe_clock``; called before ``admit``, and at ``next_alarm``."""
+
+    @property
+    @abstractmethod
+    def next_alarm(self) -> int | None:
+        """Epoch milliseconds of processing time at which ``report`` next changes without a tuple; None: never."""
+
+    @property
+    @abstractmethod
+    def report(self) -> Mapping[str, int]:
+        """Counts and progress by name. A shard receives them after all tuples that were sent to it before."""
+
+
+@dataclass(frozen=True)
+class AdmissionStage:
+    """Functions that make an admission, as ``Algorithm.new`` and ``Algorithm.restored`` make a shard."""
+
+    new: Callable[[ShardContext, int, bytes], Admission]
+    restored: Callable[[ShardContext, StoredShard, str], Admission]
 
 
 SettingKind: TypeAlias = Literal[
@@ -300,6 +371,7 @@ class Algorithm:
         so that ``seed`` weakens it, all records of a person in one shard, and declared generalizations
     account : function from privacy models and parameters to the figures of a private algorithm by name, as ``crenel
         budget`` shows them
+    admission : first stage, by person, of the shards of a stream; None: each shard works by itself
     outputs : additional outputs
     stored_name : name in stored state and in the uid of the operator, if not ``name``; savepoints under that former
         name still restore
@@ -332,6 +404,7 @@ class Algorithm:
     representative: Callable[[Any], bool] = lambda parameters: False
     private: bool = False
     account: Callable[[Privacy, Any], Mapping[str, float]] | None = None
+    admission: AdmissionStage | None = None
     outputs: tuple[Output, ...] = ()
     stored_name: str = ""
 
@@ -339,6 +412,10 @@ class Algorithm:
     def stored_as(self) -> str:
         """Name of the algorithm in stored state and in the uid of its operator."""
         return self.stored_name or self.name
+
+    def admissions(self, shards: int) -> int:
+        """Return the number of admissions before some shards; 0: the shards decide themselves, as a single one does."""
+        return 0 if self.admission is None or shards == 1 else shards
 
     def logs(self, read: Collection[str]) -> frozenset[str]:
         """Return the names of the outputs ``on_demand`` among those that have a reader."""

@@ -43,6 +43,7 @@ KINDS = {
     "chain": 13,
     "stream": 14,
     "contributions": 15,
+    "report": 16,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

@@ -1,7 +1,9 @@
-"""Data of the operator beside its shards: counts of rejected records, hash chains, and requests to forget."""
+"""Data of the operators beside their shards: rejected records, hash chains, requests to forget, and reports."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -83,3 +85,32 @@ class Forget:
         _, columns = unpack("forget", blob, newest=cls.VERSION, where=where)
         with readable(f"forget request of {where}"):
             return cls(np.uint64(array(columns, "subject")[0]), raw(columns, "code").decode("ascii"))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an admission reports to a shard (``crenel.anonymity.algorithm.Admission.report``); transient, never stored.
+
+    Attributes
+    ----------
+    admission : number of the admission
+    amounts : counts and progress by name
+    """
+
+    VERSION: ClassVar = 1
+
+    admission: int
+    amounts: Mapping[str, int]
+
+    def to_bytes(self) -> bytes:
+        admission = np.array([self.admission], np.int64)
+        return pack(
+            "report", self.VERSION, {"admission": admission, "amounts": json.dumps(dict(self.amounts)).encode()}
+        )
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, where: str = "") -> Report:
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        _, columns = unpack("report", blob, newest=cls.VERSION, where=where)
+        with readable(f"report of {where}"):
+            return cls(int(array(columns, "admission")[0]), json.loads(raw(columns, "amounts")))

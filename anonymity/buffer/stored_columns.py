@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.model.fingerprint import require_same
 from crenel.state.columns import ColumnChange, StoredColumns, converted
 from crenel.state.shard import Changes, Inventory, StoredShard, entries_of, require_complete
 
+RestoredT = TypeVar("RestoredT")
+
 
 def restored(
     algorithm: Algorithm, context: ShardContext, stored: StoredShard, where: str
 ) -> tuple[Shard, Changes | None]:
-    """Restore a shard as ``Algorithm.restored`` does, also under other pass-through and sensitive columns.
+    """Restore a shard as ``restored_by`` does, with the function of its algorithm."""
+    return restored_by(algorithm.restored, algorithm, context, stored, where)
+
+
+def restored_by(
+    restore: Callable[[ShardContext, StoredShard, str], RestoredT],
+    algorithm: Algorithm,
+    context: ShardContext,
+    stored: StoredShard,
+    where: str,
+) -> tuple[RestoredT, Changes | None]:
+    """Restore a shard or an admission by ``restore``, also under other pass-through and sensitive columns.
 
     A column that is new is null in all buffered tuples, and one that is gone is dropped from them. Without the stored
     names of the columns, in state of earlier versions, the columns must be the same.
 
     Returns
     -------
-    shard : the shard
+    shard : the shard or admission
     changes : entries under the new columns, to be stored before the first step; None where the columns are the same
 
     Raises
@@ -31,7 +46,7 @@ def restored(
         A property that cannot change differs from the stored one; the message names the fields.
     """
     changes = _under(algorithm, context, stored, where)
-    return algorithm.restored(context, stored if changes is None else stored.after(changes), where), changes
+    return restore(context, stored if changes is None else stored.after(changes), where), changes
 
 
 def _under(algorithm: Algorithm, context: ShardContext, stored: StoredShard, where: str) -> Changes | None:

@@ -38,7 +38,7 @@ from crenel.operators.worker import flush_each, prepare_worker
 from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import kind_of
 from crenel.state.flink import ShardStore
-from crenel.state.operator import ChainState, Forget, rejected_from_bytes, rejected_to_bytes
+from crenel.state.operator import ChainState, Forget, Report, rejected_from_bytes, rejected_to_bytes
 from crenel.state.shard import StoredShard
 
 SUPPRESSED = OutputTag("suppressed", SUPPRESSED_TYPE)
@@ -76,11 +76,11 @@ class KeyedShard:
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Flink function that anonymizes the blocks of each shard.
 
-    Input: rows (shard key, bytes of a ``crenel.state.block.Block`` or a ``crenel.state.operator.Forget``; None where a
-    shard begins). Output: releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, and those of the
-    algorithm (``further_tags``). After the end of the input, ``SUMMARY`` follows, and the main output receives the
-    closing record of a chained audit log. All outputs must be connected: PyFlink sends results for an unconnected side
-    output to the main one.
+    Input: rows (shard key, bytes of a ``crenel.state.block.Block``, or of a ``Forget`` or ``Report`` of
+    ``crenel.state.operator``; None where a shard begins). Output: releases; side outputs ``SUPPRESSED``, ``REJECTED``,
+    ``FORGOTTEN``, and those of the algorithm (``further_tags``). After the end of the input, ``SUMMARY`` follows, and
+    the main output receives the closing record of a chained audit log. All outputs must be connected: PyFlink sends
+    results for an unconnected side output to the main one.
 
     A request to forget applies to all earlier tuples of the shard, and is not stored. The shard does not know that
     later tuples of the same person follow such a request.
@@ -122,8 +122,12 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if value[1] is None:  # the shard begins: its chain needs an end, with or without tuples
             ctx.timer_service().register_event_time_timer(END)
             return
-        if kind_of(value[1]) == "forget":
+        kind = kind_of(value[1])
+        if kind == "forget":
             yield from self._forget(Forget.from_bytes(value[1], f"key {key}"), key, ctx)
+            return
+        if kind == "report":
+            yield from self._follow(Report.from_bytes(value[1], f"key {key}"), key, ctx)
             return
         block = self._watermarks.merge(Block.from_bytes(value[1], self._plan.context.members, f"key {key}"))
         keyed = self._shards.get(key)
@@ -156,6 +160,17 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             number, tuples = keyed.shard.number, keyed.counters.forgotten - before
         event_time = None if watermark in (NO_TIME, END) else watermark
         yield FORGOTTEN, row([request.code, number, event_time, ctx.timer_service().current_processing_time(), tuples])
+
+    def _follow(self, report: Report, key: int, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        keyed, watermark = self._shards.get(key), ctx.timer_service().current_watermark()
+        if keyed is None:
+            keyed = self._load(ctx, key, None)
+        keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
+        keyed.shard.observe_report(report.admission, report.amounts)
+        step = keyed.shard.advance(watermark)
+        keyed.diagnostics.observe_releases(step.releases, watermark)
+        self._keep(keyed, step, ctx)
+        yield from self._emit(step, keyed)
 
     def _on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         key = ctx.get_current_key()

@@ -57,6 +57,11 @@ class OperatorPlan:
         )
 
     @property
+    def keys(self) -> dict[int, int]:
+        """The Flink key of each shard, by its number."""
+        return {number: key for key, number in self.numbers.items()}
+
+    @property
     def representative(self) -> bool:
         """Whether a number is published as one representative value of its class, and not as an interval."""
         return self.algorithm.representative(self.context.parameters)

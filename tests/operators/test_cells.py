@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.batch.shard import Choice
+from crenel.anonymity.algorithms.cells import algorithm
 from crenel.anonymity.algorithms.cells.algorithm import CELLS
 from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.cells.sampling import Coins
@@ -27,11 +28,14 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.noise.budget import delta
 from crenel.anonymity.space.domain import Boxes
-from crenel.operators.shards import function
+from crenel.operators.output_columns import release_columns
+from crenel.operators.shards import admission, function
+from crenel.operators.shards.admission import AdmissionFunction
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
-from crenel.state.block import Block
-from tests.support.fakes import START, FakeRuntime, Harness
+from crenel.state.block import Block, Rejected
+from crenel.state.operator import Forget, Report
+from tests.support.fakes import START, FakeRuntime, Harness, Staged
 
 KEY = 5
 RATE, EPSILON = 0.2, 1.0
@@ -64,15 +68,43 @@ class Restart(NamedTuple):
 Universe = tuple[Visit | Restart, ...]
 
 
-def plan(k: int, windows: int = 1) -> OperatorPlan:
-    parameters = CellsParameters(RATE, HALVES, 100.0, 0.99, window=WIDTH, windows=windows, lateness=LATENESS)
-    context = ShardContext(POLICY, Privacy(k), parameters, MEMBERS, fingerprint={"policy": "one"})
-    return OperatorPlan(CELLS, context, seed=7, integers=frozenset({"age"}), encoded=("age",))
+def plan(k: int, windows: int = 1, *, shards: int = 1, horizon: int | None = None) -> OperatorPlan:
+    parameters = CellsParameters(
+        RATE, HALVES, 100.0, 0.99, window=WIDTH, windows=windows, lateness=LATENESS, horizon=horizon
+    )
+    admissions = CELLS.admissions(shards)
+    context = ShardContext(
+        POLICY, Privacy(k), parameters, MEMBERS, fingerprint={"policy": "one"}, admissions=admissions
+    )
+    numbers = {KEY + number: number for number in range(shards)}
+    return OperatorPlan(CELLS, context, seed=7, integers=frozenset({"age"}), encoded=("age",), numbers=numbers)
 
 
-def block(visit: Visit, watermark: int) -> bytes:
+def run_of(of: OperatorPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harness | Staged:
+    """Return what drives the operators of a plan: one, or two where it has several shards."""
+    if of.context.admissions:
+        return Staged(AdmissionFunction(of), ShardFunction(of), runtimes)
+    return Harness(ShardFunction(of), runtimes[0])
+
+
+def started(of: OperatorPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harness | Staged:
+    """Return the same at the start of a job, with the first window."""
+    for runtime in runtimes:
+        runtime.clock = FIRST * WIDTH
+    harness = run_of(of, runtimes)
+    if of.context.admissions:
+        for key in of.numbers:
+            harness.element(key, None)
+    return harness
+
+
+def key_of(visit: Visit, of: OperatorPlan) -> int:
+    return KEY + visit.person % len(of.numbers)
+
+
+def block(visit: Visit, watermark: int, shard: int = 0) -> bytes:
     return Block(
-        shard=0,
+        shard=shard,
         numeric=np.array([[visit.age]]),
         categorical=np.zeros((1, 0), np.int32),
         subject=np.array([visit.person], np.uint64),
@@ -83,11 +115,10 @@ def block(visit: Visit, watermark: int) -> bytes:
     ).to_bytes()
 
 
-def published(universe: Universe, heads: frozenset[Coin], of: OperatorPlan) -> tuple[Any, ...]:
-    """Return what recipients see of a run with these coins: one batch after the other."""
-    runtime, batches, watermark = FakeRuntime(), [], -(2**63)
-    runtime.clock = FIRST * WIDTH
-    harness = Harness(ShardFunction(of), runtime)
+def published(universe: Universe, of: OperatorPlan) -> tuple[Any, ...]:
+    """Return what recipients see of a run: one batch after the other."""
+    runtimes, batches, watermark = (FakeRuntime(), FakeRuntime()), [], -(2**63)
+    harness = started(of, runtimes)
     seen = 0
 
     def look() -> None:
@@ -97,16 +128,16 @@ def published(universe: Universe, heads: frozenset[Coin], of: OperatorPlan) -> t
             seen = len(harness.main)
 
     for step in universe:
-        harness.wait(max(FIRST * WIDTH + step.arrival - runtime.clock, 0))
+        harness.wait(max(FIRST * WIDTH + step.arrival - runtimes[0].clock, 0))
         look()
         if isinstance(step, Restart):
-            harness, seen = Harness(ShardFunction(of), runtime), 0
+            harness, seen = run_of(of, runtimes), 0
             continue
         watermark = max(watermark, FIRST * WIDTH + step.event_time)
-        harness.element(KEY, block(step, watermark))
+        harness.element(key_of(step, of), block(step, watermark))
         harness.advance(watermark)
         look()
-    harness.wait(10 * WIDTH)
+    harness.wait(3 * WIDTH)
     look()
     harness.advance(END)
     look()
@@ -123,6 +154,7 @@ def coins(monkeypatch: pytest.MonkeyPatch) -> set[Coin]:
         return np.array([pair in heads for pair in pairs], np.bool_)
 
     monkeypatch.setattr(Coins, "sampled", sampled)
+    assert admission.time is function.time
     monkeypatch.setattr(function.time, "time", lambda: FIRST * WIDTH / 1000)
     return heads
 
@@ -142,9 +174,7 @@ def distribution(
             for visit in visits
             if (visit.person if shared else (visit.person, visit.event_time // WIDTH)) in fallen
         }
-        found[published(universe, frozenset(heads), of)] += RATE ** len(fallen) * (1 - RATE) ** (
-            len(tossed) - len(fallen)
-        )
+        found[published(universe, of)] += RATE ** len(fallen) * (1 - RATE) ** (len(tossed) - len(fallen))
     return found
 
 
@@ -173,6 +203,9 @@ def bound(k: int) -> float:
 
 def without(universe: Universe, person: int) -> Universe:
     return tuple(step for step in universe if not (isinstance(step, Visit) and step.person == person))
+
+
+of_stages = pytest.mark.parametrize("shards", [1, 2], ids=["one stage", "two stages"])
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -212,19 +245,22 @@ TWO_WINDOWS = (
 )
 
 
+@of_stages
 @pytest.mark.parametrize("universe", [ONE_WINDOW, LATE_AND_REPEATED, AHEAD], ids=["plain", "late", "ahead"])
-def test_one_window_of_each_person(universe: Universe, coins: set[Coin]) -> None:
-    assert 0 < worst(universe, coins, plan(2), EPSILON) <= bound(2)
+def test_one_window_of_each_person(universe: Universe, shards: int, coins: set[Coin]) -> None:
+    assert 0 < worst(universe, coins, plan(2, shards=shards), EPSILON) <= bound(2)
 
 
-def test_two_windows_of_each_person_compose(coins: set[Coin]) -> None:
+@of_stages
+def test_two_windows_of_each_person_compose(shards: int, coins: set[Coin]) -> None:
     twice = 2 * bound(2)
-    assert 0 < worst(TWO_WINDOWS, coins, plan(2, windows=2), 2 * EPSILON) <= twice
+    assert 0 < worst(TWO_WINDOWS, coins, plan(2, windows=2, shards=shards), 2 * EPSILON) <= twice
 
 
-def test_the_contribution_bound_holds_over_windows(coins: set[Coin]) -> None:
+@of_stages
+def test_the_contribution_bound_holds_over_windows(shards: int, coins: set[Coin]) -> None:
     # In the second window nobody is left to contribute, so one window's guarantee holds.
-    assert 0 < worst(TWO_WINDOWS, coins, plan(2), EPSILON) <= bound(2)
+    assert 0 < worst(TWO_WINDOWS, coins, plan(2, shards=shards), EPSILON) <= bound(2)
 
 
 def test_a_window_closes_by_the_clock_alone_and_after_a_restart_not_before_replayed_records(
@@ -252,7 +288,7 @@ def test_a_window_closes_by_the_clock_alone_and_after_a_restart_not_before_repla
     assert len(restarted.main) == 1
 
 
-CROWD = (*(Visit(person, 100 * person, 100 * person, 20.0) for person in range(6)), Visit(6, 700, 700, 70.0))
+CROWD = (*(Visit(person, 100 * person, 100 * person, 20.0) for person in range(5)), Visit(5, 700, 700, 20.0, "cold"))
 OTHER_COMPANY = (
     *(Visit(person, 100 * person, 100 * person, 20.0) for person in (0, 1, 2)),
     *(Visit(person, WIDTH + 100 * person, WIDTH + 100 * person, 20.0) for person in (0, 3, 4)),
@@ -274,10 +310,17 @@ class ByWatermark(Cells):
     """Judges lateness by the watermark, which other persons' records move."""
 
     def push(self, block: Block, watermark: int = 0) -> Any:
-        assert block.watermark is not None
-        assert self._clock is not None
-        self._clock = int(block.watermark[-1]), self._clock[1]
+        self._judge_by(block)
         return super().push(block, watermark)
+
+    def admit(self, block: Block) -> Any:
+        self._judge_by(block)
+        return super().admit(block)  # type: ignore[misc]
+
+    def _judge_by(self, block: Block) -> None:
+        if block.watermark is not None:
+            assert self._clock is not None
+            self._clock = int(block.watermark[-1]), self._clock[1]
 
 
 class Telling(Cells):
@@ -291,20 +334,23 @@ class Telling(Cells):
 class Unbounded(Cells):
     """Counts each record of a person as a person."""
 
-    def admitted(self, tuples: Any) -> Any:
+    def in_sample(self, tuples: Any, window: Any) -> Any:
         self._contributions._windows.clear()
-        return super().admitted(tuples)
+        return super().in_sample(tuples, window)
 
 
+@of_stages
 @pytest.mark.parametrize(
     ("broken", "universe"),
     [(Tightened, ONE_WINDOW), (ByWatermark, AHEAD), (Telling, CROWD), (Unbounded, TWO_WINDOWS)],
 )
 def test_each_broken_rule_breaks_the_promise(
-    broken: type[Cells], universe: Universe, coins: set[Coin], monkeypatch: pytest.MonkeyPatch
+    broken: type[Cells], universe: Universe, shards: int, coins: set[Coin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crenel.anonymity.algorithms.cells.algorithm.Cells", broken)
-    assert worst(universe, coins, plan(2), EPSILON) > bound(2)
+    for name in ("Cells", "PersonStage", "CellStage"):
+        made = getattr(algorithm, name)
+        monkeypatch.setattr(algorithm, name, type(name, (broken,) if made is Cells else (broken, made), {}))
+    assert worst(universe, coins, plan(2, shards=shards), EPSILON) > bound(2)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -315,3 +361,149 @@ def test_two_windows_compose_unless_they_share_a_sample(shared: bool, coins: set
 
     twice = 2 * of_person(OTHER_COMPANY[:3], EPSILON) * (1 + 1e-9)
     assert (of_person(OTHER_COMPANY, 2 * EPSILON, shared=shared) > twice) is shared
+
+
+# Of two stages
+
+
+def many(persons: int, visits: int) -> list[Visit]:
+    """Return visits of four windows in order of arrival, some of them late or repeated."""
+    chance = np.random.default_rng(5)
+    arrivals = np.sort(chance.integers(0, 4 * WIDTH, visits)).tolist()
+    delays = chance.choice([0, 300, 2 * WIDTH], visits, p=[0.5, 0.4, 0.1]).tolist()
+    ages, illnesses = chance.choice([3.0, 44.0, 51.0, 99.0], visits), chance.choice(["flu", "cold"], visits)
+    of = chance.integers(0, persons, visits).tolist()
+    drawn = zip(of, arrivals, delays, ages.tolist(), illnesses.tolist(), strict=True)
+    return [Visit(person, at, max(at - delay, 0), age, illness) for person, at, delay, age, illness in drawn]
+
+
+def outcome(visits: Sequence[Visit], of: OperatorPlan, restarts: frozenset[int] = frozenset()) -> Any:
+    """Return the releases without their numbers, in order, and the sums of the summaries of all shards."""
+    runtimes = FakeRuntime(), FakeRuntime()
+    harness, main = started(of, runtimes), []
+    for number, visit in enumerate(visits):
+        harness.wait(FIRST * WIDTH + visit.arrival - runtimes[0].clock)
+        if number in restarts:
+            main += harness.main
+            harness = run_of(of, runtimes)
+        key = key_of(visit, of)
+        harness.element(key, block(visit, -(2**63), of.numbers[key]))
+    harness.wait(2 * WIDTH)
+    harness.advance(END)
+    main += harness.main
+    totals: dict[str, float] = defaultdict(float)
+    for _, name, amount in harness.side["summary"]:
+        totals[name] += amount
+    columns = [column.name for column in release_columns(POLICY)]
+    published = [dict(zip(columns, row, strict=False)) | {"members": sorted(row[-1])} for row in main]
+    kept = ("event_time", "subjects", "tuples", "members")
+    return sorted(tuple(repr(row[name]) for name in kept) for row in published), totals
+
+
+COUNTS = ("tuples_in", "sampled_out", "late", "over_contribution", "released", "suppressed.too_few_subjects")
+
+
+@pytest.mark.parametrize("restarts", [frozenset(), frozenset({30, 90, 91, 160})], ids=["whole", "restarted"])
+@pytest.mark.parametrize("shards", [2, 3])
+def test_several_shards_release_what_one_shard_would(shards: int, restarts: frozenset[int], coins: set[Coin]) -> None:
+    visits = many(40, 250)
+    coins |= {(visit.person, visit.event_time // WIDTH) for visit in visits if (visit.person + visit.event_time) % 5}
+    releases, totals = outcome(visits, plan(4, 3, shards=1))
+    found, sums = outcome(visits, plan(4, 3, shards=shards), restarts)
+    assert len(releases) > 4
+    assert found == releases
+    assert {name: sums[name] for name in COUNTS} == {name: totals[name] for name in COUNTS}
+    assert all(sums[name] for name in COUNTS)
+    ended = ("tuples_in", "sampled_out")
+    assert sum(sums[name] for name in ended) == len(visits)
+
+
+def test_a_shard_closes_a_window_once_each_admission_has_reported_and_waits_anew_after_a_restart() -> None:
+    runtime = FakeRuntime()
+    of = plan(2, shards=2)
+    harness = Harness(ShardFunction(of), runtime)
+
+    def report(admission: int, first_open: int) -> None:
+        counts = {"late": 0, "over_contribution": 0, "tails": 0}
+        harness.element(KEY, Report(admission, counts | {"first_open": first_open}).to_bytes())
+
+    for person in range(2):
+        harness.element(KEY, block(Visit(person, 0, 0, 20.0), -(2**63)))
+    report(0, FIRST + 1)
+    harness.wait(10 * WIDTH)
+    assert harness.main == []
+    report(1, FIRST)
+    assert harness.main == []
+    report(1, FIRST + 1)
+    assert len(harness.main) == 1
+    # Records that a restarted admission lets in again wait for the next window, and are counted together.
+    for person in (2, 3):
+        harness.element(KEY, block(Visit(person, 0, 0, 20.0), -(2**63)))
+        report(1, FIRST + 1)
+    assert len(harness.main) == 1
+    harness = Harness(ShardFunction(of), runtime)
+    report(0, FIRST + 2)
+    assert harness.main == []
+    report(1, FIRST + 1)
+    assert len(harness.main) == 1
+
+
+@pytest.mark.parametrize("horizon", [None, WIDTH])
+def test_an_admission_reports_windows_as_closed_that_it_admits_no_record_of(
+    horizon: int | None, coins: set[Coin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = plan(2, shards=2, horizon=horizon)
+    stage = CELLS.admission
+    assert stage is not None
+    admission = stage.new(of.context, 0, bytes(32))
+    since, now = FIRST * WIDTH + 300, FIRST * WIDTH + 300
+    for _ in range(6):
+        admission.observe_clock(now, since)
+        admission.observe_clock(now - 5_000, since)  # the clock is set back
+        first_open = admission.report["first_open"]
+        for number in range(FIRST - 4, FIRST + 5):
+            late = admission.report["late"]
+            visit = Visit(number, 0, (number - FIRST) * WIDTH, 20.0)
+            admission.admit(Block.from_bytes(block(visit, 0), MEMBERS))
+            assert (admission.report["late"] > late) is (number < first_open)
+        alarm = admission.next_alarm
+        assert alarm is not None
+        assert alarm > now
+        admission.observe_clock(alarm - 1, since)
+        if horizon is None:
+            assert admission.report["first_open"] == first_open
+        admission.observe_clock(alarm, since)
+        assert admission.report["first_open"] > first_open
+        now = alarm
+
+
+def test_a_request_to_forget_reaches_each_shard_after_the_records_of_the_person(coins: set[Coin]) -> None:
+    coins |= {(person, 0) for person in range(6)}
+    of = plan(2, shards=2)
+    harness = started(of, (FakeRuntime(), FakeRuntime()))
+    for person, age in enumerate((20.0, 20.0, 70.0, 70.0, 20.0)):
+        visit = Visit(person, 0, 0, age)
+        harness.element(key_of(visit, of), block(visit, -(2**63), person % 2))
+    harness.element(KEY, Forget(np.uint64(2), "code").to_bytes())
+    assert [(row[0], row[1], row[-1]) for row in harness.side["forgotten"]] == [("code", 0, 0), ("code", 1, 1)]
+    again = Visit(2, 0, 0, 20.0)  # the person has contributed to this window
+    harness.element(KEY, block(again, -(2**63)))
+    harness.wait(2 * WIDTH)
+    assert [row[-1] for row in harness.main] == [["flu"] * 3]
+    harness.advance(END)
+    totals = {(shard, name): amount for shard, name, amount in harness.side["summary"]}
+    assert (totals[1, "forgotten"], totals[1, "suppressed.too_few_subjects"], totals[0, "over_contribution"]) == (
+        1,
+        1,
+        1,
+    )
+
+
+def test_rejected_records_pass_the_first_stage() -> None:
+    of = plan(2, shards=2)
+    harness = started(of, (FakeRuntime(), FakeRuntime()))
+    visit = Block.from_bytes(block(Visit(1, 0, 0, 20.0), -(2**63)), MEMBERS)
+    rejected = Rejected(np.zeros(3, np.int16), np.zeros(3, np.int8), np.zeros(3, np.int64))
+    harness.element(KEY, replace(visit, rejected=rejected).to_bytes())
+    (columns,) = harness.side["rejected"]
+    assert columns[1] == ["missing"] * 3

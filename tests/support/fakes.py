@@ -131,7 +131,7 @@ class Harness:
         self.runtime.watermark = MIN
         function.open(self.runtime)  # type: ignore[arg-type]
 
-    def element(self, key: int, value: bytes) -> None:
+    def element(self, key: int, value: bytes | None) -> None:
         self.runtime.key = key
         self._collect(self.function.process_element((key, value), self.runtime))  # type: ignore[arg-type]
 
@@ -164,3 +164,60 @@ class Harness:
             else:
                 (releases,) = output.values
                 self.main += [list(release.values) for release in releases]
+
+
+class Staged:
+    """Drives two operators: what the first one sends reaches the second at once, in order.
+
+    Parameters
+    ----------
+    runtimes : of the two operators; their clocks go together
+    """
+
+    def __init__(
+        self, first: KeyedProcessFunction, second: KeyedProcessFunction, runtimes: tuple[FakeRuntime, FakeRuntime]
+    ) -> None:
+        self.second = Harness(second, runtimes[1])
+        self._first = _Sending(first, runtimes[0], self._receive)
+
+    @property
+    def main(self) -> list[list[Any]]:
+        return self.second.main
+
+    @property
+    def side(self) -> dict[str, list[list[Any]]]:
+        return self.second.side
+
+    def element(self, key: int, value: bytes | None) -> None:
+        self._first.element(key, value)
+
+    def advance(self, watermark: int) -> None:
+        """Advance the watermark, in the first operator first."""
+        self._first.advance(watermark)
+        self.second.advance(watermark)
+
+    def wait(self, milliseconds: int) -> None:
+        """Advance the processing time of both."""
+        until = self._first.runtime.clock + milliseconds
+        self._first.wait(milliseconds)
+        self.second.wait(until - self.second.runtime.clock)
+
+    def _receive(self, key: int, value: bytes | None) -> None:
+        self.second.wait(self._first.runtime.clock - self.second.runtime.clock)
+        self.second.element(key, value)
+
+
+class _Sending(Harness):
+    """Drives an operator whose output are rows (key, row of the key and bytes) for another one."""
+
+    def __init__(
+        self, function: KeyedProcessFunction, runtime: FakeRuntime, receive: Callable[[int, bytes | None], None]
+    ) -> None:
+        super().__init__(function, runtime)
+        self._receive = receive
+
+    def _collect(self, outputs: Iterator[Any]) -> None:
+        for output in outputs:
+            key, (same, value) = output.values[0], output.values[1].values
+            assert key == same
+            self._receive(key, value)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from crenel.anonymity.algorithm import Algorithm, Setting, Shard, ShardContext, add_algorithm
-from crenel.anonymity.algorithms.batch.stored import ENTRIES, initial_snapshot, read
+from crenel.anonymity.algorithm import (
+    Admission,
+    AdmissionStage,
+    Algorithm,
+    Setting,
+    Shard,
+    ShardContext,
+    add_algorithm,
+)
+from crenel.anonymity.algorithms.batch.stored import ENTRIES, BatchSnapshot, initial_snapshot, read
 from crenel.anonymity.algorithms.cells.contributions import CONTRIBUTIONS
 from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.cells.shard import Cells
+from crenel.anonymity.algorithms.cells.stages import CellStage, PersonStage
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.attributes import Numeric
@@ -20,11 +29,23 @@ from crenel.state.shard import StoredShard
 
 
 def _new(context: ShardContext, number: int, key: bytes) -> Shard:
-    return Cells(context, initial_snapshot(context, number, key))
+    return _shard(context, initial_snapshot(context, number, key))
 
 
 def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return Cells(context, read(context, stored, where))
+    return _shard(context, read(context, stored, where))
+
+
+def _shard(context: ShardContext, snapshot: BatchSnapshot) -> Shard:
+    return CellStage(context, snapshot) if context.admissions else Cells(context, snapshot)
+
+
+def _new_admission(context: ShardContext, number: int, key: bytes) -> Admission:
+    return PersonStage(context, initial_snapshot(context, number, key))
+
+
+def _restored_admission(context: ShardContext, stored: StoredShard, where: str) -> Admission:
+    return PersonStage(context, read(context, stored, where))
 
 
 def _problems(policy: Policy, privacy: Privacy, parameters: CellsParameters) -> Iterator[str]:
@@ -103,6 +124,7 @@ CELLS = add_algorithm(
         summary=_summary,
         compile=_compile,
         private=True,
+        admission=AdmissionStage(_new_admission, _restored_admission),
         account=lambda privacy, cells: cells.account(privacy.k),
     )
 )

@@ -75,9 +75,15 @@ class Cells(BatchShard):
         return self._closing(self._first_open, self._clock[1])
 
     def admitted(self, tuples: BufferedTuples) -> BufferedTuples:
+        window = self._windows(tuples.event_time)
+        stays = self.in_sample(tuples, window)
+        self._opened(window[stays])
+        return tuples.part(stays)
+
+    def in_sample(self, tuples: BufferedTuples, window: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return (tuples,) which ones are in time, within the bound of their person and sampled; count the others."""
         # Without a subject every tuple is its own person, known by its position.
         subject = tuples.position.astype(np.uint64) if tuples.subject is None else tuples.subject
-        window = self._windows(tuples.event_time)
         stays = self._in_time(window)
         self._count("late", ~stays)
         own = np.flatnonzero(stays)
@@ -90,10 +96,7 @@ class Cells(BatchShard):
         sampled = self._coins.sampled(subject[own], window[own])
         self._count("tails", ~sampled)
         stays[own] = sampled
-        if sampled.any():
-            first = int(window[own[sampled]].min())
-            self._first_open = first if self._first_open is None else min(first, self._first_open)
-        return tuples.part(stays)
+        return stays
 
     def choose(self, watermark: int, *, ended: bool) -> Choice:
         if not ended and (self._clock is None or not self._closed(self._first_open)):
@@ -157,6 +160,12 @@ class Cells(BatchShard):
         window = self._parameters.window
         times = np.full(len(found), NO_TIME) if window is None else found.event_time // window * window
         return replace(found, event_time=times)
+
+    def _opened(self, window: NDArray[np.int64]) -> None:
+        """Note the windows of tuples that are buffered now."""
+        if len(window):
+            first = int(window.min())
+            self._first_open = first if self._first_open is None else min(first, self._first_open)
 
     def _first_window(self) -> int | None:
         return int(self._windows(self.waiting.event_time).min()) if len(self._buffer) else None
