@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Shard, ShardContext, Step
+from crenel.anonymity.algorithm import Admission, Shard, ShardContext, Step
 from crenel.anonymity.compiled.notice import announce_compilation
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.attributes import SEPARATOR
@@ -47,7 +47,7 @@ from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
 from crenel.results import Result, Summary, summarize
 from crenel.settings import Duration, Settings, Shards
-from crenel.state.block import NO_TIME, Block
+from crenel.state.block import NO_TIME, Block, Rejected
 from crenel.state.codec import array, pack, raw, unpack
 from crenel.state.shard import Changes, StoredShard
 
@@ -55,6 +55,8 @@ _SPARE_ROWS = 4096
 """Rows that are kept beyond twice the buffered ones before the others are dropped."""
 
 _VERSION = 1
+
+LiveT = TypeVar("LiveT")
 
 
 def anonymize(
@@ -192,7 +194,8 @@ class Stream:
         self._config = settings.validated.with_repairs() if repairs else settings.validated
         self._lateness, self._row_numbers, self._restorable = milliseconds_of(lateness), row_numbers, restorable
         self._plan: _Plan | None = None
-        self._shards: dict[int, _ShardState] = {}
+        self._shards: dict[int, _ShardState[Shard]] = {}
+        self._admissions: dict[int, _ShardState[Admission]] = {}
         self._watermark = int(NO_TIME)
         self._next_row = 0
         self._rejected = np.zeros(len(REJECTIONS), np.int64)
@@ -207,6 +210,7 @@ class Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._shards.clear()
+        self._admissions.clear()
 
     def open(self, schema: pa.Schema) -> None:
         """Check the columns of the data; the first ``push`` does so otherwise.
@@ -312,8 +316,10 @@ class Stream:
             "rejected": self._rejected,
         }
         entries: list[tuple[int, str, int]] = []
-        for number, shard in sorted(self._shards.items()):
-            stored = shard.stored
+        stored_shards = {number: shard.stored for number, shard in self._shards.items()}
+        # The number of an admission is stored as -1 - number.
+        stored_shards |= {~number: admission.stored for number, admission in self._admissions.items()}
+        for number, stored in sorted(stored_shards.items()):
             for kind, key, blob in [("", 0, stored.shard)] + [
                 (kind, key, blob) for kind, blobs in stored.entries.items() for key, blob in blobs.items()
             ]:
@@ -342,9 +348,14 @@ class Stream:
             else:
                 entries[number].setdefault(kind, {})[key] = blob
         stored = {number: StoredShard(blob, entries[number]) for number, blob in blobs.items()}
+        algorithm = plan.settings.algorithm
         for number, state in stored.items():
-            live = plan.settings.algorithm.restored(plan.context, state, f"shard {number}")
-            self._shards[number] = _ShardState(number, live, state)
+            if number >= 0:
+                live = algorithm.restored(plan.context, state, f"shard {number}")
+                self._shards[number] = _ShardState(number, live, state)
+            elif algorithm.admission is not None:
+                admission = algorithm.admission.restored(plan.context, state, f"shard {~number}")
+                self._admissions[~number] = _ShardState(~number, admission, state)
 
     @property
     def _opened(self) -> _Plan:
@@ -356,7 +367,7 @@ class Stream:
         if self._finished:
             raise ValueError("the stream has finished; open another one")
 
-    def _in_order(self) -> list[_ShardState]:
+    def _in_order(self) -> list[_ShardState[Shard]]:
         return [shard for _, shard in sorted(self._shards.items())]
 
     def _push(self, batch: pa.RecordBatch, parts: list[ShardOutput], refused: list[_Refused]) -> None:
@@ -373,11 +384,25 @@ class Stream:
                 refused.append(_Refused(block, encoded.rejected + first))
             if not len(block):
                 continue
+            block = replace(block, members=plan.members(block, encoded.rows + first), rejected=Rejected.none())
+            if plan.context.admissions:
+                self._admit(block, parts)
+                continue
             shard = self._shard(block.shard)
-            rows = encoded.rows + first
-            step = shard.live.push(replace(block, members=plan.members(block, rows)), self._watermark)
-            parts.append(self._part(shard, step))
+            parts.append(self._part(shard, shard.live.push(block, self._watermark)))
         self._advance(newest, parts)
+
+    def _admit(self, block: Block, parts: list[ShardOutput]) -> None:
+        """Push the tuples of a block that its admission lets in."""
+        admission = self._admission(block.shard)
+        admitted = admission.live.admit(block)
+        admission.keep(admitted.changes)
+        for part in admitted.blocks(block):
+            shard = self._shard(part.shard)
+            parts.append(self._part(shard, shard.live.push(part, self._watermark)))
+        own = self._shard(block.shard)
+        own.live.observe_report(admission.number, admission.live.report)
+        parts.append(self._part(own, own.live.advance(self._watermark)))
 
     def _encoded(self, batch: pa.RecordBatch) -> tuple[Iterator[Encoded], int]:
         """Return the blocks of a batch, and the watermark after it."""
@@ -441,14 +466,23 @@ class Stream:
             if due is not None and due <= self._watermark:
                 parts.append(self._part(shard, shard.live.advance(self._watermark)))
 
-    def _shard(self, number: int) -> _ShardState:
+    def _shard(self, number: int) -> _ShardState[Shard]:
         if number not in self._shards:
             plan = self._opened
             live = plan.settings.algorithm.new(plan.context, number, shard_key(plan.settings.seed, number))
             self._shards[number] = _ShardState(number, live)
         return self._shards[number]
 
-    def _part(self, shard: _ShardState, step: Step) -> ShardOutput:
+    def _admission(self, number: int) -> _ShardState[Admission]:
+        if number not in self._admissions:
+            plan = self._opened
+            stage = plan.settings.algorithm.admission
+            assert stage is not None
+            live = stage.new(plan.context, number, shard_key(plan.settings.seed, number))
+            self._admissions[number] = _ShardState(number, live)
+        return self._admissions[number]
+
+    def _part(self, shard: _ShardState[Shard], step: Step) -> ShardOutput:
         shard.keep(step.changes)
         return ShardOutput.of(shard.live, step)
 
@@ -478,11 +512,11 @@ class _Refused(NamedTuple):
 
 
 @dataclass
-class _ShardState:
-    """A live shard, and its stored state where the stream can be restored."""
+class _ShardState(Generic[LiveT]):
+    """A live shard or admission, and its stored state where the stream can be restored."""
 
     number: int
-    live: Shard
+    live: LiveT
     stored: StoredShard = field(default_factory=lambda: StoredShard(b"", {}))
 
     def keep(self, changes: Changes | None) -> None:
@@ -580,6 +614,7 @@ class _Plan:
                 sampling_and_noise=settings.sampling_and_noise,
                 fingerprint=stored_under(settings, found),
                 remembers=restorable,
+                admissions=settings.admissions,
                 logs=(logs := settings.algorithm.logs(settings.sinks)),
             ),
             writer=TableWriter(

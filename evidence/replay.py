@@ -8,7 +8,7 @@ watermarks does. A real job differs as far as its watermarks come later, or its 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay_steps import Steps, driven
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.tables import ShardOutput, joined, outputs_of
+from crenel.state.block import Block
 
 ROW = "\0row"
 """Name of the column that identifies a tuple; no source has a column of this name."""
@@ -155,16 +156,24 @@ def _taken(
         members=members.schema,
         sampling_and_noise=setting.sampling_and_noise,
         remembers=False,
+        admissions=setting.algorithm.admissions(setting.shards.count),
         logs=setting.logs,
     )
     of_shard = sample.shards(setting.shards)
+    numbers = np.unique(of_shard).tolist()
+    reports: dict[int, Mapping[str, int]] = {}
+    if terms.admissions:
+        of_shard, reports = _admitted(sample, setting, terms, members, of_shard)
+        numbers = sorted({*np.unique(of_shard[of_shard >= 0]).tolist(), *reports})
     steps = Steps.of(sample, setting, fine=fine)
     if at_once is not None:
         steps = replace(steps, tuples=min(steps.tuples, at_once))
     shards: list[Shard] = []
     left: list[ShardOutput] = []
-    for number in np.unique(of_shard).tolist():
+    for number in numbers:
         shard = setting.algorithm.new(terms, number, shard_key(setting.seed, number))
+        if number in reports:
+            shard.observe_report(number, reports[number])
         mine = np.flatnonzero(of_shard == number)
         for step, after in driven(sample, members, shard, mine, steps):
             releases = step.releases
@@ -172,6 +181,22 @@ def _taken(
                 left.append(ShardOutput.of(shard, step, after))
         shards.append(shard)
     return shards, left
+
+
+def _admitted(
+    sample: Sample, setting: Setting, terms: ShardContext, members: pa.RecordBatch, of_admission: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], dict[int, Mapping[str, int]]]:
+    """Return the shard to which the admission of each tuple sends it, -1 for none, and the reports of admissions."""
+    stage = setting.algorithm.admission
+    assert stage is not None
+    shard, reports = np.full(len(sample), -1, np.int64), dict[int, Mapping[str, int]]()
+    whole = Block(shard=0, **(sample.tuples.chosen(np.ones(len(sample), np.bool_)) | {"members": members}))
+    for number in np.unique(of_admission).tolist():
+        admission = stage.new(terms, number, shard_key(setting.seed, number))
+        mine = of_admission == number
+        shard[mine] = admission.admit(Block(shard=number, **whole.chosen(mine))).shard
+        reports[number] = admission.report
+    return shard, reports
 
 
 def _members(sample: Sample) -> pa.RecordBatch:

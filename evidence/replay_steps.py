@@ -88,7 +88,8 @@ def _parts(sample: Sample, mine: NDArray[np.int64], steps: Steps) -> Iterator[tu
     clock = sample.clock[mine]
     ticks = np.flatnonzero(np.diff(clock // steps.milliseconds)) + 1
     begins = np.unique(np.concatenate([np.arange(0, len(mine), steps.tuples), ticks]))
-    yield from zip(begins.tolist(), [*begins[1:].tolist(), len(mine)], strict=True)
+    if len(mine):
+        yield from zip(begins.tolist(), [*begins[1:].tolist(), len(mine)], strict=True)
 
 
 def _passing(shard: Shard, watermark: NDArray[np.int64], now: int, tick: int) -> Iterator[tuple[Step, int]]:

@@ -89,7 +89,7 @@ class Forget:
 
 @dataclass(frozen=True)
 class Report:
-    """What an admission reports to a shard (``crenel.anonymity.algorithm.Admission.report``); transient, never stored.
+    """A report of an admission to a shard (``crenel.anonymity.algorithm.Admission.report``); transient, never stored.
 
     Attributes
     ----------

@@ -106,7 +106,7 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
         if waiting:
             problem = (
                 f"{EPOCH}: has changed since the state was stored, and the tuples that wait in {waiting} of "
-                f"{len(shards)} shards would be dropped; undo that, or {DRAIN_FIRST}"
+                f"{len({state.shard for state in shards})} shards would be dropped; undo that, or {DRAIN_FIRST}"
             )
             raise SavepointError(place, [problem])
         return False

@@ -92,6 +92,11 @@ class Config:
         return replace(self, sinks=self.sinks | {REPAIRS: {}})
 
     @property
+    def admissions(self) -> int:
+        """Number of admissions before the shards (``crenel.anonymity.algorithm.Admission``); 0: there is one stage."""
+        return self.algorithm.admissions(self.shards.count)
+
+    @property
     def counts_event_time(self) -> str | None:
         """A field that depends on event time, such as a delay or a window size; None without one."""
         return next((f"{self.algorithm.name}.{path}" for path in self.algorithm.durations(self.parameters)), None)

@@ -34,6 +34,7 @@ from crenel.jobs.pipeline.sql_types import parse, quote
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
 from crenel.operators.rows import LINES, batch_type
+from crenel.operators.shards.admission import ADDRESSED_TYPE, BLOCK_TYPE, AdmissionFunction
 from crenel.operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
 from crenel.operators.shards.plan import OperatorPlan
 
@@ -44,8 +45,6 @@ _SIDES: Mapping[str, OutputTag] = {
     "summary": SUMMARY,
 }
 """Side outputs of every algorithm."""
-
-_BLOCK = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 
 
 def column_types(table: Table) -> dict[str, str]:
@@ -79,6 +78,7 @@ def operator_plan(
         members=found.members_schema,
         sampling_and_noise=config.sampling_and_noise,
         fingerprint=stored_under(config, found),
+        admissions=config.admissions,
         logs=config.algorithm.logs(config.sinks),
     )
     return OperatorPlan(
@@ -110,7 +110,7 @@ def anonymizer(
     Parameters
     ----------
     names : of the views, functions and operators; ``names.table("source")`` exists already
-    operator : makes the function between encode and the outputs
+    operator : makes the function between encode, or the admissions, and the outputs
     forget : requests to forget persons
     lines : as of ``OperatorPlan``
 
@@ -122,14 +122,21 @@ def anonymizer(
     rows = _encode(tables, config, found, names)
     blocks = _with_side_streams(tables, config, found, names, rows, forget)
     plan = operator_plan(config, found, _parallelism(rows), lines)
-    released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
-    # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
-    name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
-    released = released.uid(names.uid(name)).name(config.algorithm.name)
-    # The keys of shards are chosen for this number, also where a program has another setting.
-    released.set_max_parallelism(MAX_PARALLELISM)
+    if config.admissions:
+        admitted = _key_by_shard(blocks).process(AdmissionFunction(plan), ADDRESSED_TYPE)
+        blocks = _stateful(admitted, config, names, "-admission")
+    released = _stateful(_key_by_shard(blocks).process(operator(plan), batch_type(plan)), config, names)
     _create_views(tables, config, found, names, released, with_lines=lines is not None)
     return released
+
+
+def _stateful(stream: DataStream, config: Config, names: Names, part: str = "") -> DataStream:
+    """Name an operator with state of shards; ``part`` follows the name of the algorithm."""
+    # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
+    epoch = "" if config.epoch == 1 else f"-{config.epoch}"
+    stream = stream.uid(names.uid(f"{config.algorithm.stored_as}{part}{epoch}")).name(f"{config.algorithm.name}{part}")
+    # The keys of shards are chosen for this number, also where a program has another setting.
+    return stream.set_max_parallelism(MAX_PARALLELISM)
 
 
 def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names = JOB) -> str:
@@ -171,7 +178,7 @@ def _with_side_streams(
     others: dict[str, DataStream] = {}
     if forget is not None:
         others["forget"] = requests(tables, config, forget, found, names)
-    if config.audit_chain is not None:
+    if config.audit_chain is not None or config.admissions:
         others[f"begin-{config.epoch}"] = beginnings(tables, found.encode.keys, config.epoch, names)
     others = {name: _typed(stream) for name, stream in others.items()}
     ends = (stream._j_data_stream.getTransformation() for stream in (blocks, *others.values()))
@@ -184,7 +191,7 @@ def _with_side_streams(
 
 def _typed(stream: DataStream) -> DataStream:
     """Declare a stream as rows of a key and a block, which Python reads."""
-    stream._j_data_stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
+    stream._j_data_stream.getTransformation().setOutputType(ADDRESSED_TYPE.get_java_type_info())
     return stream
 
 
@@ -201,7 +208,7 @@ def _key_by_shard(blocks: DataStream) -> KeyedStream:
     """
     stream = blocks._j_data_stream
     key_type = Types.ROW([Types.INT()]).get_java_type_info()
-    return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
+    return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), BLOCK_TYPE, blocks)
 
 
 def outputs(

@@ -208,7 +208,8 @@ def beginnings(tables: StreamTableEnvironment, keys: Sequence[int], epoch: int, 
     """Return a stream of one row without a block for each shard; the stream ends.
 
     The row starts each shard of a chained job, even one without tuples, so that its closing record exists. A missing
-    closing record then shows that the log of a shard is gone. Each ``epoch`` sends these rows once: its operators have
+    closing record then shows that the log of a shard is gone. It also starts each admission, whose reports the shards
+    wait for. Each ``epoch`` sends these rows once: its operators have
     other names, or Flink would consider the stream finished.
     """
     table = names.table(f"begin_{epoch}")

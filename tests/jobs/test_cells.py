@@ -58,6 +58,9 @@ source:
 sinks:
   released: {{connector: filesystem, path: released, format: csv}}
   audit: {{connector: filesystem, path: audit, format: json}}
+  suppressed: {{connector: filesystem, path: suppressed, format: csv}}
+  rejected: {{connector: filesystem, path: rejected, format: csv}}
+  summary: {{connector: filesystem, path: summary, format: csv}}
 """
 
 
@@ -65,16 +68,23 @@ def lines(folder: Path) -> list[str]:
     return [line for part in folder.rglob("part*") for line in part.read_text(encoding="utf-8").splitlines()]
 
 
-def test_windows_close_by_the_clock_and_cells_have_declared_boxes(mini: Host, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [1, 2], ids=["one stage", "two stages"])
+def test_windows_close_by_the_clock_and_cells_have_declared_boxes(shards: int, mini: Host, tmp_path: Path) -> None:
     (tmp_path / "cells.yaml").write_text(REGIONS, encoding="utf-8")
     path = tmp_path / "job.yaml"
     path.write_text(JOB.replace("path: ", f"path: {tmp_path}/"), encoding="utf-8")
-    ended = mini.crenel("run", path, "--json")
+    settings = ("--set", f"shards.count={shards}", "--set", "audit_chain.key=a key of sixteen bytes or more")
+    ended = mini.crenel("run", path, "--json", "--parallelism", str(shards), *settings)
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert summary["rows_in"] == ROWS
     assert summary["released"] + sum(summary["suppressed"].values()) + summary["sampled_out"] == ROWS
+    verified = mini.crenel("verify", path, *settings)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "as many of each as the closing records say" in " ".join(verified.stdout.split())
     audit = [json.loads(line) for line in lines(tmp_path / "audit")]
+    assert Counter(release["kind"] for release in audit)["closing"] == shards
+    audit = [release for release in audit if release["kind"] != "closing"]
     windows = Counter(release["event_time"] for release in audit)
     # Each cell once a window; the last windows close at the end of the input.
     assert len(windows) >= 3
