@@ -10,16 +10,18 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pyarrow as pa
 import pytest
 
+import crenel
 from crenel.anonymity.model import hierarchy
 from crenel.anonymity.model.fingerprint import hierarchy_digest
 from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
-from tests.support.launch import Host, rows_of
+from tests.support.launch import Host, rows_in, rows_of
 from tests.support.towns import TOWNS, write_towns
 from tests.support.visits import SUPPRESSED, audit_columns
 
@@ -58,6 +60,8 @@ WAYS = {
     "castle by subject": "castle: {delay: {tuples: 2000}, max_clusters: 30, reuse_limit: 1000}\nshards: {count: 4}",
     "nearest by regions": "algorithm: nearest\nnearest: {delay: {tuples: 2000, jitter: 0.5}, reuse_limit: 1000}\n"
     "shards: {count: 4, by: regions, regions: regions.yaml}",
+    "cells": "algorithm: cells\ncells: {sample_rate: 0.5, partition: cells.yaml, epsilon: 10, delta: 0.01, "
+    "window: 100 s, windows: 2, lateness: 1 h}\nshards: {count: 4}",
     "window by subject": "algorithm: suhdsa\nsuhdsa: {tuples: 100}\nshards: {count: 4}",
 }
 REGIONS = """
@@ -246,6 +250,40 @@ def by_windows(people: Path, output: Path, way: str = "window by subject") -> Pa
     text = configuration.read_text(encoding="utf-8")
     configuration.write_text(text.replace("l: 2", "l: 3"), encoding="utf-8")
     return configuration
+
+
+def test_two_stages_are_killed_and_restored_at_another_parallelism_and_publish_what_a_program_does(
+    cluster: Cluster, mini: Host, people: Path, tmp_path: Path
+) -> None:
+    configuration = configure(people, tmp_path, way="cells")
+    regions = (tmp_path / "regions.yaml").read_text(encoding="utf-8").replace("version: 1", "version: 1\nepsilon: 0")
+    (tmp_path / "cells.yaml").write_text(regions, encoding="utf-8")
+    text = configuration.read_text(encoding="utf-8")
+    for old, new in (
+        ("subject: person", "subject: person\n  event_time: seen"),
+        ("  passthrough: [id]\n", ""),
+        ("SELECT paced(id) AS id, person, name", "SELECT TO_TIMESTAMP_LTZ(paced(id) * 10, 3) AS seen, person, name"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    configuration.write_text(text, encoding="utf-8")
+    job = cluster.submit(configuration, rate=SLOW)
+    kill(cluster, job, "worker", random.Random(os.environ.get("CRENEL_TEST_SEED")))
+    wait_for_checkpoint(cluster, job)
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert raw_values(savepoint) == []
+    assert published(tmp_path)["released"] == []
+    cluster.wait_for_end(cluster.submit(configuration, restored(savepoint) | {"parallelism.default": "2"}))
+    found = rows_of(tmp_path / "out" / "released", ("age_min", "age_max", "town", "illness"))
+
+    with people.open(encoding="utf-8") as file:
+        rows = rows_in(file, ("id", "person", "name", "age", "town", "illness"))
+    times = [datetime.fromtimestamp(int(row.pop("id")) / 100, timezone.utc) for row in rows]
+    table = pa.Table.from_pylist([row | {"age": int(row["age"])} for row in rows]).append_column("seen", [times])
+    program = crenel.anonymize(table, crenel.load(configuration))
+    expected = [{name: str(value) for name, value in row.items()} for row in program.released.to_pylist()]
+    assert sorted(map(tuple, map(dict.values, found))) == sorted(map(tuple, map(dict.values, expected)))
+    assert len(found) > ROWS / 10
 
 
 def raw_values(savepoint: Path) -> list[str]:

@@ -397,6 +397,9 @@ def outcome(visits: Sequence[Visit], of: OperatorPlan, restarts: frozenset[int] 
     columns = [column.name for column in release_columns(POLICY)]
     published = [dict(zip(columns, row, strict=False)) | {"members": sorted(row[-1])} for row in main]
     kept = ("event_time", "subjects", "tuples", "members")
+    if of.context.admissions and not restarts:
+        counted = runtimes[1].metrics.known
+        assert all(counted[f"crenel.{name}"].count == totals[name] for name in ("late", "sampled_out", "tuples_in"))
     return sorted(tuple(repr(row[name]) for name in kept) for row in published), totals
 
 
