@@ -182,14 +182,22 @@ class Shard(ABC):
         """
         return None
 
-    def observe_report(self, number: int, report: Mapping[str, int]) -> None:  # noqa: B027 - few algorithms have one
-        """Observe what an admission reports, after all tuples that it has sent so far; ``advance`` then follows.
+    def observe_report(self, number: int, report: Mapping[str, int]) -> bool:
+        """Observe what an admission reports, after all tuples that it has sent so far.
+
+        The shard of the admission's number counts what the admission counts. Nothing of a report need be stored,
+        because after a restart admissions report anew.
 
         Parameters
         ----------
-        number : number of the admission. The shard of the same number counts what it counts
+        number : number of the admission
         report : ``Admission.report``
+
+        Returns
+        -------
+        Whether tuples may have become due, which ``advance`` then releases.
         """
+        return False
 
     @property
     @abstractmethod

@@ -402,7 +402,7 @@ class Stream:
             parts.append(self._part(shard, shard.live.push(part, self._watermark)))
         own = self._shard(block.shard)
         own.live.observe_report(admission.number, admission.live.report)
-        parts.append(self._part(own, own.live.advance(self._watermark)))
+        parts.append(self._part(own, own.live.advance(self._watermark)))  # stores the counts
 
     def _encoded(self, batch: pa.RecordBatch) -> tuple[Iterator[Encoded], int]:
         """Return the blocks of a batch, and the watermark after it."""

@@ -13,6 +13,7 @@ from crenel.anonymity.algorithm import Admission, AdmissionStage
 from crenel.anonymity.buffer.stored_columns import restored_by
 from crenel.anonymity.compiled.random import shard_key
 from crenel.operators.rows import row
+from crenel.operators.shards.function import END
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.operators.worker import flush_each, prepare_worker
@@ -77,6 +78,9 @@ class AdmissionFunction(KeyedProcessFunction):  # type: ignore[misc]
         admission = self._admissions.get(key)
         if admission is None:
             admission = self._admissions[key] = self._load(key)
+            if timers.current_watermark() != END:
+                # A restored shard may have lost counts that it has not stored, and hears of them before it ends.
+                timers.register_event_time_timer(END)
         admission.observe_clock(timers.current_processing_time(), self._since)
         if (alarm := admission.next_alarm) is not None:
             timers.register_processing_time_timer(alarm)

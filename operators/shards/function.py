@@ -166,7 +166,8 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if keyed is None:
             keyed = self._load(ctx, key, None)
         keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
-        keyed.shard.observe_report(report.admission, report.amounts)
+        if not keyed.shard.observe_report(report.admission, report.amounts):
+            return  # most reports follow a block, and a step for each would take as long as the block's
         step = keyed.shard.advance(watermark)
         keyed.diagnostics.observe_releases(step.releases, watermark)
         self._keep(keyed, step, ctx)

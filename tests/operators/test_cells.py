@@ -26,11 +26,13 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
+from crenel.anonymity.model.secret import Secret
 from crenel.anonymity.noise.budget import delta
 from crenel.anonymity.space.domain import Boxes
 from crenel.operators.output_columns import release_columns
 from crenel.operators.shards import admission, function
 from crenel.operators.shards.admission import AdmissionFunction
+from crenel.operators.shards.chain import ChainPlan
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block, Rejected
@@ -478,6 +480,22 @@ def test_an_admission_reports_windows_as_closed_that_it_admits_no_record_of(
         admission.observe_clock(alarm, since)
         assert admission.report["first_open"] > first_open
         now = alarm
+
+
+def test_an_admission_without_records_reports_and_each_shard_ends_its_chain(coins: set[Coin]) -> None:
+    coins |= {(0, 0), (2, 0)}
+    chain = ChainPlan(Secret("audit_chain.key", b"a key"), (), "1", "policy", "hierarchies", "", ((None, False),))
+    of = replace(plan(2, shards=2), chain=chain)
+    harness = started(of, (FakeRuntime(), FakeRuntime()))
+    for person in (0, 2):  # both of admission 0
+        harness.element(KEY, block(Visit(person, 0, 0, 20.0), -(2**63)))
+    harness.wait(WIDTH + LATENESS - 1)
+    assert harness.main == []
+    harness.wait(1)
+    assert len(harness.main) == 1
+    harness.advance(END)
+    kinds = [dict(zip((column.name for column in release_columns(POLICY)), row, strict=False)) for row in harness.main]
+    assert sorted((row["kind"], row["shard"]) for row in kinds[1:]) == [("closing", 0), ("closing", 1)]
 
 
 def test_a_request_to_forget_reaches_each_shard_after_the_records_of_the_person(coins: set[Coin]) -> None:

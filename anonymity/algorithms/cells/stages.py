@@ -75,16 +75,18 @@ class CellStage(Cells):
         self._closed_below: int | None = None
         self._due_below: int | None = None
 
-    def observe_report(self, number: int, report: Mapping[str, int]) -> None:
+    def observe_report(self, number: int, report: Mapping[str, int]) -> bool:
         if number == self.number:
             self.counted |= {name: report[name] for name in _COUNTED}
         if _OPEN in report:
             self._first_admitted[number] = report[_OPEN]
         if len(self._first_admitted) < self.context.admissions:
-            return
+            return False
         below = min(self._first_admitted.values())
-        if self._closed_below is None or below > self._closed_below:
-            self._closed_below = self._due_below = below
+        if self._closed_below is not None and below <= self._closed_below:
+            return False
+        self._closed_below = self._due_below = below
+        return True
 
     @property
     def next_alarm(self) -> int | None:
