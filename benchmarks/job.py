@@ -62,8 +62,8 @@ class Variant:
     rows : of its short and of its long run
     configuration, overrides : as ``crenel run`` takes them
     passes : what is not anonymized: blocks, rows, or neither
-    form : of the source: csv, json, records (JSON as text, ``source.from_json``), lines (CSV as text,
-        ``source.from_csv``) or datagen
+    form : of the source: csv, json, nested (JSON with fields of a ROW), records (JSON as text, ``source.from_json``),
+        lines (CSV as text, ``source.from_csv``) or datagen
     half_rejected : whether every second row is
     slots : parallelism; the input is in as many files
     mode : where Python runs: in processes of its own, one a slot, as on a cluster, or in that of the run
@@ -104,6 +104,7 @@ VARIANTS = {
     "real castle, half rejected": replace(_REAL, half_rejected=True),
     "real castle, JSON": replace(_REAL, form="json"),
     "real blocks, JSON": replace(_REAL, form="json", passes="blocks"),
+    "real castle, nested JSON": replace(_REAL, form="nested"),
     "real castle, records": replace(_REAL, form="records"),
     "real blocks, records": replace(_REAL, form="records", passes="blocks"),
     "real castle, lines": replace(_REAL, form="lines"),
@@ -118,6 +119,7 @@ _AIMS = {
     **{f"castle, 4 shards, 2 slots, {mode}": {f"castle, 4 shards, 1 slot, {mode}": "1.5"} for mode in _MODES},
     "real castle": {"castle": "0.83", "real blocks": "0.8"},
     "real castle, half rejected": {"real castle": "1"},
+    "real castle, nested JSON": {"real castle, JSON": "0.8"},
 }
 """Baseline of each job, and the ratio of rows a second to reach."""
 
@@ -188,6 +190,8 @@ def settings_of(variant: Variant, rows: int) -> config.Config:
     settings = config.load(variant.configuration, variant.overrides)
     if variant.form == "datagen":
         return replace(settings, source=replace(settings.source, ddl=real.generated(rows)))
+    if variant.form == "nested":
+        return real.nested(settings)
     if variant.form == "records":
         return replace(settings, source=real.records())
     if variant.form == "lines":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from benchmarks import adult
+from crenel.jobs.config.load import Config
 from crenel.jobs.config.records import CsvSection, JsonSection
 from crenel.jobs.config.source import Source
 
@@ -23,11 +25,34 @@ _ENDS = ((17, 90), (13769, 1484705), (1, 16), (0, 99999), (0, 4356), (1, 99))
 
 
 def source(path: Path, form: str) -> str:
-    """Return the options of the source's table; ``form``: csv, json, or records and lines (JSON and CSV as text)."""
+    """Return the options of the source's table.
+
+    ``form``: csv, json, nested (JSON with an object of the columns of Adult), or records and lines (JSON and CSV as text).
+    """
     if form in ("records", "lines"):
         return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'raw'"
     null = ", 'csv.null-literal' = ''" if form == "csv" else ""
-    return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = '{form}'{null}"
+    written = "json" if form == "nested" else form
+    return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = '{written}'{null}"
+
+
+def nested(settings: Config) -> Config:
+    """Return the job with the columns of Adult as fields of a ROW, which take their roles by paths."""
+    policy, section = settings.policy, "census"
+    attributes = tuple(replace(found, name=f"{section}.{found.name}") for found in policy.quasi_identifiers)
+    sensitive = tuple(f"{section}.{name}" for name in policy.sensitive)
+    fields = [f"`{name}` INT" for name in adult.NUMERIC]
+    fields += [f"`{name}` STRING" for name in (*adult.CATEGORICAL, *policy.sensitive)]
+    ddl = f"""
+        CREATE TEMPORARY TABLE source (
+          {section} ROW<{", ".join(fields)}>, person BIGINT, visit BIGINT, paid DECIMAL(10, 2), seen TIMESTAMP(3),
+          ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+        ) WITH ({os.environ["BENCH_SOURCE"]})"""
+    return replace(
+        settings,
+        policy=replace(policy, quasi_identifiers=attributes, sensitive=sensitive, drop=("ms",)),
+        source=Source(ddl=ddl),
+    )
 
 
 def records() -> Source:
@@ -110,5 +135,8 @@ def rows_file(rows: int, folder: Path, form: str = "csv", *, half_rejected: bool
             if form == "csv":
                 part.to_csv(file, index=False, header=False)
             else:
-                part.to_json(file, orient="records", lines=True)
+                text = part.to_json(orient="records", lines=True)
+                if form == "nested":  # all columns before the person are those of Adult
+                    text = text.replace('{"age"', '{"census":{"age"').replace(',"person"', '},"person"')
+                file.write(text)
     return path
