@@ -73,6 +73,8 @@ class Counters(CounterState):
     ----------
     tuples_in : number of admitted tuples
     sampled_out : number of tuples that sampling excluded
+    synthetic : number of released records that no tuple stands for: tuples_in + synthetic = released + suppressed +
+        forgotten + buffered
     releases : number of releases by kind (``crenel.anonymity.model.outcomes.KINDS``)
     buffered : number of buffered tuples
     oldest_waiting : number of tuples that arrived since the oldest buffered tuple
@@ -88,6 +90,7 @@ class Counters(CounterState):
     buffered: int
     oldest_waiting: int
     delays: NDArray[np.int64]
+    synthetic: int = 0
     persons_below_k: int = counter(
         needs="lasting",
         label="below k",

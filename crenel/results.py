@@ -32,6 +32,7 @@ class Summary:
     released : published records
     suppressed : suppressed records by reason; all of them unpublished, unless ``suppression`` is ``generalize``
     forgotten : buffered records that were erased with their persons
+    synthetic : published records that noise added to the counts of ``Cells``; part of ``released``
     buffered : records that wait for their release
     releases : number of releases by kind
     mean_loss : mean InfoLoss of published records, from 0 to 1; None where none was published
@@ -46,6 +47,7 @@ class Summary:
     released: int = 0
     suppressed: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = 0
+    synthetic: int = 0
     buffered: int = 0
     releases: Mapping[str, int] = field(default_factory=dict)
     mean_loss: float | None = None
@@ -77,6 +79,7 @@ class Summary:
         ]
         lines += [("sampled out", f"{self.sampled_out:,}", "")] if self.sampled_out else []
         lines += [("forgotten", f"{self.forgotten:,}", "")] if self.forgotten else []
+        lines += [("synthetic", f"{self.synthetic:,}", "part of released")] if self.synthetic else []
         lines += [("buffered", f"{self.buffered:,}", "")] if self.buffered else []
         lines.append(("releases", f"{sum(self.releases.values()):,}", _named(self.releases).removeprefix(": ")))
         if self.mean_loss is not None:
@@ -143,6 +146,7 @@ def summarize(
         released=released,
         suppressed=_positive({name: sum(of.suppressed[name] for of in counters) for name in settings.privacy.reasons}),
         forgotten=sum(of.forgotten for of in counters),
+        synthetic=sum(of.synthetic for of in counters),
         buffered=sum(of.buffered for of in counters),
         releases=_positive({name: sum(of.releases[name] for of in counters) for name in KINDS}),
         mean_loss=sum(of.loss_sum for of in counters) / released if released else None,

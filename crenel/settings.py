@@ -553,20 +553,20 @@ class Ola:
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """Differentially private k-anonymity: declared cells, and a sample of persons for each window.
+    """Differentially private k-anonymity: declared cells, and a sample of persons or noisy counts for each window.
 
     Attributes
     ----------
-    sample_rate : probability that a person is in a window's sample, above 0 and below 1
     partition : path of a file of regions, each of which is a cell; ``crenel regions`` writes such files
     epsilon, delta : guarantee for each person over a horizon: above 0, and above 0 and below 1
     window : width of the windows, which begin at multiples of it in event time; None: all of a bounded input
     windows : maximum number of windows per horizon to which a person contributes
     horizon : a multiple of ``window``; None: the whole stream
     lateness : time after its end at which a window closes in a job; None: at the end of a bounded input
+    release : ``"sampled"`` publishes records of sampled persons, ``"noisy"`` synthetic ones by counts with noise
+    sample_rate : with ``"sampled"``, the probability that a person is in a window's sample, above 0 and below 1
     """
 
-    sample_rate: float
     partition: str | Path
     epsilon: float
     delta: float
@@ -574,6 +574,8 @@ class Cells:
     windows: int = 1
     horizon: Duration | None = None
     lateness: Duration | None = None
+    release: Literal["sampled", "noisy"] = "sampled"
+    sample_rate: float | None = None
 
     name: ClassVar[str] = "cells"
 

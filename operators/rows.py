@@ -212,7 +212,7 @@ def _of_each(columns: list[list[Any]], ends: list[int]) -> Iterator[list[list[An
 def _counts(counters: Counters) -> dict[str, int]:
     """Return the counts of a shard for a closing record, by summary name, mostly without those of 0."""
     counts = {"tuples_in": counters.tuples_in, "released": counters.released}
-    further = {"forgotten": counters.forgotten}
+    further = {"forgotten": counters.forgotten, "synthetic": counters.synthetic}
     for group, amounts in (("suppressed", counters.suppressed), ("releases", counters.releases)):
         further |= {f"{group}.{name}": amount for name, amount in amounts.items()}
     return counts | {name: amount for name, amount in further.items() if amount}

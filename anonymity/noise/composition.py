@@ -115,14 +115,26 @@ def persons_for(k: int, sample_rate: float, probability: float) -> int:
     return persons
 
 
-def _epsilons_of_window(sample_rate: float, epsilon: float, windows: int) -> list[float]:
-    """Return epsilons of one window to try, that of basic composition first; none where the sample rate is too high."""
+def epsilons_to_try(epsilon: float, windows: int, least: float = 0.0) -> list[float]:
+    """Return epsilons of one window to try, from ``least`` on, that of basic composition first.
+
+    Parameters
+    ----------
+    epsilon : of all windows together, above 0
+    windows : number of windows, at least 1
+    least : smallest epsilon that a window can have
+    """
     _require_epsilon(epsilon)
-    least, basic = smallest_epsilon(sample_rate), epsilon / windows
+    basic = epsilon / windows
     found = [basic] if basic >= least else []
     if windows > 1 and least <= epsilon:
         found += np.geomspace(max(least, basic), epsilon, _GRID).tolist()
     return found
+
+
+def _epsilons_of_window(sample_rate: float, epsilon: float, windows: int) -> list[float]:
+    """Return epsilons of one window to try; none where the sample rate is too high."""
+    return epsilons_to_try(epsilon, windows, smallest_epsilon(sample_rate))
 
 
 def least_k(sample_rate: float, epsilon: float, delta: float, windows: int = 1) -> int | None:

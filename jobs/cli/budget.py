@@ -39,10 +39,16 @@ def show_account(figures: Mapping[str, float], console: Console) -> None:
     """Print the figures of a private algorithm (``Algorithm.account``) as a table."""
     console.print("differential privacy of each person", style="bold")
     rows = table("figure", "value")
-    for name, figure in figures.items():
-        rows.add_row(name.replace("_", " "), f"{figure:.6g}")
+    for name, figure in account_in_short(figures):
+        rows.add_row(name, figure)
     indent(console, rows)
     indent(console, "See docs/privacy/proofs.md for the theorem and its assumptions.", below=1)
+
+
+def account_in_short(figures: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Yield the figures of a private algorithm as ``crenel check`` shows them."""
+    for name, figure in figures.items():
+        yield name.replace("_", " "), f"{figure:.6g}"
 
 
 def budget_in_short(budget: Budget) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from crenel.evidence.budget import account
-from crenel.jobs.cli.budget import budget_in_short
+from crenel.jobs.cli.budget import account_in_short, budget_in_short
 from crenel.jobs.cli.cli_common import grid, indent
 from crenel.jobs.cli.savepoint import changed_settings, read_shards, require_same
 from crenel.jobs.config.description import guarantee_lines, roles
@@ -66,6 +66,9 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     console.print()
     _print(console, "policy", roles(config))
     _print(console, f"privacy and {config.algorithm.name}", guarantee_lines(config))
+    if config.algorithm.account is not None:
+        figures = config.algorithm.account(config.privacy, config.parameters)
+        _print(console, "differential privacy of each person", account_in_short(figures))
     if config.sampling_and_noise is not None:
         # The layout has the steps that follow from the columns' types.
         found = account(layout.policy, config.privacy.k, config.sampling_and_noise)

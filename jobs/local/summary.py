@@ -156,7 +156,8 @@ class Summary:
         )
         tuples, released = count("tuples_in"), count("released")
         forgotten = count("forgotten")
-        lost = tuples - released - sum(suppressed.values()) + releases["generalized"] - forgotten
+        synthetic = count("synthetic")  # released, without a tuple behind it
+        lost = tuples + synthetic - released - sum(suppressed.values()) + releases["generalized"] - forgotten
         if lost:
             raise ValueError(f"{abs(lost)} tuples are {'unaccounted for' if lost > 0 else 'accounted for twice'}")
         delays = {int(name.removeprefix("delay.")): count(name) for name in totals if name.startswith("delay.")}

@@ -38,6 +38,7 @@ MEANINGS = {
     "merges": "clusters, or groups, merged with others",
     "splits": "clusters published in parts",
     "windows": "windows closed",
+    "synthetic": "published records that the noise of a count added, part of ``released``",
     "late": "records that arrived after their window had closed, part of ``sampled_out``",
     "over_contribution": "records beyond the contribution bound of their person, part of ``sampled_out``",
     "swaps": "groups repaired by a swap",

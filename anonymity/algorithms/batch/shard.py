@@ -46,7 +46,8 @@ class Choice:
 
     Attributes
     ----------
-    groups : groups to release, each as indices among the buffered tuples; each group satisfies the privacy models
+    groups : groups to release, each as indices among the buffered tuples; each group satisfies the privacy models. An
+        index that is repeated stands for further, synthetic records with the published values of its tuple
     suppressed : tuples to suppress, by index, and the position of the reason in ``Privacy.reasons``
     published : (groups,) published intervals and nodes of each group, which contain its members; nodes are numbered
         over all hierarchies. Intervals or nodes without columns stand for the minimal ones; None: both
@@ -194,6 +195,7 @@ class BatchShard(Shard):
             **self._history.counted(),
             "tuples_in": came,
             "sampled_out": 0,
+            "synthetic": self.counted.get("synthetic", 0),
             "buffered": len(self._buffer),
             "oldest_waiting": came - int(self._buffer.first.position[0]) if len(self._buffer) else 0,
         }
@@ -236,6 +238,9 @@ class BatchShard(Shard):
         if len(choice.groups):
             ends = np.cumsum([len(members) for members in choice.groups])
             published = published_boxes(len(ends)) if choice.published is None else choice.published
+            if ends[-1] > len(waiting):
+                room, sensitive = int(ends[-1]), len(self.context.policy.sensitive)
+                arrays = arrays._replace(out=empty_out(room, boxes(room, self.context.policy), sensitive))
             procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends, published)
         if len(choice.suppressed):
             procedures.suppress_all(arrays, np.array(choice.suppressed, np.int64))
@@ -243,6 +248,9 @@ class BatchShard(Shard):
         stays = np.ones(len(waiting), np.bool_)
         stays[arrays.out.members[: arrays.out.filled.members]] = False
         stays[arrays.out.suppressed[: arrays.out.filled.suppressed]] = False
+        synthetic = int(arrays.out.filled.members + arrays.out.filled.suppressed - np.count_nonzero(~stays))
+        if synthetic:
+            self.counted["synthetic"] = self.counted.get("synthetic", 0) + synthetic
         self._buffer.keep(stays)
         self._arrays = None
         return found

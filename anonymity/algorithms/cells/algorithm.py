@@ -64,6 +64,7 @@ def _warnings(parameters: CellsParameters) -> Iterator[str]:
 def _compile() -> None:
     tree = RegionTree.of(Cut(0, 3.0, Region(0.5, 0.0), Region(0.5, 0.0)))
     warm_up(CELLS, CellsParameters(0.9, tree, 4.0, 0.5, window=64), Numeric("x", (0, 6)))
+    warm_up(CELLS, CellsParameters(None, tree, 4.0, 0.5, window=64, release="noisy"), Numeric("x", (0, 6)))
 
 
 def _tell(cells: CellsParameters) -> Iterator[tuple[str, str]]:
@@ -72,7 +73,10 @@ def _tell(cells: CellsParameters) -> Iterator[tuple[str, str]]:
         yield "lateness", "windows close at the end of the input"
     else:
         yield "lateness", f"a window closes {cells.lateness} ms after its end"
-    yield "sample_rate", f"{cells.sample_rate:g} of the persons of a window, chosen anew in each"
+    if cells.release == "sampled":
+        yield "sample_rate", f"{cells.sample_rate:g} of the persons of a window, chosen anew in each"
+    else:
+        yield "release", "as many records of a key as its count with noise says; no record is that of a person"
     if isinstance(cells.partition, RegionTree):
         yield "partition", f"{len(cells.partition)} cells"
     horizon = "the whole stream" if cells.horizon is None else f"{cells.horizon} ms"
@@ -97,7 +101,19 @@ CELLS = add_algorithm(
                 "clock duration",
                 "a duration such as '1 min', or null where the end of a bounded input closes all windows",
             ),
-            Setting("sample_rate", "sample_rate", "above 0 to 1", "a number above 0 and below 1", required=True),
+            Setting(
+                "release",
+                "release",
+                "choice",
+                "'sampled' or 'noisy': a sample of persons, or synthetic records by counts with noise",
+                choices=("sampled", "noisy"),
+            ),
+            Setting(
+                "sample_rate",
+                "sample_rate",
+                "above 0 to 1",
+                "a number above 0 and below 1; required by 'release: sampled', and refused by 'noisy'",
+            ),
             Setting("partition", "partition", "regions", "the path of a file of regions", required=True),
             Setting("epsilon", "epsilon", "weight", "a number above 0, for each person and horizon", required=True),
             Setting("delta", "delta", "share", "a number above 0 and below 1, such as 1.0e-6", required=True),
@@ -112,10 +128,11 @@ CELLS = add_algorithm(
         problems=_problems,
         warnings=_warnings,
         counted={
-            "tuples_in": "tuples sampled",
-            "released": "tuples released",
-            "windows": "windows closed with a sampled tuple",
-            "sampled_out": "tuples that are not in the sample, late and further ones included",
+            "tuples_in": "tuples that count: sampled, or with 'release: noisy' all within the contribution bound",
+            "released": "tuples released, synthetic ones included",
+            "synthetic": "released tuples that noise added to the count of their key",
+            "windows": "windows closed with a tuple that counts",
+            "sampled_out": "tuples that do not count, late and further ones included",
             "late": "tuples that arrived after their window had closed",
             "over_contribution": "tuples beyond the contribution bound of their person",
         },

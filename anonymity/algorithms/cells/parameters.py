@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
+from typing import Literal
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
@@ -14,10 +15,14 @@ from crenel.anonymity.model.reference import OF_STREAM
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.noise.budget import delta as delta_of_window
 from crenel.anonymity.noise.budget import smallest_epsilon
-from crenel.anonymity.noise.composition import delta_over_horizon, holds, least_k, persons_for
+from crenel.anonymity.noise.composition import composed_delta, delta_over_horizon, holds, least_k, persons_for
+from crenel.anonymity.noise.selection import LEAST_EPSILON, NoisyCounts, noisy_counts, threshold_for
 
 _OFTEN = 0.95
 """Probability with which a key of enough persons is published."""
+
+_RARELY = 0.05
+"""Probability with which a key of few persons is published."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class CellsParameters:
 
     Attributes
     ----------
-    sample_rate : probability that a person is in a window's sample, above 0 and below 1
+    sample_rate : probability that a person is in a window's sample, above 0 and below 1; None with ``release: noisy``
     partition : regions, of which each one is a cell; the path of their file before it is read
     epsilon, delta : guarantee for each person over a horizon; above 0, and above 0 and below 1
     window : width of the windows in milliseconds of event time, at least 1, from multiples of it on; None: all of a
@@ -35,9 +40,10 @@ class CellsParameters:
     horizon : milliseconds, a multiple of ``window``; None: the whole stream
     lateness : milliseconds of processing time after its end at which a window closes; None: at the end of a bounded
         input
+    release : what protects a count: a sample of the persons, or noise
     """
 
-    sample_rate: float
+    sample_rate: float | None
     partition: RegionTree | str
     epsilon: float
     delta: float
@@ -45,6 +51,7 @@ class CellsParameters:
     windows: int = 1
     horizon: int | None = None
     lateness: int | None = None
+    release: Literal["sampled", "noisy"] = "sampled"
 
     def __post_init__(self) -> None:
         if self.window is not None and self.window < 1:
@@ -52,8 +59,14 @@ class CellsParameters:
         for name in ("horizon", "lateness") if self.window is None else ():
             if getattr(self, name) is not None:
                 raise PolicyError(f"cells.{name}: goes with cells.window, which is missing; give it, or remove {name}")
+        if self.release == "sampled" and self.sample_rate is None:
+            raise PolicyError(
+                "cells.sample_rate: is missing; give a number above 0 and below 1, or set release to 'noisy'"
+            )
+        if self.release == "noisy" and self.sample_rate is not None:
+            raise PolicyError("cells.sample_rate: release: noisy counts all persons; remove it")
         for name in ("sample_rate", "delta"):
-            if not 0 < getattr(self, name) < 1:
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < 1:
                 raise PolicyError(f"cells.{name}: must be above 0 and below 1, not {getattr(self, name):g}")
         if not 0 < self.epsilon < inf:
             raise PolicyError(f"cells.epsilon: must be above 0 and finite, not {self.epsilon:g}")
@@ -85,35 +98,76 @@ class CellsParameters:
         """The part of epsilon that the partition has spent."""
         return getattr(self.partition, "epsilon", None) or 0.0
 
+    def noisy_counts(self, k: int) -> NoisyCounts | None:
+        """Return the noise and the threshold of a window's counts; None with ``release: sampled``.
+
+        Parameters
+        ----------
+        k : minimum number of published records of a key
+
+        Raises
+        ------
+        PolicyError
+            Nothing of epsilon is left to the windows.
+        """
+        if self.release == "sampled":
+            return None
+        if self.epsilon <= self.spent:
+            raise PolicyError(self._overspent)
+        return noisy_counts(k, self.epsilon - self.spent, self.delta, self.windows_of_person)
+
+    @property
+    def _overspent(self) -> str:
+        return f"cells.epsilon: must be above {self.spent:g}, which cells.partition has spent, not {self.epsilon:g}"
+
     def account(self, k: int) -> dict[str, float]:
         """Return the figures of ``crenel budget`` by name, for a k that is large enough.
 
-        The epsilon of a window is the one at which the delta of all windows is least. ``persons_published_often`` is
-        the number of persons of a key, in the stream, for which at least k are in the sample with a probability of
-        0.95; keys of fewer persons are suppressed more often.
+        The epsilon of a window is the one at which the delta of all windows is least, or with ``release: noisy`` the
+        threshold. ``persons_published_often`` is the number of persons of a key, in the stream, which is published with
+        a probability of 0.95 at least; keys of fewer persons are suppressed more often. Keys of
+        ``persons_published_rarely`` or fewer are published with a probability of 0.05 at most.
         """
-        epsilon = self.epsilon - self.spent
-        delta, of_window = delta_over_horizon(k, self.sample_rate, epsilon, self.windows_of_person)
-        basic = epsilon / self.windows_of_person
-        least = least_k(self.sample_rate, epsilon, self.delta, self.windows_of_person)
-        return {
+        windows, epsilon = self.windows_of_person, self.epsilon - self.spent
+        basic, counts = epsilon / windows, self.noisy_counts(k)
+        figures = {
             "k": k,
-            "sample_rate": self.sample_rate,
-            "windows": self.windows_of_person,
+            "windows": windows,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "epsilon_of_partition": self.spent,
+        }
+        if counts is not None:
+            rarely = counts.persons_for(_RARELY)
+            return figures | {
+                "epsilon_of_window": counts.epsilon,
+                "delta_of_window": counts.delta,
+                "delta_by_composition": composed_delta(epsilon, windows, counts.epsilon, counts.delta),
+                "threshold": counts.threshold,
+                "threshold_by_basic_composition": max(k, threshold_for(basic, self.delta / windows)),
+                "persons_published_rarely": rarely - (counts.share_published(rarely) > _RARELY),
+                "persons_published_often": counts.persons_for(_OFTEN),
+            }
+        rate = self._rate
+        delta, of_window = delta_over_horizon(k, rate, epsilon, windows)
+        least = least_k(rate, epsilon, self.delta, windows)
+        return figures | {
+            "sample_rate": rate,
             "epsilon_of_window": of_window,
-            "delta_of_window": delta_of_window(k, self.sample_rate, of_window),
+            "delta_of_window": delta_of_window(k, rate, of_window),
             "delta_by_composition": delta,
             "delta_by_basic_composition": (
-                self.windows_of_person * delta_of_window(k, self.sample_rate, basic)
-                if basic >= smallest_epsilon(self.sample_rate)
-                else 1.0
+                windows * delta_of_window(k, rate, basic) if basic >= smallest_epsilon(rate) else 1.0
             ),
             "least_k": k if least is None else least,
-            "persons_published_often": persons_for(k, self.sample_rate, _OFTEN),
+            "persons_published_often": persons_for(k, rate, _OFTEN),
         }
+
+    @property
+    def _rate(self) -> float:
+        """The sample rate, which ``release: sampled`` has."""
+        assert self.sample_rate is not None
+        return self.sample_rate
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
         """Yield each conflict with a policy, with its field and the valid values."""
@@ -123,22 +177,27 @@ class CellsParameters:
         windows, spent = self.windows_of_person, self.spent
         epsilon = self.epsilon - spent
         if epsilon <= 0:
-            yield f"cells.epsilon: must be above {spent:g}, which cells.partition has spent, not {self.epsilon:g}"
+            yield self._overspent
             return
-        if holds(privacy.k, self.sample_rate, epsilon, self.delta, windows):
+        if self.release == "noisy":  # the threshold follows from epsilon and delta, whatever k is
+            if epsilon / windows < LEAST_EPSILON:
+                yield f"cells.epsilon: must be {LEAST_EPSILON:g} or more for each of {windows} windows of a person"
             return
-        least = least_k(self.sample_rate, epsilon, self.delta, windows)
+        rate = self._rate
+        if holds(privacy.k, rate, epsilon, self.delta, windows):
+            return
+        least = least_k(rate, epsilon, self.delta, windows)
         guarantee = f"epsilon {epsilon:g} and delta {self.delta:g} over {windows} windows of a person"
         if spent:
             guarantee += f" (cells.partition has spent {spent:g})"
         if least is None:
             yield (
-                f"cells.sample_rate: no k gives {guarantee} at {self.sample_rate:g}; set it to "
+                f"cells.sample_rate: no k gives {guarantee} at {rate:g}; set it to "
                 f"{_rate(epsilon, self.delta, windows)} or less, or cells.windows to a smaller number"
             )
         else:
             yield (
-                f"privacy.k: must be {least} or more for {guarantee} at cells.sample_rate {self.sample_rate:g}, not "
+                f"privacy.k: must be {least} or more for {guarantee} at cells.sample_rate {rate:g}, not "
                 f"{privacy.k}; a smaller sample_rate, fewer windows or a larger epsilon need a smaller k"
             )
 

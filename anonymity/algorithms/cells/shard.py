@@ -12,6 +12,7 @@ from crenel.anonymity.algorithms.batch import procedures
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot
 from crenel.anonymity.algorithms.cells.contributions import CONTRIBUTIONS, Contributions
+from crenel.anonymity.algorithms.cells.count_noise import CountNoise
 from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.cells.partition import boxes_of_cells
 from crenel.anonymity.algorithms.cells.sampling import Coins
@@ -27,7 +28,7 @@ class CellsCounters(Counters):
 
     Attributes
     ----------
-    windows : number of windows that closed with a sampled record
+    windows : number of windows that closed with a record that counts
     sampled_out : number of records that are not in the sample, with those of the next two counters
     late : number of records that arrived after their window had closed
     over_contribution : number of records beyond the contribution bound of their person
@@ -44,13 +45,22 @@ class Cells(BatchShard):
     Every decision about a record before its window closes depends on the person's own records, the clock and the
     secret key alone. When the window closes, records with the same cell and the same published values are counted, and
     those that fewer than k persons share are suppressed. A cell is published under its declared box.
+
+    With ``release: noisy``, the count of each such key has noise, and as many records are published as it says. A
+    published record then stands for no person, so each one counts as a person of its own, and privacy models judge
+    the published records.
     """
 
     def __init__(self, context: ShardContext, snapshot: BatchSnapshot) -> None:
         super().__init__(context, snapshot)
         parameters = self._parameters
         self._boxes = boxes_of_cells(parameters.regions, context.policy)
-        self._coins = Coins(self.random_key, parameters.sample_rate)
+        rate, noisy = parameters.sample_rate, parameters.noisy_counts(context.privacy.k)
+        self._coins = None if rate is None else Coins(self.random_key, rate)
+        self._noise_of_counts = None if noisy is None else CountNoise(self.random_key, noisy)
+        self._threshold = context.privacy.k if noisy is None else noisy.threshold
+        if noisy is not None:
+            self._config.by_name = False
         self._contributions = Contributions(
             parameters.windows,
             parameters.reach,
@@ -93,7 +103,9 @@ class Cells(BatchShard):
         self._count("over_contribution", ~contributes)
         stays[own] = contributes
         own = own[contributes]
-        sampled = self._coins.sampled(subject[own], window[own])
+        sampled = np.ones(len(own), np.bool_)
+        if self._coins is not None:
+            sampled = self._coins.sampled(subject[own], window[own])
         self._count("tails", ~sampled)
         stays[own] = sampled
         return stays
@@ -106,8 +118,11 @@ class Cells(BatchShard):
         leaving = np.flatnonzero(due)
         if not len(leaving):
             return Choice()
-        self.counted["windows"] = self.counted.get("windows", 0) + len(np.unique(window[leaving]))
-        return self._chosen(leaving, window[leaving])
+        windows, number = np.unique(window[leaving], return_inverse=True)
+        closed = self.counted.get("windows", 0)
+        self.counted["windows"] = closed + len(windows)
+        # The batch tells a window from its second publication after a restart, which must not have the same noise.
+        return self._chosen(leaving, window[leaving], closed + number.reshape(-1))
 
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
         step = super().forget(subjects)
@@ -128,17 +143,27 @@ class Cells(BatchShard):
         windows = self.counted.get("windows", 0)
         return CellsCounters(**counts, windows=windows, late=late, over_contribution=further)
 
-    def _chosen(self, leaving: NDArray[np.int64], window: NDArray[np.int64]) -> Choice:
-        """Return the tuples to release and to suppress, of those whose windows have closed."""
+    def _chosen(self, leaving: NDArray[np.int64], window: NDArray[np.int64], batch: NDArray[np.int64]) -> Choice:
+        """Return the tuples to release and to suppress, of those whose windows have closed.
+
+        Parameters
+        ----------
+        leaving : (tuples,) indices of the tuples
+        window : (tuples,) numbers of their windows
+        batch : (tuples,) for each of a shard's publications of a window, a number of its own
+        """
         waiting, arrays = self.waiting, self.arrays()
         cell = self._parameters.regions.regions(waiting.numeric[leaving], waiting.categorical[leaving])
         # Every published value is part of the key: what fewer than k persons share may not show.
-        key = np.column_stack((window, cell, arrays.tuples.value[leaving]))
-        _, of, persons = np.unique(key, axis=0, return_inverse=True, return_counts=True)
-        shared = persons[of.reshape(-1)] >= self.context.privacy.k
-        suppressed = [np.column_stack((leaving[~shared], np.full(int((~shared).sum()), SUBJECTS)))]
-        order = np.lexsort((arrays.tuples.value[leaving, 0], cell, window) if key.shape[1] > 2 else (cell, window))
-        order = order[shared[order]]
+        key = np.column_stack((window, cell, batch, waiting.sensitive[leaving].view(np.int64)))
+        keys, of, persons = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+        count = persons if self._noise_of_counts is None else persons + self._noise_of_counts.drawn(keys)
+        count = np.where(count >= self._threshold, count, 0)
+        by_key = np.argsort(of.reshape(-1), kind="stable")
+        rest = by_key[_ranks(persons) >= np.repeat(count, persons)]
+        suppressed = [np.column_stack((leaving[rest], np.full(len(rest), SUBJECTS)))]
+        # One member's record after the other; where a count exceeds them, they begin anew.
+        order = by_key[np.repeat(np.cumsum(persons) - persons, count) + _ranks(count) % np.repeat(persons, count)]
         starts = np.flatnonzero(np.diff(key[order, :2], axis=0, prepend=key[order[:1], :2] - 1).any(axis=1))
         ends = np.append(starts[1:], len(order)).astype(np.int64) if len(starts) else starts
         members, broken = leaving[order], np.empty(len(ends), np.int64)
@@ -146,7 +171,8 @@ class Cells(BatchShard):
         groups = np.split(members, ends[:-1]) if len(ends) else []
         for group, check in zip(groups, broken.tolist(), strict=True):
             if check != -1:
-                suppressed.append(np.column_stack((group, np.full(len(group), self.reason_of(check)))))
+                behind = np.unique(group)
+                suppressed.append(np.column_stack((behind, np.full(len(behind), self.reason_of(check)))))
         kept, cells = np.flatnonzero(broken == -1), cell[order[starts]]
         return Choice(
             groups=[groups[i] for i in kept.tolist()],
@@ -205,3 +231,8 @@ class Cells(BatchShard):
 
     def _count(self, name: str, mask: NDArray[np.bool_]) -> None:
         self.counted[name] = self.counted.get(name, 0) + int(np.count_nonzero(mask))
+
+
+def _ranks(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers from 0 on within each of consecutive groups of these sizes."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,0 +1,138 @@
+"""Cells with noisy counts from Python: accounts, what verification sees, and how settings are refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import crenel
+from crenel.anonymity.noise.selection import noisy_counts
+from crenel.jobs.cli.app import app
+
+REGIONS = """
+version: '1'
+epsilon: 0
+attributes: {age: {domain: [0, 99]}}
+tree:
+  cut: age
+  below: 50
+  left: {shard: 0, share: 0.5, loss: 0.5}
+  right: {shard: 1, share: 0.5, loss: 0.5}
+"""
+ROWS = 400
+ILLNESSES = ("flu", "cold", "gout")
+THRESHOLD = noisy_counts(5, 0.5, 1e-3).threshold
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> crenel.Settings:
+    (tmp_path / "cells.yaml").write_text(REGIONS, encoding="utf-8")
+    return crenel.Settings(
+        policy=crenel.Policy(
+            subject="person", quasi_identifiers={"age": crenel.Numeric((0, 99))}, sensitive=["illness"]
+        ),
+        privacy=crenel.Privacy(k=5, l=2),
+        algorithm=crenel.Cells(partition="cells.yaml", epsilon=0.5, delta=1e-3, release="noisy"),
+        subject_key=b"a key of sixteen bytes or more",
+        folder=tmp_path,
+    )
+
+
+def visits(seed: int) -> pa.Table:
+    """Return records of which persons under 50 have all illnesses, and older ones rarely another than the flu."""
+    random = np.random.default_rng(seed)
+    age = random.integers(0, 100, ROWS)
+    illness = np.where((age < 50) | (random.random(ROWS) < 0.05), random.integers(0, 3, ROWS), 0)
+    columns = {"person": [str(i) for i in range(ROWS)], "age": age, "illness": [ILLNESSES[i] for i in illness]}
+    return pa.table(columns)
+
+
+def test_every_record_and_every_synthetic_one_is_accounted_for(settings: crenel.Settings) -> None:
+    signs = set()
+    for seed in range(8):
+        data = visits(seed)
+        result = crenel.anonymize(data, settings)
+        summary = result.summary
+        assert summary.released == result.released.num_rows == sum(result.audit["tuples"].to_pylist())
+        assert summary.read + summary.synthetic == summary.released + sum(summary.suppressed.values())
+        verdict = crenel.verify(result, settings)
+        assert verdict.outcome == "holds", [check for check in verdict.checks if check.findings]
+        published = Counter((row["age_min"], row["illness"]) for row in result.released.to_pylist())
+        assert min(published.values()) >= THRESHOLD
+        # Two values or more in each published cell, and never the older persons' flu alone.
+        cells = Counter(lower for lower, _ in published)
+        assert min(cells.values()) >= 2
+        assert set(result.audit["subjects"].to_pylist()) == set(result.audit["tuples"].to_pylist())
+        true = Counter(
+            (0 if age < 50 else 50, of)
+            for age, of in zip(data["age"].to_pylist(), data["illness"].to_pylist(), strict=True)
+        )
+        signs |= {np.sign(count - true[key]) for key, count in published.items()}
+    assert signs >= {-1, 1}
+
+
+def test_verification_sees_synthetic_records_that_nobody_counted(settings: crenel.Settings) -> None:
+    result = next(
+        found for found in (crenel.anonymize(visits(seed), settings) for seed in range(9)) if found.summary.synthetic
+    )
+    shards = {0: {**result.summary.shards[0], "synthetic": 0}}
+    forged = replace(result, summary=replace(result.summary, shards=shards))
+    broken = [check.name for check in crenel.verify(forged, settings).checks if check.findings]
+    assert broken == ["nothing lost"]
+
+
+def test_a_person_counts_once_and_a_restored_stream_goes_on(settings: crenel.Settings) -> None:
+    data = visits(1)
+    twice = pa.concat_tables([data, data])
+    result = crenel.anonymize(twice, settings)
+    assert result.summary.sampled_out == ROWS
+    stream = crenel.open_stream(settings)
+    stream.push(data.slice(0, 200))
+    restored = crenel.open_stream(settings, snapshot=stream.snapshot())
+    restored.push(data.slice(200))
+    assert restored.finish().released.sort_by("illness").equals(_finished(stream, data.slice(200)).sort_by("illness"))
+
+
+def _finished(stream: crenel.Stream, rest: pa.Table) -> pa.Table:
+    stream.push(rest)
+    return stream.finish().released
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"sample_rate": 0.2}, "cells.sample_rate: release: noisy counts all persons; remove it"),
+        ({"release": "sampled"}, "cells.sample_rate: is missing"),
+        ({"epsilon": 1e-7}, "cells.epsilon: must be 1e-06 or more for each of 1 windows"),
+        ({"release": "both"}, "cells.release: is not one of the choices"),
+    ],
+)
+def test_settings_that_do_not_go_with_the_release_are_refused(
+    settings: crenel.Settings, changed: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(crenel.ConfigError, match=problem):
+        crenel.anonymize(visits(0), replace(settings, algorithm=replace(settings.algorithm, **changed)))
+
+
+def test_the_budget_shows_the_threshold(settings: crenel.Settings, tmp_path: Path) -> None:
+    content = yaml.safe_load(settings.to_yaml()) | {
+        "subject_key": "a key of sixteen bytes or more",
+        "source": {"ddl": "CREATE TEMPORARY TABLE source"},
+        "sinks": {"released": {"connector": "blackhole"}},
+    }
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    shown = CliRunner().invoke(app, ["budget", str(path), "--json"])
+    assert shown.exit_code == 0, shown.output
+    figures = json.loads(shown.stdout)
+    assert figures["threshold"] == THRESHOLD
+    assert figures["delta_by_composition"] <= figures["delta"] == 1e-3
+    assert figures["persons_published_rarely"] < THRESHOLD < figures["persons_published_often"]

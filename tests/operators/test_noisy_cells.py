@@ -1,0 +1,267 @@
+"""The guarantee of ``cells`` with noisy counts, computed exactly: all noise through the operator, for each person."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from math import exp
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.batch.shard import Choice
+from crenel.anonymity.algorithms.cells.count_noise import CountNoise
+from crenel.anonymity.algorithms.cells.parameters import CellsParameters
+from crenel.anonymity.algorithms.cells.shard import Cells
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.noise.selection import noisy_counts, tail
+from crenel.operators.shards import function
+from crenel.operators.shards.plan import OperatorPlan
+from tests.operators import test_cells
+from tests.operators.test_cells import (
+    FIRST,
+    HALVES,
+    LATENESS,
+    WIDTH,
+    Restart,
+    Universe,
+    Visit,
+    divergence,
+    published,
+    without,
+)
+from tests.support.fakes import FakeRuntime
+
+EPSILON, DELTA, K = 2.0, 0.02, 2
+THRESHOLD = 3
+LOWEST, HIGHEST = -3, 5
+"""Noise of the runs. Under the lowest, no key of up to five persons is published; more than the highest is rare."""
+
+BOUND = tail(EPSILON, THRESHOLD - 1)
+"""Delta of one window: the probability that a key of one person is published."""
+
+Key = tuple[int, ...]
+"""Window from 0, cell, batch, and sensitive value."""
+
+
+def plan(windows: int = 1, l: int = 1) -> OperatorPlan:  # noqa: E741 - the name of the privacy model
+    parameters = CellsParameters(
+        None, HALVES, EPSILON * windows, DELTA * windows, WIDTH, windows, lateness=LATENESS, release="noisy"
+    )
+    plan = test_cells.plan(K)
+    return replace(plan, context=replace(plan.context, parameters=parameters, privacy=Privacy(K, l)))
+
+
+def probability(noise: int) -> float:
+    """Return that of the noise, and for the lowest of all noise up to it."""
+    if noise == LOWEST:
+        return 1 - tail(EPSILON, LOWEST + 1)
+    return tail(EPSILON, noise) - tail(EPSILON, noise + 1)
+
+
+class Drawn:
+    """Noise that a test decides, and the keys that requested for it."""
+
+    def __init__(self, parts: tuple[int, ...]) -> None:
+        self.parts, self.requested, self.noise = parts, set[Key](), dict[Key, int]()
+
+    def __call__(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = [tuple(row[part] for part in self.parts) for row in keys.tolist()]
+        self.requested.update(found)
+        return np.array([self.noise.get(key, LOWEST) for key in found], np.int64)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the operator begin with the first window, and again at the moment of a restart."""
+    runtimes: list[FakeRuntime] = []
+
+    class Remembered(FakeRuntime):
+        def __init__(self) -> None:
+            super().__init__()
+            self.clock = FIRST * WIDTH
+            runtimes[:] = [self]
+
+    monkeypatch.setattr(test_cells, "FakeRuntime", Remembered)
+    monkeypatch.setattr(function.time, "time", lambda: runtimes[0].clock / 1000)
+
+
+@contextmanager
+def deciding(parts: tuple[int, ...]) -> Iterator[Drawn]:
+    """Replace the noise; ``parts`` of a key tell it from others, all of them in the real code."""
+    drawn = Drawn(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CountNoise, "drawn", lambda self, keys: drawn(keys))
+        yield drawn
+
+
+ALL = (0, 1, 2, 3)
+
+
+def distribution(universe: Universe, of: OperatorPlan, parts: tuple[int, ...] = ALL) -> dict[tuple[Any, ...], float]:
+    """Return the probability of each output, without those of noise above the highest."""
+    found: dict[tuple[Any, ...], float] = defaultdict(float)
+    with deciding(parts) as drawn:
+        published(universe, frozenset(), of)
+        keys = sorted(drawn.requested)
+        for noise in product(range(LOWEST, HIGHEST + 1), repeat=len(keys)):
+            drawn.noise = dict(zip(keys, noise, strict=True))
+            found[published(universe, frozenset(), of)] += float(np.prod([probability(one) for one in noise]))
+    return found
+
+
+def worst(
+    universe: Universe,
+    of: OperatorPlan,
+    epsilon: float,
+    parts: tuple[int, ...] = ALL,
+    persons: Iterable[int] | None = None,
+) -> float:
+    """Return an upper bound of the divergence, over persons of a universe, each of them left out in turn.
+
+    Outputs of noise above the highest are not computed; their probability is added. ``persons``: None stands for all.
+    """
+    whole = distribution(universe, of, parts)
+    if persons is None:
+        persons = {step.person for step in universe if isinstance(step, Visit)}
+    rest = 1 - sum(whole.values())
+    return rest + max(divergence(whole, distribution(without(universe, one), of, parts), epsilon) for one in persons)
+
+
+FAR = 4 * tail(EPSILON, HIGHEST)
+"""Largest error of a computed divergence of two keys: a small part of ``BOUND``."""
+
+HALF = tuple(Visit(person, 100 * person, 100 * person, age) for person, age in enumerate((20.0, 20.0, 20.0, 70.0)))
+DIVERSE = tuple(
+    Visit(person, 100 * person, 100 * person, 20.0, illness)
+    for person, illness in enumerate(("flu", "flu", "flu", "cold"))
+)
+REPEATED: Universe = (
+    *HALF[:3],
+    Visit(0, 650, 640, 70.0),  # a second record of a person
+    Restart(4_000),
+    Visit(5, 5_000, 5_000, 70.0),
+    Visit(6, 18_000, 9_000, 70.0),  # late: its window has closed
+)
+TWO_WINDOWS = (
+    *(Visit(person, 100 * person, 100 * person, 20.0) for person in (0, 1, 2)),
+    *(Visit(person, WIDTH + 100 * person, WIDTH + 100 * person, 20.0) for person in (1, 2, 3)),
+)
+TWICE: Universe = (  # window 0 is open for its lateness again after the restart, and published a second time
+    *(Visit(person, 100 * person, 100 * person, 20.0) for person in (0, 1, 2)),
+    Restart(12_000),
+    *(Visit(person, 12_000 + 100 * person, 100 * person, 20.0) for person in (3, 4)),
+)
+
+
+def test_the_parameters_of_this_test_have_that_threshold() -> None:
+    counts = noisy_counts(K, EPSILON, DELTA)
+    assert (counts.threshold, counts.epsilon) == (THRESHOLD, EPSILON)
+    assert 0.03 * BOUND > FAR
+
+
+@pytest.mark.parametrize("universe", [HALF, REPEATED], ids=["plain", "late"])
+def test_one_window_of_each_person(universe: Universe) -> None:
+    assert 0.9 * BOUND < worst(universe, plan(), EPSILON) <= BOUND + FAR
+
+
+def test_diversity_follows_from_noisy_counts() -> None:
+    assert 0 < worst(DIVERSE, plan(l=2), EPSILON) <= BOUND + FAR
+
+
+@pytest.mark.parametrize("universe", [TWO_WINDOWS, TWICE], ids=["windows", "twice"])
+def test_a_person_of_one_publication_among_two(universe: Universe) -> None:
+    assert 0 < worst(universe, plan(windows=2), EPSILON, persons=(0, 3)) <= BOUND + FAR
+
+
+def test_two_windows_of_each_person_compose() -> None:
+    both = tuple(
+        Visit(person, WIDTH * window + 100 * person, WIDTH * window + 100 * person, 20.0)
+        for window in range(2)
+        for person in range(2)
+    )
+    assert 0 < worst(both, plan(windows=2), 2 * EPSILON) <= 2 * (BOUND + FAR)
+
+
+class TrueDiversity(Cells):
+    """Publishes a cell where its persons, and not its published records, have two values."""
+
+    def _chosen(self, leaving: NDArray[np.int64], *others: NDArray[np.int64]) -> Choice:
+        chosen = super()._chosen(leaving, *others)
+        assert chosen.published is not None
+        cells = self._parameters.regions.regions(self.waiting.numeric, self.waiting.categorical)
+        values = [np.unique(self.waiting.sensitive[leaving][cells[leaving] == cells[g[0]]]) for g in chosen.groups]
+        kept = np.array([len(of) > 1 for of in values], np.bool_)
+        lost = [np.unique(group) for group, stays in zip(chosen.groups, kept.tolist(), strict=True) if not stays]
+        rows = [np.column_stack((group, np.ones(len(group), np.int64))) for group in lost]
+        return Choice(
+            groups=[chosen.groups[i] for i in np.flatnonzero(kept).tolist()],
+            suppressed=np.concatenate([np.asarray(chosen.suppressed).reshape(-1, 2), *rows]),
+            published=type(chosen.published)(*(column[kept] for column in chosen.published)),
+        )
+
+
+class Lower(Cells):
+    """Has a threshold that is one too low."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._threshold -= 1
+
+
+class Halved(Cells):
+    """Adds half of the noise that the guarantee needs."""
+
+    def _chosen(self, *given: NDArray[np.int64]) -> Choice:
+        noise = self._noise_of_counts
+        assert noise is not None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(CountNoise, "drawn", lambda _, keys, drawn=CountNoise.drawn: drawn(noise, keys) // 2)
+            return super()._chosen(*given)
+
+
+@pytest.mark.parametrize(
+    ("broken", "universe"),
+    [(TrueDiversity, DIVERSE), (Lower, HALF), (Halved, HALF)],
+)
+def test_each_broken_rule_breaks_the_guarantee(
+    broken: type[Cells], universe: Universe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crenel.anonymity.algorithms.cells.algorithm.Cells", broken)
+    assert worst(universe, plan(), EPSILON) > 1.5 * BOUND
+
+
+@pytest.mark.parametrize(
+    ("parts", "universe"),
+    [((1, 3), TWO_WINDOWS), ((0, 1, 3), TWICE)],
+    ids=["one for all windows", "one for all batches"],
+)
+def test_publications_that_share_noise_break_the_guarantee(parts: tuple[int, ...], universe: Universe) -> None:
+    assert worst(universe, plan(windows=2), EPSILON, parts, persons=(0, 3)) > 10 * BOUND
+
+
+def test_noise_depends_on_the_secret_and_all_parts_of_the_key_alone() -> None:
+    counts = noisy_counts(1, 0.5, 1e-6)
+    keys = np.array(list(product(range(-2, 2), range(5), range(10), (-1, 0, 2**62))), np.int64)
+    drawn = CountNoise(bytes(32), counts).drawn(keys)
+    assert (CountNoise(bytes(32), counts).drawn(keys[::-1])[::-1] == drawn).all()
+    others = [CountNoise(bytes([1] * 32), counts).drawn(keys)]
+    for part in range(4):
+        moved = keys.copy()
+        moved[:, part] += 100
+        others.append(CountNoise(bytes(32), counts).drawn(moved))
+    same = sum((1 - exp(-0.5)) ** 2 / (1 + exp(-0.5)) ** 2 * exp(-1.0 * abs(z)) for z in range(-50, 50))
+    for other in others:
+        assert abs((other == drawn).mean() - same) < 0.09
+    for least in (-3, 0, 1, 4):
+        assert abs((drawn >= least).mean() - tail(0.5, least)) < 0.08
+
+
+def test_a_replay_draws_the_same_noise() -> None:
+    first = published(HALF, frozenset(), plan())
+    assert all(published(HALF, frozenset(), plan()) == first for _ in range(3))
