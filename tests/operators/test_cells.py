@@ -19,6 +19,7 @@ from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.cells import algorithm
 from crenel.anonymity.algorithms.cells.algorithm import CELLS
+from crenel.anonymity.algorithms.cells.contributions import Contributions
 from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.cells.sampling import Coins
 from crenel.anonymity.algorithms.cells.shard import Cells
@@ -337,7 +338,7 @@ class Unbounded(Cells):
     """Counts each record of a person as a person."""
 
     def in_sample(self, tuples: Any, window: Any) -> Any:
-        self._contributions._windows.clear()
+        self._contributions = Contributions(1, None, {})
         return super().in_sample(tuples, window)
 
 

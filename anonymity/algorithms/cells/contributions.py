@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.well_formed import require
+from crenel.anonymity.compiled.jit import Int, entry
+from crenel.anonymity.privacy_models.counting import Counts, empty_counts, grown, number
 from crenel.state.codec import arrays_of, pack, readable
 
 CONTRIBUTIONS = "contributions"
 """Kind of the stored entries, each with persons and the windows to which they contributed."""
 
 _VERSION = 1
+
+_ALL = 2**62
+"""More windows, and a larger distance of windows, than any person has."""
+
+_FEW = 1000
+"""Number of expired contributions that are not worth a new table."""
 
 
 class Contributions:
@@ -38,21 +47,20 @@ class Contributions:
     def __init__(self, most: int, reach: int | None, stored: Mapping[int, bytes], where: str = "") -> None:
         self._most, self._reach = most, reach
         self._before: int | None = None
-        self._windows: dict[int, list[int]] = {}
+        self._table = _empty_table()
         self._new: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
         self._parts: dict[int, tuple[NDArray[np.uint64], NDArray[np.int64]]] = {}
-        for number, blob in sorted(stored.items()):
+        for key, blob in sorted(stored.items()):
             columns = arrays_of(CONTRIBUTIONS, ("subject", "window"), blob, _VERSION, where)
             subject, window = columns["subject"], columns["window"]
             with readable(f"{CONTRIBUTIONS} state of {where}"):
                 require(len(subject) == len(window), CONTRIBUTIONS)
-            self._parts[number] = (subject, window)
-            for person, of in zip(subject.tolist(), window.tolist(), strict=True):
-                self._windows.setdefault(person, []).append(of)
+            self._parts[key] = (subject, window)
+        self._remember_parts()
 
     def __len__(self) -> int:
         """Return the number of contributions that are remembered."""
-        return sum(map(len, self._windows.values()))
+        return sum(len(subject) for subject, _ in (*self._parts.values(), *self._new))
 
     def admit(self, subject: NDArray[np.uint64], window: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return (tuples,) whether each tuple is a contribution, and remember those that are.
@@ -62,26 +70,23 @@ class Contributions:
         subject : (tuples,) keyed hashes, in order of arrival
         window : (tuples,) numbers of their windows
         """
-        found = np.zeros(len(subject), np.bool_)
-        known = self._windows
-        for i, (person, number) in enumerate(zip(subject.tolist(), window.tolist(), strict=True)):
-            windows = known.get(person)
-            if windows is None:
-                known[person] = [number]
-            elif number in windows or self._near(windows, number) >= self._most:
-                continue
-            else:
-                windows.append(number)
-            found[i] = True
+        found = self._admitted(subject, window, self._most, self._reach or _ALL)
         if found.any():
             self._new.append((subject[found], window[found]))
         return found
 
-    def _near(self, windows: list[int], number: int) -> int:
-        """Return how many windows share ``reach`` consecutive ones with a window, or are on the other side of it."""
-        if self._reach is None:
-            return len(windows)
-        return sum(abs(window - number) < self._reach for window in windows)
+    def _admitted(
+        self, subject: NDArray[np.uint64], window: NDArray[np.int64], most: int, reach: int
+    ) -> NDArray[np.bool_]:
+        found = np.zeros(len(subject), np.bool_)
+        self._table = _with_room(self._table, len(subject))
+        admit_all(self._table, subject, window, np.int64(most), np.int64(reach), found)
+        return found
+
+    def _remember_parts(self) -> None:
+        self._table = _empty_table()
+        for subject, window in self._parts.values():
+            self._admitted(subject, window, _ALL, _ALL)
 
     def expire(self, before: int) -> None:
         """Forget contributions to windows below ``before``, which no later record can be near to."""
@@ -93,32 +98,98 @@ class Contributions:
         Each entry is merged with those of similar size, so a contribution is written a logarithmic number of times.
         """
         found: dict[int, bytes | None] = {}
-        for number, (persons, windows) in list(self._parts.items()):
+        for key, (_, windows) in list(self._parts.items()):
             if self._before is not None and windows.max(initial=self._before - 1) < self._before:
-                self._drop(persons.tolist(), windows.tolist())
-                del self._parts[number]
-                found[number] = None
-        if not self._new:
-            return found
+                del self._parts[key]
+                found[key] = None
+        if self._new:
+            found |= self._merged()
+        # The table keeps contributions that expired, to which no later record is near, until they outnumber the others.
+        if int(self._table.used[0]) > 2 * len(self) + _FEW:
+            self._remember_parts()
+        return found
+
+    def _merged(self) -> dict[int, bytes | None]:
+        """Move the new contributions to an entry, together with earlier entries that are not much larger."""
+        found: dict[int, bytes | None] = {}
         subject, window = (np.concatenate(columns) for columns in zip(*self._new, strict=True))
         self._new = []
         last = max(self._parts, default=-1)
-        number = last + 1
+        key = last + 1
         while self._parts and len(self._parts[last][0]) <= 2 * len(subject):
             earlier = self._parts.pop(last)
             subject, window = np.concatenate((earlier[0], subject)), np.concatenate((earlier[1], window))
             found[last] = None
-            number, last = last, max(self._parts, default=-1)
+            key, last = last, max(self._parts, default=-1)
         if self._before is not None and (gone := window < self._before).any():
-            self._drop(subject[gone].tolist(), window[gone].tolist())
             subject, window = subject[~gone], window[~gone]
-        self._parts[number] = (subject, window)
-        found[number] = pack(CONTRIBUTIONS, _VERSION, {"subject": subject, "window": window})
+        self._parts[key] = (subject, window)
+        found[key] = pack(CONTRIBUTIONS, _VERSION, {"subject": subject, "window": window})
         return found
 
-    def _drop(self, persons: list[int], windows: list[int]) -> None:
-        for person, window in zip(persons, windows, strict=True):
-            held = self._windows[person]
-            held.remove(window)
-            if not held:
-                del self._windows[person]
+
+class _Table(NamedTuple):
+    """Contributions in order, as a chain for each person.
+
+    Attributes
+    ----------
+    persons : number of each person
+    newest : (persons,) the person's newest contribution
+    window : (contributions,) its window
+    earlier : (contributions,) the previous one of the same person; -1: none
+    used : (1,) number of contributions
+    """
+
+    persons: Counts
+    newest: NDArray[np.int64]
+    window: NDArray[np.int64]
+    earlier: NDArray[np.int64]
+    used: NDArray[np.int64]
+
+
+def _empty_table() -> _Table:
+    nothing = np.zeros(0, np.int64)
+    return _Table(empty_counts(0), nothing, nothing, nothing, np.zeros(1, np.int64))
+
+
+def _with_room(table: _Table, more: int) -> _Table:
+    """Return the table with room for further contributions."""
+    room = int(table.used[0]) + more
+    if len(table.window) >= room:
+        return table._replace(persons=grown(table.persons, more))
+    newest, window, earlier = (
+        np.concatenate((column, np.zeros(2 * room - len(column), np.int64))) for column in table[1:4]
+    )
+    return _Table(grown(table.persons, more), newest, window, earlier, table.used)
+
+
+@entry
+def admit_all(
+    table: _Table,
+    subject: NDArray[np.uint64],
+    window: NDArray[np.int64],
+    most: Int,
+    reach: Int,
+    found: NDArray[np.bool_],
+) -> None:
+    """Set ``found`` where a tuple is a contribution, and add it to the table, which has room for all.
+
+    A tuple is none if its person has one in the same window, or ``most`` in windows at a distance of less than
+    ``reach``.
+    """
+    for i in range(len(subject)):
+        fresh = table.persons.used[0]
+        person = number(table.persons, np.int64(0), subject[i], fresh)
+        at: Int = np.int64(-1) if person == fresh else table.newest[person]
+        last, near, again = at, np.int64(0), False
+        while at >= 0:
+            distance = abs(table.window[at] - window[i])
+            again |= distance == 0
+            near += distance < reach
+            at = table.earlier[at]
+        if again or near >= most:
+            continue
+        used = table.used[0]
+        table.window[used], table.earlier[used], table.newest[person] = window[i], last, used
+        table.used[0] += 1
+        found[i] = True

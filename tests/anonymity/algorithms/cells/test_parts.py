@@ -37,6 +37,53 @@ PARAMETERS = CellsParameters(0.2, CELLS, 1.0, 1e-6, window=1000)
 records = st.lists(st.tuples(st.integers(0, 4), st.integers(-6, 6)), max_size=40)
 
 
+def reference(
+    known: dict[int, list[int]],
+    subject: np.ndarray[Any, Any],
+    window: np.ndarray[Any, Any],
+    most: int,
+    reach: int | None,
+) -> list[bool]:
+    """Admit one tuple after the other, by the windows of each person so far, which it extends."""
+    found = []
+    for person, number in zip(subject.tolist(), window.tolist(), strict=True):
+        windows = known[person]
+        near = len(windows) if reach is None else sum(abs(other - number) < reach for other in windows)
+        found.append(number not in windows and near < most)
+        if found[-1]:
+            windows.append(number)
+    return found
+
+
+@given(records, st.integers(1, 3), st.none() | st.integers(1, 4), st.integers(1, 10), st.booleans())
+def test_the_compiled_bound_admits_as_the_reference_does(
+    drawn: list[tuple[int, int]], most: int, reach: int | None, size: int, expires: bool
+) -> None:
+    known: dict[int, list[int]] = defaultdict(list)
+    contributions = Contributions(most, reach, {})
+    drawn = sorted(drawn, key=lambda record: record[1] // 4) if expires else drawn
+    for start in range(0, len(drawn), size):
+        subject, window = np.array(drawn[start : start + size], np.int64).reshape(-1, 2).T
+        # Equal low and high bits of hashes, also beyond the range of signed numbers.
+        hashes = (subject.astype(np.uint64) << np.uint64(61)) + np.uint64(5)
+        assert contributions.admit(hashes, window).tolist() == reference(known, subject, window, most, reach)
+        if expires and reach is not None:
+            contributions.expire(int(window[-1]) // 4 * 4 - 4 - 2 * reach)
+        contributions.changes()
+
+
+def test_a_table_with_expired_contributions_is_made_anew() -> None:
+    contributions = Contributions(1, 2, {})
+    persons = np.arange(500, dtype=np.uint64)
+    for window in range(12):
+        assert contributions.admit(persons, np.full(500, 2 * window)).all()
+        assert not contributions.admit(persons, np.full(500, 2 * window + 1)).any()
+        contributions.expire(2 * window - 4)
+        contributions.changes()
+    assert len(contributions) <= 2500
+    assert int(contributions._table.used[0]) <= 4000
+
+
 @given(records, st.integers(1, 3), st.none() | st.integers(1, 4), st.integers(1, 10))
 def test_no_person_contributes_to_more_windows_than_the_bound_after_restores_too(
     drawn: list[tuple[int, int]], most: int, reach: int | None, size: int
