@@ -67,6 +67,7 @@ class Generalized:
     node : (generalizations, categorical) published nodes
     of : (tuples,) generalization of each tuple; -1 where it is not published
     weight : number of tuples for which a published one stands
+    copies : (tuples,) number of published records with the values of each tuple; None: one of each published tuple
     """
 
     tuples: Stream
@@ -75,6 +76,7 @@ class Generalized:
     node: NDArray[np.int32]
     of: NDArray[np.int64]
     weight: float = 1.0
+    copies: NDArray[np.int64] | None = None
 
 
 def generalize(case: Case, seed: int) -> Generalized:
@@ -92,12 +94,15 @@ def generalize(case: Case, seed: int) -> Generalized:
 
 def published(tuples: Stream, made: Replay) -> Generalized:
     """Return the generalizations of a replay, whose last published column is the row of each tuple."""
-    of, number = np.full(len(tuples), -1), 0
+    of, copies, number = np.full(len(tuples), -1), np.zeros(len(tuples), np.int64), 0
     for found in made.releases:
-        of[np.array(found.members[-1], np.int64)] = number + np.repeat(np.arange(len(found)), found.tuples)
+        rows = np.array(found.members[-1], np.int64)
+        of[rows] = number + np.repeat(np.arange(len(found)), found.tuples)
+        copies += np.bincount(rows, minlength=len(tuples))
         number += len(found)
     lower, upper = (np.concatenate([getattr(found, end) for found in made.releases]) for end in ("lower", "upper"))
-    return Generalized(tuples, lower, upper, np.concatenate([found.node for found in made.releases]), of)
+    node = np.concatenate([found.node for found in made.releases])
+    return Generalized(tuples, lower, upper, node, of, copies=copies)
 
 
 def _condensed(tuples: Stream, case: Case, seed: int) -> Generalized:
@@ -138,15 +143,17 @@ def _relative_errors(found: Generalized, window: slice, selectivity: float, seed
     if has_income:
         income = np.unique(tuples.sensitive[:, 0], return_inverse=True)[1].reshape(-1)
     known = found.of[window] >= 0
-    cells, count = np.unique(np.stack([found.of[window][known], income[window][known]]), axis=1, return_counts=True)
-    weight = count * found.weight
+    values = np.stack([found.of[window][known], income[window][known]])
+    cells, number = np.unique(values, axis=1, return_inverse=True)
+    copies = None if found.copies is None else found.copies[window][known]
+    weight = np.bincount(number.reshape(-1), copies, cells.shape[1]) * found.weight
     share = selectivity ** (1 / (len(policy.quasi_identifiers) + has_income))
     errors = []
     for _ in range(0, queries, _CHUNK):
         matches = np.ones((len(income[window]), _CHUNK), bool)
         estimate = np.ones((cells.shape[1], _CHUNK))
-        for i, number in enumerate(policy.numeric):
-            low, high = _intervals(number, share, random)
+        for i, attribute in enumerate(policy.numeric):
+            low, high = _intervals(attribute, share, random)
             values = tuples.numeric[window, i][:, None]
             matches &= (values >= low) & (values <= high)
             estimate *= _overlap(found.lower[cells[0], i][:, None], found.upper[cells[0], i][:, None], low, high)

@@ -15,6 +15,7 @@ from crenel.anonymity.builtin import CELLS
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.noise.composition import least_k
+from crenel.anonymity.noise.selection import noisy_counts
 from crenel.anonymity.regions.loss import Sample
 from crenel.anonymity.regions.private import learn_privately
 from experiments.castle.contenders import contender, shuffled
@@ -32,11 +33,14 @@ _QUERIED = ("age", "education-num", "hours-per-week", "education")
 
 _SELECTIVITY = 0.1
 _QUERIES = 1_000
-_LEARNING = {1_000: (0.2, 7), 10_000: (0.3, 10), None: (0.4, 11)}
-"""Share of epsilon that learning spends, and levels of the partition, by window."""
+_LEARNING = {
+    "cells": {1_000: (0.2, 7), 10_000: (0.3, 10), None: (0.4, 11)},
+    "noisy cells": {1_000: (0.3, 9), 10_000: (0.5, 13), None: (0.5, 13)},
+}
+"""Share of epsilon that learning spends, and levels of the partition, by release and window."""
 
 _SPARE = 1.3
-"""Expected sampled persons of the smallest cell that learning does not penalize, in multiples of k."""
+"""Expected persons that count of the smallest cell that learning does not penalize, in multiples of the threshold."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +81,27 @@ def k_of(epsilon: float) -> int:
     return found
 
 
+_SETTING = "Adult, ten quasi-identifiers; mean and 95 % confidence interval over five random orders"
+
+
+def noisy() -> Table:
+    """Tabulate the measures of cells with ``release: noisy``."""
+    return _tabulated(f"Noisy cells with epsilon {EPSILON:g}, delta {DELTA:g} ({_SETTING})", ("noisy cells",))
+
+
 def results() -> Iterator[Table]:
     """Tabulate the measures by window, without and with a sensitive attribute: of cells, then of the others."""
-    setting = "Adult, ten quasi-identifiers; mean and 95 % confidence interval over five random orders"
+    setting = _SETTING
     private = f"epsilon {EPSILON:g}, delta {DELTA:g}, sample_rate {SAMPLE_RATE:g}"
     yield _tabulated(f"Cells with {private} ({setting})", ("cells",))
+    yield noisy()
     yield _tabulated(f"Nearest and CASTLE without differential privacy ({setting})", ("nearest", "CASTLE"))
 
 
 def _tabulated(title: str, names: Sequence[str]) -> Table:
     table = Table(
-        title, ["algorithm", "sensitive", "window, delay", "k", "mean loss", "suppressed, %", "query error, %"]
+        title,
+        ["algorithm", "sensitive", "window, delay", "k or threshold", "mean loss", "suppressed, %", "query error, %"],
     )
     runs = [Run(name, window, sensitive) for name in names for sensitive in (False, True) for window in _WINDOWS]
     every = seeds(_SEEDS)
@@ -98,7 +112,7 @@ def _tabulated(title: str, names: Sequence[str]) -> Table:
             run.name,
             "income" if run.sensitive else "none",
             "all" if run.window is None else f"{run.window:,}",
-            k_of(EPSILON - EPSILON * _LEARNING[run.window][0]) if run.name == "cells" else _K,
+            _threshold(run.name, _LEARNING[run.name][run.window][0]) if run.name in _LEARNING else _K,
             mean_interval([each.loss for each in measures]),
             mean_interval([100 * each.suppressed for each in measures], ".1f"),
             mean_interval([each.error for each in measures], ".1f"),
@@ -110,8 +124,8 @@ def _measured(given: tuple[Run, int]) -> Measures:
     run, seed = given
     tuples = numbered(shuffled(stream(), seed), sensitive=run.sensitive)
     window = len(tuples) if run.window is None else run.window
-    if run.name == "cells":
-        made = _cells(tuples, window, *_LEARNING[run.window], seed)
+    if run.name in _LEARNING:
+        made = _cells(tuples, window, *_LEARNING[run.name][run.window], seed, is_noisy=run.name == "noisy cells")
     else:
         setting = contender(run.name, tuples, _K, window)
         made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
@@ -138,17 +152,25 @@ def numbered(tuples: Stream, *, sensitive: bool) -> Stream:
     return replace(tuples, policy=policy, members=members, sensitive=tuples.sensitive[:, : len(names)])
 
 
-def _cells(tuples: Stream, window: int, share: float, levels: int, seed: int) -> Replay:
+def _threshold(name: str, share: float) -> int:
+    """Return how many persons that count a published key has, where learning has spent a share of epsilon."""
+    left = EPSILON - EPSILON * share
+    return noisy_counts(_K, left, DELTA).threshold if name == "noisy cells" else k_of(left)
+
+
+def _cells(tuples: Stream, window: int, share: float, levels: int, seed: int, *, is_noisy: bool = False) -> Replay:
     """Learn a partition from all tuples, and anonymize them in windows; each tuple is its own person."""
-    spent = EPSILON * share
-    k = k_of(EPSILON - spent)
-    # A cell holds as many sampled persons of a window as its share of all tuples says, whose number counts as known.
-    least = _SPARE * k / SAMPLE_RATE * len(tuples) / window
+    spent, rate = EPSILON * share, None if is_noisy else SAMPLE_RATE
+    threshold = _threshold("noisy cells" if is_noisy else "cells", share)
+    # A cell holds as many persons that count of a window as its share of all tuples says, whose number counts as known.
+    least = _SPARE * threshold / (rate or 1) * len(tuples) / window
     sample = Sample(tuples.numeric, tuples.categorical)
     tree = learn_privately(tuples.policy, sample, 2**levels, least, spent, np.random.default_rng(seed))
-    parameters = CellsParameters(SAMPLE_RATE, tree, EPSILON, DELTA, window=1)
+    parameters = CellsParameters(rate, tree, EPSILON, DELTA, window=1, release="noisy" if is_noisy else "sampled")
     shard = CELLS.new(
-        ShardContext(tuples.policy, Privacy(k), parameters, tuples.members.schema, remembers=False),
+        ShardContext(
+            tuples.policy, Privacy(_K if is_noisy else threshold), parameters, tuples.members.schema, remembers=False
+        ),
         0,
         bytes([seed]) * 32,
     )

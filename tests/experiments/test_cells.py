@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -45,6 +47,19 @@ def test_windows_are_published_apart_and_counts_are_scaled() -> None:
     assert abs((queried.of >= 0).sum() * queried.weight / ROWS - 1) < 0.1
     case = Case("cells", ("age",), 10, WIDTH, 0.5)
     assert workload_error(case, queried, 0, 250) < 0.2 < workload_error(case, _queried(found, 1), 0, 250)
+
+
+def test_noisy_counts_stand_for_all_records() -> None:
+    tuples = _stream()
+    made = _cells(tuples, WIDTH, SHARE, 3, 0, is_noisy=True)
+    assert made.counters.synthetic > 0
+    queried = _queried(published(tuples, made), 1)
+    assert queried.copies is not None
+    assert int(queried.copies.sum()) == made.counters.released
+    assert made.counters.released + sum(made.counters.suppressed.values()) == ROWS + made.counters.synthetic
+    case = Case("noisy cells", ("age",), 10, WIDTH, 0.5)
+    counted = workload_error(case, queried, 0, 250)
+    assert counted < 0.2 < workload_error(case, replace(queried, copies=queried.copies // 2), 0, 250)
 
 
 def test_the_audit_bounds_the_epsilon_of_randomized_response() -> None:
