@@ -156,10 +156,12 @@ class Cells(BatchShard):
         cell = self._parameters.regions.regions(waiting.numeric[leaving], waiting.categorical[leaving])
         # Every published value is part of the key: what fewer than k persons share may not show.
         key = np.column_stack((window, cell, batch, waiting.sensitive[leaving].view(np.int64)))
-        keys, of, persons = np.unique(key, axis=0, return_inverse=True, return_counts=True)
-        count = persons if self._noise_of_counts is None else persons + self._noise_of_counts.drawn(keys)
+        of = _numbers(key)
+        by_key, persons = np.argsort(of, kind="stable"), np.bincount(of)
+        count = persons
+        if self._noise_of_counts is not None:
+            count = persons + self._noise_of_counts.drawn(key[by_key[np.cumsum(persons) - persons]])
         count = np.where(count >= self._threshold, count, 0)
-        by_key = np.argsort(of.reshape(-1), kind="stable")
         rest = by_key[_ranks(persons) >= np.repeat(count, persons)]
         suppressed = [np.column_stack((leaving[rest], np.full(len(rest), SUBJECTS)))]
         # One member's record after the other; where a count exceeds them, they begin anew.
@@ -236,3 +238,15 @@ class Cells(BatchShard):
 def _ranks(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the numbers from 0 on within each of consecutive groups of these sizes."""
     return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def _numbers(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return (rows,) the number of each row among the distinct ones in lexicographic order.
+
+    ``np.unique`` of whole rows compares them byte by byte, which took a quarter of the time of a window.
+    """
+    found = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        values, place = np.unique(column, return_inverse=True)
+        found = np.unique(found * len(values) + place, return_inverse=True)[1]
+    return found
