@@ -1,15 +1,24 @@
-"""Speed of the core alone: tuples per second of CASTLE and nearest, and the cost of a longer delay."""
+"""Speed of the core alone: tuples per second of CASTLE, nearest and cells, and the cost of a longer delay."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from statistics import median
+from typing import Any
 
-from benchmarks.adult import REUSE, stream
-from benchmarks.measure import Table, replay
+import numpy as np
+
+from benchmarks.adult import REUSE, Stream, stream
+from benchmarks.measure import BLOCK, Table, replay
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.builtin import CASTLE, NEAREST
+from crenel.anonymity.builtin import CASTLE, CELLS, NEAREST
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.private import learn_privately
 
 
 def castle_table(repeats: int = 7) -> Table:
@@ -53,8 +62,43 @@ def nearest_table() -> Table:
     return table
 
 
+def cells_table() -> Table:
+    """Tabulate the processor time of a tuple of nearest and cells; they take turns, and each tuple has a person."""
+    table = Table(
+        "Microseconds of processor time a tuple in the core, persons, delay or window 10,000, in turn (median of three)",
+        ["tuples", "nearest, k = 10", "cells, sampled", "cells, noisy"],
+    )
+    for tuples in (stream().of_people(1), stream().enlarged(300_000).of_people(1)):
+        sample = Sample(tuples.numeric[:30_000], tuples.categorical[:30_000])
+        tree = learn_privately(tuples.policy, sample, 256, 100, 1e6, np.random.default_rng(0))
+        tree = replace(tree, epsilon=0.0)
+        sampled = CellsParameters(0.2, tree, 1.0, 1e-6, 10_000, 4, 500_000, 1)
+        noisy = replace(sampled, sample_rate=None, release="noisy")
+        runs: tuple[tuple[Algorithm, int, Any], ...] = (
+            (NEAREST, 10, NearestParameters(10_000)),
+            (CELLS, 16, sampled),
+            (CELLS, 10, noisy),
+        )
+        each = [[_processor_seconds(tuples, *run) for run in runs] for _ in range(3)]
+        table.add(f"{len(tuples):,}", *(f"{median(of) / len(tuples) * 1e6:.2f}" for of in zip(*each, strict=True)))
+    return table
+
+
+def _processor_seconds(tuples: Stream, algorithm: Algorithm, k: int, parameters: Any) -> float:
+    """Return the processor time of one shard; a tuple is a millisecond of event time and of the clock."""
+    context = ShardContext(tuples.policy, Privacy(k), parameters, tuples.members.schema, remembers=False)
+    shard, blocks = algorithm.new(context, 0, bytes(32)), tuples.blocks(BLOCK)
+    blocks = [replace(of, event_time=np.full(len(of), BLOCK * i)) for i, of in enumerate(blocks)]
+    start = time.process_time()
+    for i, block in enumerate(blocks):
+        shard.observe_clock(BLOCK * i, 0)
+        shard.push(block)
+    shard.finish()
+    return time.process_time() - start
+
+
 def tables() -> list[Table]:
     """Return all tables of this module."""
     replay(stream(), CASTLE, Privacy(10, 2), CastleParameters(delay_tuples=1000))  # compile
     replay(stream(), NEAREST, Privacy(10), NearestParameters(delay_tuples=1000))
-    return [castle_table(), nearest_table()]
+    return [castle_table(), nearest_table(), cells_table()]
