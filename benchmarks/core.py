@@ -65,7 +65,7 @@ def nearest_table() -> Table:
 def cells_table() -> Table:
     """Tabulate the processor time of a tuple of nearest and cells; they take turns, and each tuple has a person."""
     table = Table(
-        "Microseconds of processor time a tuple in the core, persons, delay or window 10,000, in turn (median of three)",
+        "Processor time of a tuple in the core, microseconds; delay or window 10,000, in turn (median of three)",
         ["tuples", "nearest, k = 10", "cells, sampled", "cells, noisy"],
     )
     for tuples in (stream().of_people(1), stream().enlarged(300_000).of_people(1)):

@@ -132,6 +132,7 @@ def test_the_budget_shows_the_threshold(settings: crenel.Settings, tmp_path: Pat
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     shown = CliRunner().invoke(app, ["budget", str(path), "--json"])
     assert shown.exit_code == 0, shown.output
+    assert "warning: cells.release: noisy publishes synthetic records" in " ".join(shown.stderr.split())
     figures = json.loads(shown.stdout)
     assert figures["threshold"] == THRESHOLD
     assert figures["delta_by_composition"] <= figures["delta"] == 1e-3

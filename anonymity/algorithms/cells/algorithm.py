@@ -59,6 +59,11 @@ def _warnings(parameters: CellsParameters) -> Iterator[str]:
             "whose records it was learned from; learn it with 'crenel regions --private', or write 'epsilon: 0' into "
             "the file if it was learned from other persons or declared"
         )
+    if parameters.release == "noisy":
+        yield (
+            "cells.release: noisy publishes synthetic records, and privacy.k counts them, as subjects in audit does; "
+            "fewer than k persons may be behind them"
+        )
 
 
 def _compile() -> None:
