@@ -382,6 +382,7 @@ class Algorithm:
         so that ``seed`` weakens it, all records of a person in one shard, and declared generalizations
     account : function from privacy models and parameters to the figures of a private algorithm by name, as ``crenel
         budget`` shows them
+    fixed : names of parameters that a restore cannot change, because buffered tuples or counts depend on them
     admission : first stage, by person, of the shards of a stream; None: each shard works by itself
     outputs : additional outputs
     stored_name : name in stored state and in the uid of the operator, if not ``name``; savepoints under that former
@@ -415,6 +416,7 @@ class Algorithm:
     representative: Callable[[Any], bool] = lambda parameters: False
     private: bool = False
     account: Callable[[Privacy, Any], Mapping[str, float]] | None = None
+    fixed: tuple[str, ...] = ()
     admission: AdmissionStage | None = None
     outputs: tuple[Output, ...] = ()
     stored_name: str = ""
@@ -423,6 +425,10 @@ class Algorithm:
     def stored_as(self) -> str:
         """Name of the algorithm in stored state and in the uid of its operator."""
         return self.stored_name or self.name
+
+    def fixed_parameters(self, parameters: Any) -> dict[str, object]:
+        """Return the parameters that a restore cannot change, by the names of their fields."""
+        return {f"{self.name}.{name}": getattr(parameters, name) for name in self.fixed}
 
     def admissions(self, shards: int) -> int:
         """Return the number of admissions before some shards; 0: the shards decide themselves, as a single one does."""

@@ -27,7 +27,7 @@ _ENDS = ((17, 90), (13769, 1484705), (1, 16), (0, 99999), (0, 4356), (1, 99))
 def source(path: Path, form: str) -> str:
     """Return the options of the source's table.
 
-    ``form``: csv, json, nested (JSON with an object of the columns of Adult), or records and lines (JSON and CSV as text).
+    ``form``: csv, json, nested (JSON, the columns of Adult in an object), or records and lines (JSON and CSV as text).
     """
     if form in ("records", "lines"):
         return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'raw'"

@@ -69,6 +69,7 @@ def fingerprint(
     members: Mapping[str, str],
     *,
     algorithm: str = "castle",
+    parameters: Mapping[str, object] = MappingProxyType({}),
     sampling_and_noise: SamplingAndNoise | None = None,
     subject_type: str | None = None,
     source: Mapping[str, str] | None = None,
@@ -88,9 +89,9 @@ def fingerprint(
     references. The algorithm appears unless it is CASTLE, which older state does not name. ``epoch`` appears unless it
     is 1; another epoch means other shards.
 
-    k, l and the algorithm's parameters may change between two runs. A reference may appear or disappear together with
-    the privacy models that use it. A change of ``source``, the texts of ``REPORTED_FIELDS`` by name, is only reported,
-    because a rewritten query may mean the same.
+    k, l and the algorithm's parameters may change between two runs, except ``parameters``, by their fields. A reference
+    may appear or disappear together with the privacy models that use it. A change of ``source``, the texts of
+    ``REPORTED_FIELDS`` by name, is only reported, because a rewritten query may mean the same.
 
     The key is represented by ``SubjectKey.stored``; ``changed_fields`` compares it. State of earlier versions lacks the
     type of the subject and the texts, but can be restored. With a key, this needs the derivation ``direct``.
@@ -131,6 +132,7 @@ def fingerprint(
         fields[STORED_NAMES["sampling_and_noise"]] = asdict(sampling_and_noise)
     if algorithm != "castle":
         fields["algorithm"] = algorithm
+    fields.update(parameters)
     if epoch != 1:
         fields[EPOCH] = epoch
     found = Fingerprint({name: _short(value) for name, value in fields.items()})

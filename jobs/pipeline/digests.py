@@ -53,6 +53,7 @@ def policy_digest(config: Config) -> str:
         NO_KEY,
         {},
         algorithm=config.algorithm.stored_as,
+        parameters=config.algorithm.fixed_parameters(config.parameters),
         sampling_and_noise=config.sampling_and_noise,
         privacy=config.privacy,
     )
@@ -78,6 +79,7 @@ def stored_under(config: Config, found: Layout) -> Fingerprint:
         config.subject_key,
         found.published,
         algorithm=config.algorithm.stored_as,
+        parameters=config.algorithm.fixed_parameters(config.parameters),
         sampling_and_noise=config.sampling_and_noise,
         subject_type=found.subject_type,
         source=found.source,

@@ -101,6 +101,15 @@ def test_a_person_counts_once_and_a_restored_stream_goes_on(settings: crenel.Set
     assert restored.finish().released.sort_by("illness").equals(_finished(stream, data.slice(200)).sort_by("illness"))
 
 
+def test_a_restore_cannot_change_what_buffered_records_were_sampled_by(settings: crenel.Settings) -> None:
+    stream = crenel.open_stream(settings)
+    stream.push(visits(1))
+    sampled = replace(settings.algorithm, release="sampled", sample_rate=0.2, epsilon=1.0, delta=0.01)
+    changed = replace(settings, privacy=crenel.Privacy(k=6), algorithm=sampled)
+    with pytest.raises(crenel.PolicyError, match=r"cells\.release, cells\.sample_rate"):
+        crenel.open_stream(changed, snapshot=stream.snapshot())
+
+
 def _finished(stream: crenel.Stream, rest: pa.Table) -> pa.Table:
     stream.push(rest)
     return stream.finish().released

@@ -146,6 +146,8 @@ CELLS = add_algorithm(
         summary=_summary,
         compile=_compile,
         private=True,
+        # Buffered records are of the sample, and contributions have numbers of windows.
+        fixed=("window", "release", "sample_rate", "horizon"),
         admission=AdmissionStage(_new_admission, _restored_admission),
         account=lambda privacy, cells: cells.account(privacy.k),
     )
