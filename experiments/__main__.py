@@ -46,6 +46,8 @@ EXPERIMENTS = {
     "suhdsa-controller": ("The repair controller (Table 10).", "1 min", "suhdsa.tables.results:controller"),
     "suhdsa-target": ("The adaptive target (Table 11).", "1 min", "suhdsa.tables.results:target"),
     "suhdsa-window": ("The adaptive window.", "1 min", "suhdsa.tables.results:window"),
+    "suhdsa-policies": ("l_t by window and by group, in both directions.", "2 min", "suhdsa.controllers.policies"),
+    "suhdsa-delay": ("Windows by the p95 of the delay.", "1 min", "suhdsa.controllers.delays"),
     "suhdsa-latency": ("Time from the end of a window to its releases.", "1 min", "suhdsa.tables.results:latency"),
     "suhdsa-repair-cost": ("Time of a repair relative to grouping.", "1 min", "suhdsa.tables.results:repair-cost"),
     "suhdsa-grid": ("Loss of repair over k and window, with tests.", "2 min", "suhdsa.tables.results:grid"),
