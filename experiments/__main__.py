@@ -53,6 +53,7 @@ EXPERIMENTS = {
     "suhdsa-grid": ("Loss of repair over k and window, with tests.", "2 min", "suhdsa.tables.results:grid"),
     "suhdsa-buffer": ("Loss of SUHDSA by the tuples that a window holds.", "1 min", "suhdsa.tables.results:buffer"),
     "suhdsa-sensitivity": ("Repairs and time of windows (Appendix A).", "2 min", "suhdsa.sensitivity.results"),
+    "suhdsa-downstream": ("Downstream tasks, and repairs by sex and race.", "3 min", "suhdsa.downstream.results"),
     "suhdsa-disclosure": ("Readings of attribute disclosure (Table 12).", "5 min", "suhdsa.disclosure.results"),
     "kepsilon-loss": ("Loss with one more attribute (Figure 1).", "1 min", "kepsilon.loss.results"),
     "kepsilon-distribution": ("Errors by kind of noise (Figure 2).", "1 min", "kepsilon.distribution.results"),
