@@ -11,11 +11,12 @@ import numpy as np
 
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.measure import BLOCK, Table, replay
-from crenel.anonymity.algorithm import Algorithm, ShardContext
+from crenel.anonymity.algorithm import REPAIRS, Algorithm, ShardContext
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.builtin import CASTLE, CELLS, NEAREST
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import CASTLE, CELLS, NEAREST, SUHDSA
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.regions.loss import Sample
 from crenel.anonymity.regions.private import learn_privately
@@ -97,8 +98,44 @@ def _processor_seconds(tuples: Stream, algorithm: Algorithm, k: int, parameters:
     return time.process_time() - start
 
 
+def log_table(repeats: int = 7) -> Table:
+    """Tabulate the processor time of the log of repairs: of a shard without and with it, in turn."""
+    adult = stream()
+    table = Table(
+        f"Repair log of the core, k = 10, l = 2, a delay of 1,000: microseconds of processor time a tuple (median of "
+        f"{repeats}, in turn)",
+        ["algorithm", "without", "with", "rows", "ratio"],
+    )
+    algorithms: tuple[tuple[str, Algorithm, Any], ...] = (
+        ("castle", CASTLE, CastleParameters(1000)),
+        ("nearest", NEAREST, NearestParameters(1000)),
+        ("suhdsa", SUHDSA, SuhdsaParameters(500)),
+    )
+    for name, algorithm, parameters in algorithms:
+        _logged(adult, algorithm, parameters, logs=True)  # compile
+        runs = [[_logged(adult, algorithm, parameters, logs=logs) for logs in (False, True)] for _ in range(repeats)]
+        without, with_log = (median(run[i][0] for run in runs) / len(adult) * 1e6 for i in (0, 1))
+        ratio = median(run[1][0] / run[0][0] for run in runs)
+        table.add(name, f"{without:.2f}", f"{with_log:.2f}", f"{runs[0][1][1]:,}", f"{ratio:.2f}")
+    return table
+
+
+def _logged(tuples: Stream, algorithm: Algorithm, parameters: Any, *, logs: bool) -> tuple[float, int]:
+    """Return processor seconds and rows of the log; a reader takes the rows only if there is a log."""
+    read = frozenset({REPAIRS}) if logs else frozenset()
+    schema = tuples.members.schema
+    context = ShardContext(tuples.policy, Privacy(10, 2), parameters, schema, remembers=False, logs=read)
+    shard, blocks, rows = algorithm.new(context, 0, bytes(32)), tuples.blocks(BLOCK), 0
+    start = time.process_time()
+    for i in range(len(blocks) + 1):
+        step = shard.push(blocks[i]) if i < len(blocks) else shard.finish()
+        if logs:
+            rows += len(step.further.get(REPAIRS, ()))
+    return time.process_time() - start, rows
+
+
 def tables() -> list[Table]:
     """Return all tables of this module."""
     replay(stream(), CASTLE, Privacy(10, 2), CastleParameters(delay_tuples=1000))  # compile
     replay(stream(), NEAREST, Privacy(10), NearestParameters(delay_tuples=1000))
-    return [castle_table(), nearest_table(), cells_table()]
+    return [castle_table(), nearest_table(), cells_table(), log_table()]
