@@ -164,7 +164,7 @@ def slope_table() -> Table:
         form = ",.0f" if measure == "tuples/s" else ".4f"
         for i, segment in enumerate(("below", "above")):
             estimates = [slopes(one.repairs, one.of(measure))[i] for one in (off, on)]
-            ratio: Floats = 1 - drawn[1][:, i] / drawn[0][:, i]
+            ratio: NDArray[Any] = 1 - drawn[1][:, i] / drawn[0][:, i]
             table.add(
                 *(beta, f"{measure}, ms" if measure != "tuples/s" else measure, segment),
                 *(f"{one:{form}} ({_interval(some[:, i], form)})" for one, some in zip(estimates, drawn, strict=True)),

@@ -51,18 +51,21 @@ def test_a_window_of_a_target_moves_toward_its_p95(milliseconds: int, larger: bo
     assert sizes[1] > 45 if larger else sizes[1] in {3, 4}
 
 
-def test_repaired_tuples_are_those_of_releases_that_a_repair_changed() -> None:
-    stream = _stream(400)
-    plain, ours = (outcome(stream, method, 4, 40) for method in ("SUHDSA", "ours"))
+def test_repaired_tuples_are_those_of_groups_that_a_swap_or_a_merge_changed() -> None:
+    random = np.random.default_rng(1)
+    tree = from_paths([(str(leaf), f"g{leaf // 8}", "*") for leaf in range(64)])
+    leaves = random.integers(0, 64, (150, 1)).astype(np.int32)
+    income = (random.random(150) < 0.2).astype(np.int64)
+    stream = Stream(Policy((Categorical("a", tree),), sensitive=("income",)), leaves, income)
+    plain, ours = (outcome(stream, method, 4, 150) for method in ("SUHDSA", "ours"))
     assert not plain.repaired.any()
-    assert len(plain.rows) == len(stream.income)
-    assert 0 < ours.repaired.sum() < len(ours.rows)
-    # In the first window both have the same groups before the repair.
+    assert len(plain.rows) == 150
+    # One window: both have the same groups before the repair.
     before = dict(zip(plain.rows.tolist(), plain.loss.tolist(), strict=True))
-    lost = {row: loss for row, loss in zip(ours.rows.tolist(), ours.loss.tolist(), strict=True) if row < 40}
-    changed = [row for row, loss in lost.items() if before[row] != loss]
-    assert changed
+    changed = [row for row, loss in zip(ours.rows.tolist(), ours.loss.tolist(), strict=True) if before[row] != loss]
+    assert len(changed) == 49
     assert ours.repaired[changed].all()
+    assert ours.repaired.sum() < 150
 
 
 def test_features_share_a_node_among_its_leaves() -> None:
