@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.harness import Drawing, Table, drawing, in_processes, kept, legend_below, percent, seeds
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from experiments.harness import Drawing, Table, drawing, in_processes, kept, legend_below, mean_interval, percent, seeds
 from experiments.kepsilon.core import (
     ALGORITHMS,
     EPSILONS,
@@ -24,7 +25,7 @@ from experiments.kepsilon.core import (
     run,
     title,
 )
-from experiments.kepsilon.populations import POPULATIONS, Population
+from experiments.kepsilon.populations import POPULATIONS, Population, adult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +40,10 @@ TABLE_IV = {
 }
 """Suppression by the paper's OLA, in percent by k; its limit is 5 %. List A stands for Florida, list B for Michigan."""
 
+CONFIDENCES = (0.7, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
+"""Confidences of the paper, 70 to 99.999 %."""
+
+_K, _CONFIDENT_RUNS = 10, 3
 _SHOWN_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _AIM = {"color": "black", "linewidth": 0.8, "linestyle": ":"}
 """Style of the line of the paper's claim."""
@@ -230,6 +235,28 @@ def spread_table(measured: Measured) -> Table:
             runs = len(seeds(RUNS[population]))
             table.add(POPULATIONS[population]().name, algorithm, runs, *(f"{each * 100:.3f}" for each in most))
     return table
+
+
+def confidences() -> Iterator[Table]:
+    """Tabulate suppression on Adult by the confidence c (Section VII-C)."""
+    people, epsilons = adult(), (1.0, 2.0, 4.0, 8.0)
+    table = Table(
+        f"{people.name}, k = {_K}: suppressed by confidence (mean and 95 % confidence interval of "
+        f"{len(seeds(_CONFIDENT_RUNS))} runs)",
+        ["algorithm", "confidence", *(f"epsilon {epsilon:g}" for epsilon in epsilons)],
+    )
+    for algorithm in ALGORITHMS:
+        chosen = choice(people, algorithm, _K)
+        for c in CONFIDENCES:
+            cells = []
+            for epsilon in epsilons:
+                privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(c, _K)))
+                found = [
+                    100 * run(people, algorithm, privacy, chosen, seed).withheld for seed in seeds(_CONFIDENT_RUNS)
+                ]
+                cells.append(f"{mean_interval(found, '.2f')} %")
+            table.add(algorithm, f"{100 * c:g} %", *cells)
+    yield table
 
 
 def results() -> Iterator[Table | Drawing]:

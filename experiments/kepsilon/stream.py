@@ -21,6 +21,7 @@ from crenel.anonymity.builtin import NEAREST
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from experiments.harness import REUSE, Drawing, Table, drawing, in_processes, legend_below, panels, percent, seeds
 from experiments.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, published
+from experiments.kepsilon.noise import CONFIDENCES
 from experiments.kepsilon.populations import Population, adult
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ KS = (5, 10, 50)
 RUNS = 30
 DELTA = 1000
 METHODS = ("CASTLE", "nearest", "windows")
-CONFIDENCES = (0.7, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 
 _SUPPRESSED = "suppressed at 99 % confidence as linkable (in brackets: for any reason)"
 
