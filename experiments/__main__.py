@@ -64,6 +64,7 @@ EXPERIMENTS = {
     ),
     "kepsilon-confidence": ("Suppression by confidence, 70 to 99.999 %.", "2 min", "kepsilon.noise.confidences"),
     "kepsilon-speed": ("Run time of generalization and of noise (Figures 7 and 8).", "3 min", "kepsilon.speed.results"),
+    "kepsilon-parts": ("Search and program in the speed of OLA.", "2 min", "kepsilon.decomposition.results"),
     "kepsilon-stream": ("Noise within releases on a stream.", "4 min", "kepsilon.stream.results"),
     "kepsilon-causes": ("Causes of differences from the paper.", "1 min", "kepsilon.causes.results"),
     "mondrian": ("Mondrian on Adult by cut, k, l and window.", "1 min", "batch.mondrian"),

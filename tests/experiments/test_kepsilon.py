@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.algorithms.batch.shard import Choice
+from crenel.anonymity.algorithms.batch.stored import initial_snapshot
 from crenel.anonymity.model.attributes import Categorical
 from experiments.kepsilon import stream
 from experiments.kepsilon.body import HEIGHT, WEIGHT, heights, weights
@@ -22,12 +23,14 @@ from experiments.kepsilon.core import (
     Algorithm,
     choice,
     expected_error,
+    key,
     noise,
     published,
     run,
     shard,
     terms,
 )
+from experiments.kepsilon.decomposition import Search
 from experiments.kepsilon.distribution import share_below
 from experiments.kepsilon.loss import loss_of
 from experiments.kepsilon.noise import RUNS, Measured, cell, error_table, linking_table, suppression_table
@@ -96,6 +99,19 @@ def test_values_lie_in_the_domain_of_their_noise() -> None:
 def people_of(count: int = 2000) -> Population:
     """Return some of the invented people of list B, few enough to look at each."""
     return list_b().first(count)
+
+
+def test_classes_by_hash_suppress_the_records_that_classes_by_argsort_do() -> None:
+    people = people_of(300)
+    of = terms(people, "OLA", noise(1.0, 5, confident=False))
+    working = Search(of, initial_snapshot(of, 0, key(0)))
+    working.push(people.block(of.policy))
+    sizes = working.levels()
+    nodes = [tuple(0 for _ in sizes), tuple(size // 2 for size in sizes), tuple(size - 1 for size in sizes)]
+    found = [working.hashed(node) for node in nodes]
+    assert found == [working._classes(node).suppressed for node in nodes]
+    assert found[0] > found[1] > found[2] == 0
+    assert [working.satisfies(node) for node in nodes] == [False, found[1] <= 15, True]
 
 
 of_each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
