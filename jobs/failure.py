@@ -30,7 +30,10 @@ _CAUSE = re.compile(r"^(?:Caused by: )?(?P<name>(?:[\w$]+\.)+[\w$]+)(?:: (?P<mes
 _MASK = "******"
 _HARMLESS = tuple(
     f".{name}"
-    for name in ("connector", "format", "path", "topic", "table-name", "catalog-name", "hostname", "port", SERVERS)
+    for name in (
+        *("connector", "format", "path", "topic", "table-name", "catalog-name", "hostname", "port", SERVERS),
+        *("table", "warehouse", "catalog-type", "default-database"),
+    )
 )
 """Suffixes of option names, with a leading dot, whose values a message may show."""
 
@@ -88,8 +91,7 @@ def _withheld(config: Config) -> Iterator[str]:
             yield "" if key is None else key.read().decode(errors="replace")
     yield from (value for name, value in config.flink.items() if _NAMES_A_SECRET.search(name))
     source = config.source
-    statements = [source.ddl] if source.forget is None else [source.ddl, source.forget.ddl]
-    for options in (*map(parse_options, statements), *config.sinks.values()):
+    for options in (*map(parse_options, source.statements.values()), *config.catalogs.values(), *config.sinks.values()):
         for name, value in options.items():
             is_harmless = f".{name}".endswith(_HARMLESS) or _MEASURE.fullmatch(value)
             if _NAMES_A_SECRET.search(name) or not is_harmless:

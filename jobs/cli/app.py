@@ -64,7 +64,10 @@ def run(
         for warning in summary.warnings:
             shown.print(f"Warning: {warning}.", soft_wrap=True)
         sinks = config.sinks.items()
-        rows = [(name, without_passwords(f"{of['connector']} {of.get('path', '')}")) for name, of in sinks]
+        rows = [
+            (name, without_passwords(f"{of['connector']} {of.get('path') or of.get('table', '')}"))
+            for name, of in sinks
+        ]
         shown.print()
         shown.print(grid([*rows, *([] if place is None else [("report", str(place.path))])]))
 

@@ -75,7 +75,8 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
         _print(console, "differential privacy", budget_in_short(found))
     for name, columns in layout.sinks.items():
         sink = config.sinks.get(name)
-        title = f"{name}: {'discarded' if sink is None else sink['connector']}, with the columns"
+        kept = "discarded" if sink is None else f"{sink['connector']} {config.tables.get(name, '')}".rstrip()
+        title = f"{name}: {kept}, with the columns"
         _print(console, title, [(column.name, column.sql_type) for column in columns])
 
 
@@ -105,7 +106,7 @@ def _plan(config: Config, against: str | None) -> _Planned:
             layout = read_layout(tables, config)
             # Planning the job finds problems with sinks. It needs its own catalog, because the source exists in the
             # first.
-            job = build(local_environment(settings), config)
+            job = build(local_environment(settings), config, creates=False)
             job.explain()
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from crenel.jobs.config.catalogs import TABLE
 from crenel.jobs.config.explain import suggestion
 from crenel.jobs.config.kafka import in_transactions
 
@@ -58,17 +59,19 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         if options is None:
             continue
         if options["connector"] == "iceberg" and _through_rest(options):
+            place = f"catalogs.{options[TABLE].partition('.')[0]}" if TABLE in options else f"sinks.{name}"
             yield (
-                f"sinks.{name}.catalog-type: Iceberg may commit the same files twice on recovery where its catalog "
+                f"{place}.catalog-type: Iceberg may commit the same files twice on recovery where its catalog "
                 f"is REST (apache/iceberg 14425), so {TWICE}; hive, hadoop or jdbc, {OR_ACCEPT}"
             )
         elif options["connector"] in _ONCE:
             continue
         elif options["connector"] != "kafka":
             similar = suggestion(options["connector"], (*_ONCE, "kafka"))
+            place = f"sinks.{name}.{TABLE if TABLE in options else 'connector'}"
             yield (
-                f"sinks.{name}.connector: is not known to be exactly-once{similar}, so {TWICE}; one of "
-                f"{', '.join(_ONCE)}, or kafka with 'sink.delivery-guarantee: exactly-once', {OR_ACCEPT}"
+                f"{place}: is not known to be exactly-once{similar}, so {TWICE}; one of {', '.join(_ONCE)}, or kafka "
+                f"with 'sink.delivery-guarantee: exactly-once', {OR_ACCEPT}"
             )
         elif not in_transactions(options):
             yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {TWICE}; exactly-once, {OR_ACCEPT}"
@@ -104,10 +107,13 @@ def _through_rest(options: Mapping[str, str]) -> bool:
     return options.get("catalog-type", "").lower() == "rest" or options.get("catalog-impl", "").endswith("RESTCatalog")
 
 
-def repeating_source(options: Mapping[str, str] | None) -> Iterator[str]:
+def repeating_source(options: Mapping[str, str] | None, field: str = "source.ddl") -> Iterator[str]:
     """Yield problems of a source that may deliver a row twice.
 
-    ``options``: of the table ``source``; None where the DDL creates no such table, or a view.
+    Parameters
+    ----------
+    options : of the table ``source``; None where the DDL creates no such table, or a view
+    field : that names the table
     """
     if options is None:
         yield (
@@ -118,6 +124,6 @@ def repeating_source(options: Mapping[str, str] | None) -> Iterator[str]:
         yield f"source.ddl: {_CHANGES}; {_AS_ROWS}"
     elif options.get("connector", "") not in _REPLAYED:
         yield (
-            f"source.ddl: the connector is not known to go on exactly where a checkpoint was, so {TWICE}; one of "
+            f"{field}: the connector is not known to go on exactly where a checkpoint was, so {TWICE}; one of "
             f"{', '.join(_REPLAYED)}, {OR_ACCEPT}"
         )

@@ -78,7 +78,7 @@ def guarantee_lines(config: Config) -> Iterator[tuple[str, str]]:
     yield from config.algorithm.tell(parameters)
     yield "shards", f"{shards.count} by {shards.by}"
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
-    if config.source.ddl:  # a program has no source, and erases by a call
+    if config.source.is_given:  # a program has no source, and erases by a call
         yield "requests to forget", "none are read" if config.source.forget is None else "from the table forget"
     if config.audit_chain is not None:
         yield (

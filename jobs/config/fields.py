@@ -44,8 +44,14 @@ def _leaves(options: dict[str, object], prefix: str) -> Iterator[tuple[str, obje
 
 
 def _connected(options: dict[str, str]) -> dict[str, str]:
-    if "connector" not in options:
+    if "connector" not in options and "table" not in options:
         raise ValueError("the option 'connector' is missing")
+    return options
+
+
+def _of_a_type(options: dict[str, str]) -> dict[str, str]:
+    if not options.get("type"):
+        raise ValueError("the option 'type' is missing")
     return options
 
 
@@ -59,6 +65,7 @@ Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=
 AboveZero: TypeAlias = Annotated[Real, Field(gt=0)]
 Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
 Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]
+Catalog: TypeAlias = Annotated[Options, AfterValidator(_of_a_type)]
 
 
 class Section(BaseModel):

@@ -25,6 +25,7 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import SHORTEST_KEY, Secret, SubjectKey
 from crenel.anonymity.noise.release_noise import problems_within
+from crenel.jobs.config.catalogs import CatalogTable, find_table_problems, is_table, table_of
 from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks
 from crenel.jobs.config.explain import explain, explain_undecided, listed, suggestion
 from crenel.jobs.config.file import ConfigError, expand, override, read
@@ -60,6 +61,8 @@ class Config:
     accept_duplicates : whether a record may be published twice, under two generalizations
         (``crenel.jobs.config.delivery``)
     audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
+    catalogs : options of each catalog by its name
+    tables : sinks that are tables of catalogs, by output; ``sinks`` has their ``CatalogTable.as_connector``
     """
 
     policy: Policy
@@ -78,6 +81,8 @@ class Config:
     epoch: int = 1
     is_nested: bool = False
     audit_chain: Secret | None = None
+    catalogs: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    tables: Mapping[str, CatalogTable] = field(default_factory=dict)
 
     def with_repairs(self) -> Config:
         """Return the configuration of a program that reads the repair log.
@@ -143,7 +148,9 @@ def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool 
     problems += _import_extensions(content)
     folder = Path(path).parent if with_regions else None
     validated = _validated(file_model(), content, Path(path).parent, path, problems, unset, regions_in=folder)
-    return _config(validated, validated.file.source.core(varied), _sinks(validated.file))
+    file = validated.file
+    table = None if file.source.table is None else table_of(file.catalogs, file.source.table)
+    return _config(validated, file.source.core(varied, table), _sinks(file))
 
 
 def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> tuple[File, Config]:
@@ -243,6 +250,8 @@ def _config(validated: _Validated, source: Source, sinks: dict[str, dict[str, st
         epoch=file.epoch,
         is_nested=file.shape == "nested",
         audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
+        catalogs=file.catalogs,
+        tables={name: table_of(file.catalogs, options["table"], options) for name, options in _tables(file).items()},
     )
 
 
@@ -277,6 +286,12 @@ def _without_output(algorithm: Algorithm, name: str) -> str:
 
 def _contradictions(file: File, parameters: Any) -> Iterator[str]:
     """Yield contradictions between sections that are valid separately, and the parameters of the algorithm."""
+    named = {} if file.source is None or file.source.table is None else {"source.table": file.source.table}
+    if unknown := [
+        *find_table_problems(file.catalogs, named, _tables(file), has_event_time=file.policy.event_time is not None)
+    ]:
+        yield from unknown
+        return
     policy, algorithm = file.policy.core(), file.chosen
     try:
         yield from problems_within(policy, file.complete_privacy)
@@ -477,4 +492,15 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:
-    return {name: with_timeout(options) for name, options in file.sinks or () if options is not None}
+    return {
+        name: table_of(file.catalogs, options["table"], options).as_connector
+        if is_table(options)
+        else with_timeout(options)
+        for name, options in file.sinks or ()
+        if options is not None
+    }
+
+
+def _tables(file: File) -> dict[str, dict[str, str]]:
+    """Return the options of the sinks that are tables of catalogs, by output."""
+    return {name: options for name, options in file.sinks or () if options is not None and is_table(options)}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
+from crenel.jobs.config.catalogs import TABLE
 from crenel.jobs.config.flink_settings import FOLDERS
 
 Options: TypeAlias = Mapping[str, str]
@@ -74,7 +75,12 @@ def find_shared_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
 
 
 def find_sinks_in_inputs(
-    sinks: Mapping[str, Options], source: Options, forget: Options | None, *, is_filtered: bool
+    sinks: Mapping[str, Options],
+    source: Options,
+    forget: Options | None,
+    *,
+    is_filtered: bool,
+    field: str = "source.ddl",
 ) -> Iterator[str]:
     """Yield a message for each sink that stores its records in a place that the job reads.
 
@@ -82,10 +88,11 @@ def find_sinks_in_inputs(
     ----------
     sinks : options of the connector by output
     source : options of the table ``source``
+    field : that names the table ``source``
     forget : options of the table ``forget``, which ``crenel forget`` writes to; None: there is none
     is_filtered : whether ``source.forget.query`` selects the requests, so that both tables may read the same topic
     """
-    given, requests = _Place("source.ddl", source), _Place("source.forget.ddl", forget or {})
+    given, requests = _Place(field, source), _Place("source.forget.ddl", forget or {})
     for place in _paths(sinks):
         for relation in _relations(place, [given]):
             yield (
@@ -176,6 +183,10 @@ def _folders(options: Options) -> Iterator[tuple[str, tuple[str, ...]]]:
     for option in _PATHS:
         if options.get(option):
             yield option, locate(options[option])
+    if options.get("warehouse") and options.get(TABLE):
+        _, database, table = options[TABLE].split(".")
+        is_plain = options.get("connector") == "iceberg" and options.get("catalog-type", "").lower() == "hadoop"
+        yield TABLE, (*locate(options["warehouse"]), database if is_plain else f"{database}.db", table)
     # A table without a name gets the name of its sink, which is unique.
     if options.get("connector") == "iceberg" and options.get("warehouse") and options.get("catalog-table"):
         database = options.get("catalog-database", _ICEBERG_DATABASE)

@@ -55,7 +55,7 @@ def path_warnings(sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, 
             yield f"{field}: 'path' = '{read}' is not there; a cluster must find it on every TaskManager"
     for name, options in sinks.items():
         folder = local_folder(options)
-        problem = None if folder is None else _unwritable(folder)
+        problem = None if folder is None else why_unwritable(folder)
         if problem is not None:
             yield f"sinks.{name}.path: {folder} cannot be written: {problem}"
 
@@ -85,7 +85,7 @@ def leftover_warnings(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         )
 
 
-def _unwritable(folder: Path) -> str | None:
+def why_unwritable(folder: Path) -> str | None:
     """Return the reason why a folder is not writable; None if it is writable."""
     place = folder.absolute()
     while not place.exists() and place != place.parent:

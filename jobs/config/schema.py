@@ -24,6 +24,7 @@ from crenel.anonymity.model.secret import Derivation, Secret
 from crenel.anonymity.noise.budget import phi_within
 from crenel.jobs.config.fields import (
     AboveZero,
+    Catalog,
     Column,
     Columns,
     Duration,
@@ -349,7 +350,11 @@ class ShardsSection(Section):
         return Shards(self.count, self.by, regions)
 
 
-_DISCARDED = Field(None, description="the options of a Flink connector, or null to discard")
+_DISCARDED = Field(
+    None,
+    description="the options of a Flink connector, {table: lake.clinic.NAME} for a table of a catalog, or null "
+    "to discard",
+)
 
 
 class SinksSection(Section):
@@ -369,7 +374,8 @@ class SinksSection(Section):
     """
 
     released: Sink = Field(
-        description="the options of a Flink connector, such as {connector: filesystem, path: /out, format: csv}"
+        description="the options of a Flink connector, such as {connector: filesystem, path: /out, format: csv}, or a "
+        "table of a catalog, as {table: lake.clinic.released}"
     )
     suppressed: Sink | None = _DISCARDED
     rejected: Sink | None = _DISCARDED
@@ -416,6 +422,7 @@ class File(Section):
     ----------
     algorithm : the algorithm; its section is required, and that of any other is refused
     seed : determines every random choice, with a warning if there is noise; None: drawn from the operating system
+    catalogs : catalogs of Flink, for ``source.table``, for sinks with ``table``, and for ``source.query``
     flink : settings of Flink by Flink's names, dotted or nested, passed on unchanged
     accept_duplicates : whether source, sinks and checkpoints need not be exactly-once, so that a tuple may be published
         twice
@@ -448,7 +455,12 @@ class File(Section):
     audit_chain: AuditChainSection | None = Field(
         None, description="a mapping such as {key: ${CRENEL_AUDIT_KEY}}, {} for a chain without a key, or null for none"
     )
-    source: SourceSection = Field(description="a mapping with ddl and, where wanted, query")
+    catalogs: dict[Column, Catalog] = Field(
+        {},
+        description="options of Flink's CREATE CATALOG by name, such as {lake: {type: paimon, warehouse: "
+        "file:///shared/lake}}",
+    )
+    source: SourceSection = Field(description="a mapping with ddl or table and, where wanted, query")
     sinks: SinksSection = Field(description="a mapping with at least 'released'")
     flink: Options = Field({}, description="settings of Flink by their names, each with one value")
     accept_duplicates: bool = Field(False, description="true or false")

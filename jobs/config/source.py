@@ -9,7 +9,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic import model_validator as check
 
-from crenel.jobs.config.fields import Section
+from crenel.jobs.config.catalogs import CatalogTable
+from crenel.jobs.config.fields import Column, Duration, Section
 from crenel.jobs.config.records import AvroSection, CsvSection, JsonSection, Records, one_way
 
 TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
@@ -33,16 +34,32 @@ class ForgetSource:
 
 
 @dataclass(frozen=True)
+class Watermark:
+    """Watermark of a source that is a table of a catalog.
+
+    Attributes
+    ----------
+    column : of the table, with an event time
+    delay : milliseconds, 0 or more, by which the watermark is behind the newest event time
+    """
+
+    column: str
+    delay: int
+
+
+@dataclass(frozen=True)
 class Source:
     """Source of tuples.
 
     Attributes
     ----------
-    ddl : the statement that creates the source table
+    ddl : the statement that creates the source table; empty where there is none
     query : the SELECT whose columns have the roles of the policy; None: all columns of the table ``source``
     records : records whose fields become columns, instead of a query; None: there are none
     forget : source of requests to forget; None: there is none
     varied : fields of the statements with variables, which may hold a secret
+    table : a table of a catalog, instead of a statement; None: there is none
+    watermark : of that table; None: its own, if it has one
     """
 
     ddl: str
@@ -50,6 +67,24 @@ class Source:
     records: Records | None = None
     forget: ForgetSource | None = None
     varied: frozenset[str] = frozenset()
+    table: CatalogTable | None = None
+    watermark: Watermark | None = None
+
+    @property
+    def field(self) -> str:
+        """The field that names the table ``source``."""
+        return "source.ddl" if self.table is None else "source.table"
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a source; a program has none."""
+        return bool(self.ddl) or self.table is not None
+
+    @property
+    def statements(self) -> dict[str, str]:
+        """The statements that create tables, by field."""
+        found = {"source.ddl": self.ddl, "source.forget.ddl": "" if self.forget is None else self.forget.ddl}
+        return {field: ddl for field, ddl in found.items() if ddl}
 
 
 class ForgetSection(Section):
@@ -72,17 +107,40 @@ class ForgetSection(Section):
         return ForgetSource(self.ddl, self.query, varied)
 
 
+class WatermarkSection(Section):
+    """Watermark of a table of a catalog.
+
+    Attributes
+    ----------
+    column : of the table: a timestamp, or BIGINT (epoch milliseconds). In ``source`` it is a TIMESTAMP_LTZ(3)
+    delay : time by which the watermark is behind the newest event time, as rows of a table have no order
+    """
+
+    column: Column = Field(description="a column of the table, such as visited")
+    delay: Annotated[Duration, Field(le=99 * 86_400_000)] = Field(
+        description="a duration of at most 99 days, such as '10 min'"
+    )
+
+
 class SourceSection(Section):
     """Source of tuples.
 
     Attributes
     ----------
-    ddl : statement that creates the table ``source``
+    ddl : statement that creates the table ``source``; or ``table``
+    table : a table of a catalog in ``catalogs``, which the job reads as the table ``source``: its rows at the start of
+        the job, and none that are added later
     query : a SELECT whose columns have the roles of the policy; None: all columns of the table
     """
 
-    ddl: Annotated[str, Field(min_length=1)] = Field(
-        description="a statement CREATE TEMPORARY TABLE source (...) WITH (...)"
+    ddl: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="a statement CREATE TEMPORARY TABLE source (...) WITH (...), or null with 'table'"
+    )
+    table: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="a table of a catalog, such as lake.clinic.visits, or null with 'ddl'"
+    )
+    watermark: WatermarkSection | None = Field(
+        None, description="with 'table', a mapping such as {column: visited, delay: 10 min}; or null"
     )
     query: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="a statement SELECT ... FROM source, or null"
@@ -107,18 +165,27 @@ class SourceSection(Section):
 
     @check(mode="after")
     def _one_of_both(self) -> SourceSection:
+        if (self.ddl is None) == (self.table is None):
+            raise ValueError(
+                "give either 'ddl', a statement CREATE TEMPORARY TABLE source (...) WITH (...), or 'table', a table of "
+                "a catalog"
+            )
+        if self.watermark is not None and self.table is None:
+            raise ValueError("'watermark' is for 'table'; declare WATERMARK FOR in 'ddl' instead")
         one_way(query=self.query, from_json=self.from_json, from_csv=self.from_csv, from_avro=self.from_avro)
         return self
 
-    def core(self, varied: frozenset[str]) -> Source:
-        """Return the source; ``varied`` as in ``Source``."""
+    def core(self, varied: frozenset[str], table: CatalogTable | None) -> Source:
+        """Return the source; ``varied`` and ``table`` as in ``Source``."""
         records = self.from_json or self.from_csv or self.from_avro
         return Source(
-            self.ddl,
+            self.ddl or "",
             self.query,
             None if records is None else records.core(),
             None if self.forget is None else self.forget.core(varied),
             varied,
+            table,
+            None if self.watermark is None else Watermark(self.watermark.column, self.watermark.delay),
         )
 
 

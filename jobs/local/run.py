@@ -67,10 +67,7 @@ def run(
         No usable Java.
     """
     started = time.monotonic()
-    statements = {"source.ddl": config.source.ddl}
-    if config.source.forget is not None:
-        statements["source.forget.ddl"] = config.source.forget.ddl
-    require_inputs({field: parse_options(ddl) for field, ddl in statements.items()}, config.flink)
+    require_inputs({field: parse_options(ddl) for field, ddl in config.source.statements.items()}, config.flink)
     with (
         flink_logs() as logs,
         temporary_folder("crenel-") as folder,

@@ -74,7 +74,9 @@ def read_sample(config: Config, rows: int | None) -> Sampled:
     rejected, persons = 0, set[int]()
     with reading(config) as (source, blocks):
         if rows is None and not source.ends:
-            raise ConfigError("it", ["source.ddl: --private reads one record of each person, so the source must end"])
+            raise ConfigError(
+                "it", [f"{config.source.field}: --private reads one record of each person, so the source must end"]
+            )
         sampler = Sampler(2**62 if rows is None else rows, first=rows is None or not source.ends)
         for block in blocks:
             sampler.add(_first_of_persons(block, persons) if rows is None else block)
@@ -136,7 +138,7 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
                 break
     tuples, rejected = sum(map(len, read_blocks)), sum(len(block.rejected.column) for block in read_blocks)
     if tuples < _FEWEST:
-        place = "source.ddl: the source" if file is None else f"--sample: {file}"
+        place = f"{config.source.field}: the source" if file is None else f"--sample: {file}"
         raise SampleError(f"{place} {_too_few(tuples, rejected)}")
     plan = source.plan
     sample = TupleSample.of_blocks(
@@ -160,7 +162,7 @@ def _too_few(tuples: int, rejected: int) -> str:
 def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
     """Yield the source on a mini-cluster, and an iterator over its blocks, which reads on demand."""
     if file is None:
-        require_inputs({"source.ddl": parse_options(config.source.ddl)}, config.flink)
+        require_inputs({config.source.field: parse_options(config.source.ddl)}, config.flink)
     with flink_logs() as logs, temporary_folder("crenel-") as folder:
         ignore_disconnects()
         java = start_java()
@@ -203,7 +205,7 @@ def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[st
             rows, strange = _first(blocks) if read.ends else (0, Counter[int]())
             columns = read.plan.encoded
     except JobError as error:
-        yield f"source.ddl: {error}. Flink's logs are in {error.logs}; they may hold values of records"
+        yield f"{config.source.field}: {error}. Flink's logs are in {error.logs}; they may hold values of records"
         return
     for column, count in strange.items():
         yield (

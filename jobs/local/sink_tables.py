@@ -46,6 +46,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
 
         from crenel.jobs.pipeline.anonymizer import outputs
         from crenel.jobs.pipeline.build import read_layout
+        from crenel.jobs.pipeline.catalog_tables import read_rows
         from crenel.jobs.pipeline.environment import local_environment
         from crenel.jobs.pipeline.factories import find_missing_factories
         from crenel.jobs.pipeline.sink_columns import released_paths
@@ -75,17 +76,21 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                 else f"CAST({expressions[column]} AS STRING)"
                 for column in columns
             )
-            for problem in find_missing_factories(tables, {f"sinks.{sink}": options}):
+            in_catalog = config.tables.get(sink)
+            for problem in find_missing_factories(tables, {} if in_catalog else {f"sinks.{sink}": options}):
                 raise OutputsError(problem)
             try:
-                tables.execute_sql(f"CREATE TEMPORARY TABLE crenel_read_{sink} ({declarations}) WITH ({given})")
+                if in_catalog is None:
+                    tables.execute_sql(f"CREATE TEMPORARY TABLE crenel_read_{sink} ({declarations}) WITH ({given})")
+                else:
+                    written = read_rows(tables, config, f"sinks.{sink}.table", in_catalog)
+                    tables.create_temporary_view(f"crenel_read_{sink}", written)
                 rows = tables.sql_query(f"SELECT {texts} FROM crenel_read_{sink}")
                 rows.explain()
             except (Py4JError, JavaException) as error:
                 reason = " ".join(why_refused(error, config).split())
-                raise OutputsError(
-                    f"sinks.{sink}.connector: {options['connector']!r} cannot be read: {reason}"
-                ) from None
+                place = f"sinks.{sink}.{'connector' if in_catalog is None else 'table'}"
+                raise OutputsError(f"{place}: {options['connector']!r} cannot be read: {reason}") from None
             try:
                 with closing(rows.execute().collect()) as collected:
                     values = [list(row) for row in collected]

@@ -16,7 +16,7 @@ from crenel.jobs.pipeline.digests import code_version, hierarchies_digest, polic
 def versions(config: Config) -> Iterator[tuple[str, str]]:
     """Yield versions of programs, and hashes of policy, hierarchies and code as in a chained audit log."""
     yield "Crenel, with a hash of its code", code_version()
-    if config.source.ddl:  # a program has no source, and may have no Flink
+    if config.source.is_given:  # a program has no source, and may have no Flink
         yield "Apache Flink", version("apache-flink")
     yield "Python", platform.python_version()
     yield "policy", policy_digest(config)

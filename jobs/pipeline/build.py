@@ -13,6 +13,7 @@ from crenel.jobs.config.flink_settings import FOLDERS
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
+from crenel.jobs.pipeline.catalog_tables import create_catalogs, plan_sink, read_rows
 from crenel.jobs.pipeline.factories import find_missing_factories
 from crenel.jobs.pipeline.job import JOB, Job
 from crenel.jobs.pipeline.json_numbers import use_fast_numbers
@@ -43,8 +44,14 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         Columns of the source do not match the policy; the message lists all of them. Or ``source.ddl`` creates no
         readable table.
     """
-    create_table(tables, "source.ddl", config.source, SOURCE)
+    create_catalogs(tables, config)
+    named, field = config.source.table, config.source.field
+    if named is None:
+        create_table(tables, field, config.source, SOURCE)
+    else:
+        tables.create_temporary_view(SOURCE, read_rows(tables, config, field, named, config.source.watermark))
     table = source_table(tables)
+    options = table.options if named is None else named.as_connector
     use_fast_numbers(tables, config.source.ddl)
     query, records = config.source.query or "SELECT * FROM source", config.source.records
     if records is not None:
@@ -56,7 +63,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     found = SourceColumns(
         column_types(source),
         has_watermark=table.watermark,
-        problems=() if config.accept_duplicates else tuple(repeating_source(table.options)),
+        problems=() if config.accept_duplicates else tuple(repeating_source(options, field)),
         texts={
             "source.query": " ".join(query.split()) + ("" if records is None else records.parsing_options),
             "source.ddl": "; ".join(table.computed),
@@ -69,14 +76,25 @@ def build(
     tables: StreamTableEnvironment,
     config: Config,
     operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
+    *,
+    creates: bool = True,
 ) -> Job:
     """Build the job; its ``execute`` starts it.
 
-    ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does. Also raises where an
-    output would mix with the job's input, or needs a connector or format that Flink lacks.
+    Parameters
+    ----------
+    operator : makes the function between encode and the sinks
+    creates : whether missing tables of catalogs are created; otherwise the job can only be explained
+
+    Raises
+    ------
+    ConfigError
+        As ``read_layout`` does, or an output would mix with the job's input, or needs a connector or format that Flink
+        lacks, or a table of a catalog does not fit it.
     """
     found = read_layout(tables, config)
-    if missing := list(find_missing_factories(tables, {f"sinks.{name}": of for name, of in config.sinks.items()})):
+    connected = {f"sinks.{name}": of for name, of in config.sinks.items() if name not in config.tables}
+    if missing := list(find_missing_factories(tables, connected)):
         raise ConfigError("it", missing)
     forget = None if config.source.forget is None else read_forget(tables, config.source.forget)
     sinks = dict(config.sinks)
@@ -90,9 +108,12 @@ def build(
     job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
     for name, (columns, origin) in outputs(found, with_lines=lines is not None).items():
         if name in sinks:  # Flink need not plan unused outputs
-            sink = JOB.table(f"sink_{name}")
-            _create_sink(tables, sink, columns, sinks[name])
-            job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
+            sink, into = JOB.table(f"sink_{name}"), None
+            if name in config.tables:
+                into = plan_sink(tables, config, name, config.tables[name], columns, creates=creates)
+            else:
+                _create_sink(tables, sink, columns, sinks[name])
+            job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}", into)
     return job
 
 
@@ -107,9 +128,9 @@ def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
 def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
     """Yield a message for each output that would mix with the job's input, or with Flink's state."""
     sources = read_options(tables, config)
-    source, requests = sources["source.ddl"], sources.get("source.forget.ddl")
+    source, requests = sources[config.source.field], sources.get("source.forget.ddl")
     is_filtered = config.source.forget is not None and config.source.forget.query is not None
-    yield from find_sinks_in_inputs(config.sinks, source, requests, is_filtered=is_filtered)
+    yield from find_sinks_in_inputs(config.sinks, source, requests, is_filtered=is_filtered, field=config.source.field)
     # The sinks of the configuration were checked before; only the table of requests is new here.
     settings = {name: tables.get_config().get(name, "") for name in FOLDERS}
     yield from find_sinks_in_state({}, settings, requests)

@@ -19,6 +19,9 @@ _CONNECTORS = ("blackhole", "datagen", "filesystem", "print")
 _FORMATS = ("csv", "json", "raw")
 """Formats that come with Flink."""
 
+_CATALOGS = ("generic_in_memory",)
+"""Types of catalogs that come with Flink."""
+
 _INTERNAL = ("legacy-", "python-")
 """Name prefixes of connectors that are internal to Flink."""
 
@@ -42,6 +45,13 @@ _ARTIFACTS: Mapping[str, str] = {
 
 _ADD = "flink.pipeline.jars (docs/how-to/deploy.md)"
 
+HADOOP = (
+    "Flink has no Hadoop client, which the catalog needs. Paimon finds it where flink.pipeline.jars names the files of "
+    "hadoop-client-api and hadoop-client-runtime; for Iceberg, list them in the environment variable HADOOP_CLASSPATH "
+    "of every Flink process and of the client (docs/how-to/lakehouse.md)"
+)
+"""Remedy for a catalog without the classes of Hadoop."""
+
 
 def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a message for each connector and format that Flink does not find; none where Flink cannot list them.
@@ -64,6 +74,18 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
                 yield f"{place} {_explain(kind, options[option], found[kind])}"
 
 
+def find_missing_catalogs(tables: StreamTableEnvironment, catalogs: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield a message for each catalog, of these options by name, whose type Flink does not find; as above."""
+    wanted = {name: options["type"] for name, options in catalogs.items() if options["type"] not in _CATALOGS}
+    try:
+        found = _find_factories(tables)["catalog"] if wanted else set()
+    except Py4JError:
+        return
+    for name, kind in wanted.items():
+        if kind not in found:
+            yield f"catalogs.{name}.type: {_explain('catalog', kind, found)}"
+
+
 def _factories(options: Mapping[str, str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield each option that names a factory, the kind of factory, and the names that come with Flink."""
     if "connector" in options:
@@ -84,15 +106,16 @@ def _explain(kind: str, name: str, found: set[str]) -> str:
 
 
 def _find_factories(tables: StreamTableEnvironment) -> dict[str, set[str]]:
-    """Return the names of all connectors and formats that are on the classpath of a job."""
+    """Return the names of all catalogs, connectors and formats that are on the classpath of a job."""
     loader = get_field_value(tables._j_tenv, "resourceManager").getUserClassLoader()
     services = get_gateway().jvm.java.util.ServiceLoader.load(load_java_class(f"{_FACTORIES}.Factory"), loader)
     kinds = {
+        "CatalogFactory": "catalog",
         "DynamicTableFactory": "connector",
         "DecodingFormatFactory": "format",
         "EncodingFormatFactory": "format",
     }
-    found: dict[str, set[str]] = {"connector": set(), "format": set()}
+    found: dict[str, set[str]] = {"catalog": set(), "connector": set(), "format": set()}
     each = services.iterator()
     while each.hasNext():
         factory = each.next()

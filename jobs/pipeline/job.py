@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,9 @@ class Names:
         return "-".join(filter(None, ("crenel", self.name, part)))
 
 
+_PHYSICAL = "org.apache.flink.streaming.api.transformations.PhysicalTransformation"
+"""Transformations that are operators, and not only ways between two."""
+
 JOB = Names()
 """Names in a job."""
 
@@ -69,11 +73,17 @@ class Job:
         self._environment = operator._j_data_stream.getExecutionEnvironment()
         self._statements = tables.create_statement_set()
         self._sinks: list[str] = []
+        self._in_catalogs: set[str] = set()
 
-    def insert(self, sink: str, query: str) -> None:
-        """Write the rows of a query to the table ``sink``."""
-        self._statements.add_insert_sql(f"INSERT INTO {sink} {query}")
+    def insert(self, sink: str, query: str, into: str | None = None) -> None:
+        """Write the rows of a query to the table ``sink``.
+
+        ``into``: the path of a table of a catalog, with the columns to write; ``sink`` then names operators alone.
+        """
+        self._statements.add_insert_sql(f"INSERT INTO {into or sink} {query}")
         self._sinks.append(sink)
+        if into is not None:
+            self._in_catalogs.add(sink)
 
     def explain(self) -> str:
         """Return Flink's plan; raise Flink's errors about the job."""
@@ -81,9 +91,9 @@ class Job:
 
     def execute(self) -> JobClient:
         """Start the job."""
-        wired = self._environment.getTransformations().size()
         self._statements.attach_as_datastream()
-        ends = list(self._environment.getTransformations())[wired:]
+        # A sink of its own DataStream program, such as Paimon's, adds steps before; Flink adds all ends at last.
+        ends = list(self._environment.getTransformations())[-len(self._sinks) :]
         self._name_operators(ends)
         if self._conceals:
             seen: set[int] = set()
@@ -102,7 +112,30 @@ class Job:
         known: set[str] = set()
         seen: set[int] = set()
         for label, end in [("source", self._operator), *zip(self._sinks, ends, strict=True)]:
+            if label in self._in_catalogs:
+                name_steps(end, label.removeprefix("crenel_"), JOB, known, seen)
             name_operators(end, label.removeprefix("crenel_"), JOB, known, seen)
+
+
+def name_steps(end: Any, label: str, names: Names, known: set[str], seen: set[int]) -> None:
+    """Give uids to the steps of a sink that is a DataStream program of its own, by their names.
+
+    Flink would derive them from all of the job, and find no state where anything has changed, such as the parallelism.
+    Arguments are as of ``name_operators``.
+    """
+    for step in upwards(end, set(seen)):
+        if step.getUid() is None:
+            kind = re.sub(r"\W+", "-", step.getName().partition(":")[0].strip()).lower()
+            uid = _unused(names.uid(f"{label}-{kind}"), known)
+            known.add(uid)
+            step.setUid(uid)
+            # A step that is never parallel would be chained to others where these are not either, and its state could
+            # not be restored where they are.
+            around = (step.getMaxParallelism(), *(before.getMaxParallelism() for before in list(step.getInputs())))
+            if 1 in around and is_instance_of(step, _PHYSICAL):
+                step.setChainingStrategy(
+                    get_gateway().jvm.org.apache.flink.streaming.api.operators.ChainingStrategy.HEAD
+                )
 
 
 def name_operators(

@@ -22,6 +22,7 @@ from crenel.jobs.pipeline.encoder_arguments import ArgumentForm, Reader, extreme
 from crenel.jobs.pipeline.packing import NESTED, unpacked
 from crenel.jobs.pipeline.sink_columns import (
     Column,
+    day_column,
     has_no_arrays,
     nested_columns,
     released_paths,
@@ -175,6 +176,12 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     if config.is_nested:
         flat = sinks["released"]
         sinks["released"] = nested_columns(flat, released_paths(config, (column.name for column in flat)))
+    for name, table in config.tables.items():
+        if table.day_column is not None:
+            sinks[name] = (*sinks[name], day_column(table.day_column))
+            problems += _repeated(name, sinks[name])
+    if problems:
+        raise ConfigError(where, problems)
     chain = () if config.audit_chain is None else CHAIN
     return Layout(
         encode=encode,

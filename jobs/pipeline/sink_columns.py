@@ -115,6 +115,11 @@ def _column(column: OutputColumn, *, timestamps: bool = False) -> Column:
     return Column(column.name, SQL[column.kind], column.row)
 
 
+def day_column(name: str) -> Column:
+    """Return a column with the day of event time, to partition a table by; all records of a release have the same."""
+    return Column(name, "STRING", "DATE_FORMAT(TO_TIMESTAMP_LTZ(event_ms, 3), 'yyyy-MM-dd')")
+
+
 def _in_force(config: Config) -> Iterator[Column]:
     """Yield the audit columns that state the privacy models and mechanisms in force, equal in each row.
 

@@ -141,9 +141,11 @@ def parsing(field: str, varied: frozenset[str]) -> Iterator[None]:
 
 
 def read_options(tables: StreamTableEnvironment, config: Config) -> dict[str, Mapping[str, str]]:
-    """Return the options of each table that a job reads, by the field of its statement; they have been executed."""
-    names = {"source.ddl": SOURCE} | ({} if config.source.forget is None else {"source.forget.ddl": FORGET})
-    return {field: source_table(tables, name).options or {} for field, name in names.items()}
+    """Return the options of each table that a job reads, by its field; the tables have been created."""
+    source, table = config.source, config.source.table
+    names = {field: FORGET if field == "source.forget.ddl" else SOURCE for field in source.statements}
+    options = {field: source_table(tables, name).options or {} for field, name in names.items()}
+    return options if table is None else {source.field: table.as_connector} | options
 
 
 def column_names(tables: StreamTableEnvironment) -> list[str]:
@@ -183,6 +185,8 @@ def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str
     SampleError
         The file does not exist, or its format is unknown.
     """
+    if source.table is not None:
+        raise SampleError("--sample: source.table names a table of a catalog, whose rows no file can replace")
     if not file.exists():
         raise SampleError(f"--sample: {file} is not there; give a file with rows as the source has them")
     with parsing("source.ddl", source.varied):

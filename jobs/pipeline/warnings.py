@@ -51,7 +51,7 @@ def job_warnings(tables: StreamTableEnvironment, config: Config) -> Iterator[str
     """
     settings = tables.get_config()
     sources = read_options(tables, config)
-    source = sources["source.ddl"]
+    source = sources[config.source.field]
     yield from unknown_settings(name for name in config.flink if name not in DEFAULTS)
     yield from path_warnings(sources, config.sinks)
     for field, options in sources.items():

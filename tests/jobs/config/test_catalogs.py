@@ -1,0 +1,134 @@
+"""Catalogs in a configuration, and their tables as source and sinks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.config.source import Watermark
+from crenel.jobs.failure import why_refused
+
+TEXT = """
+policy:
+  event_time: visited
+  quasi_identifiers:
+    age: {type: numeric}
+privacy: {k: 3}
+castle: {delay: {tuples: 5}}
+catalogs:
+  lake: {type: paimon, warehouse: file:///shared/lake, s3: {secret-key: not for others}}
+  ice: {type: iceberg, catalog-type: hadoop, warehouse: file:///shared/ice}
+source: {table: lake.clinic.visits, watermark: {column: visited, delay: 10 min}}
+sinks:
+  released: {table: lake.clinic.released, partitioned_by: "day, area", day_column: day, file.format: parquet}
+  audit: {table: ice.clinic.audit}
+"""
+
+
+def configured(folder: Path, *overrides: str) -> Config:
+    path = folder / "job.yaml"
+    path.write_text(TEXT, encoding="utf-8")
+    return load(path, overrides)
+
+
+def problems(folder: Path, *overrides: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as error:
+        configured(folder, *overrides)
+    return error.value.problems
+
+
+def test_tables_of_catalogs_are_a_source_and_sinks(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    source, released = config.source, config.tables["released"]
+    assert (str(source.table), source.field, source.watermark) == (
+        "lake.clinic.visits",
+        "source.table",
+        Watermark("visited", 600_000),
+    )
+    assert source.is_given
+    assert source.statements == {}
+    assert (str(released), released.kind, released.options) == (
+        "lake.clinic.released",
+        "paimon",
+        {"file.format": "parquet"},
+    )
+    assert (released.partitioned_by, released.day_column) == (("day", "area"), "day")
+    assert str(config.tables["audit"]) == "ice.clinic.audit"
+    # Checks of delivery, places and secrets read a table as they read a connector.
+    assert config.sinks["released"] == {
+        "connector": "paimon",
+        "table": "lake.clinic.released",
+        "warehouse": "file:///shared/lake",
+        "s3.secret-key": "not for others",
+        "file.format": "parquet",
+    }
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        (
+            "catalogs.lake={warehouse: x}",
+            "catalogs.lake: the option 'type' is missing; options of Flink's",
+        ),
+        ("source={ddl: CREATE, table: lake.a.b}", "source: give either 'ddl', a statement"),
+        ("source={query: SELECT 1}", "source: give either 'ddl', a statement"),
+        ("source={ddl: CREATE, watermark: {column: a, delay: 1 s}}", "source: 'watermark' is for 'table'; declare"),
+        ("source.watermark.delay=100 days", "source.watermark.delay: is too large; a duration of at most 99 days"),
+        ("source.table=visits", "source.table: is not of the form catalog.database.table; such as lake.clinic.visits"),
+        (
+            "source.table=lage.clinic.visits",
+            "source.table: 'catalogs' has no 'lage' (did you mean 'lake'?), it",
+        ),
+        ("sinks.audit={table: lake..audit}", "sinks.audit.table: is not of the form catalog.database.table;"),
+        (
+            "sinks.summary={table: lake.clinic.n, day_column: d}",
+            "sinks.summary.day_column: its rows have no event",
+        ),
+        ("policy.event_time=null", "sinks.released.day_column: is the day of policy.event_time, which names no column"),
+        ("catalogs.default_catalog={type: paimon}", "catalogs.default_catalog: is the name of Flink's own catalog;"),
+        (
+            "sinks.audit={table: lake.clinic.released}",
+            "sinks.audit.table: is the same path as sinks.released.",
+        ),
+        (
+            "sinks.audit={connector: filesystem, path: /shared/lake/clinic.db/released/x, format: csv}",
+            "sinks.audit.path: lies inside sinks.released.table, so readers of one output",
+        ),
+        (
+            "catalogs.ice={type: iceberg, catalog-type: rest, uri: 'http://ice'}",
+            "catalogs.ice.catalog-type: Iceberg may commit the same files twice on recovery where its catalog is REST",
+        ),
+        (
+            "catalogs.ice={type: jdbc, base-url: 'jdbc:postgresql://db'}",
+            "sinks.audit.table: is not known to be exactly-once, so after a failure a record may leave twice,",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_by_field(tmp_path: Path, override: str, problem: str) -> None:
+    (found,) = problems(tmp_path, override)
+    assert found.startswith(problem)
+
+
+def test_without_catalogs_a_table_has_none(tmp_path: Path) -> None:
+    first, *_ = problems(tmp_path, "catalogs={}")
+    assert first.startswith(
+        "source.table: 'catalogs' has no 'lake', there is none; declare it, such as catalogs: {lake:"
+    )
+
+
+def test_a_connector_may_have_an_option_table(tmp_path: Path) -> None:
+    config = configured(tmp_path, "sinks.audit={connector: other, table: visits}", "accept_duplicates=true")
+    assert "audit" not in config.tables
+    assert config.sinks["audit"] == {"connector": "other", "table": "visits"}
+
+
+def test_no_message_of_flink_shows_a_secret_of_a_catalog(tmp_path: Path) -> None:
+    config = configured(tmp_path, "sinks.released={connector: blackhole}")
+    message = "Unable to create catalog 'lake': 's3.secret-key'='not for others' 'warehouse'='file:///shared/lake'"
+    shown = why_refused(ValueError(message), config)
+    assert "not for others" not in shown
+    assert "file:///shared/lake" in shown
+    assert "not for others" not in repr(config)

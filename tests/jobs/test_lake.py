@@ -1,0 +1,190 @@
+"""Tables of Paimon and Iceberg as sinks and sources: through a kill and a move each record is in its table once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from crenel.jobs.local.stop import descendants
+from tests.support.broker import jars
+from tests.support.launch import Host, start
+
+pytestmark = pytest.mark.cluster("mini")
+
+ROWS, RATE = 20_000, 4000
+TIMEOUT = 240  # seconds: machines are shared
+TEXT = f"""
+policy:
+  subject: person
+  event_time: seen
+  quasi_identifiers:
+    age: {{type: numeric, domain: [0, 99]}}
+  sensitive: [illness]
+  passthrough: [id]
+privacy: {{k: 8, l: 2}}
+algorithm: nearest
+nearest: {{delay: {{tuples: 500}}}}
+shards: {{count: 2}}
+seed: 11
+subject_key: a key of the tests
+catalogs:
+  lake: CATALOG
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (
+      id BIGINT, seen AS TO_TIMESTAMP_LTZ(id * 10000, 3), WATERMARK FOR seen AS seen - INTERVAL '5' SECOND
+    ) WITH (
+      'connector' = 'datagen', 'rows-per-second' = '{RATE}', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1',
+      'fields.id.end' = '{ROWS}'
+    )
+  query: |
+    SELECT id, 'p' || CAST(MOD(id * 7919, 5003) AS STRING) AS person, CAST(MOD(id * 31, 100) AS INT) AS age,
+      CASE MOD(id, 3) WHEN 0 THEN 'cold' WHEN 1 THEN 'flu' ELSE 'gout' END AS illness, seen
+    FROM source
+sinks:
+  released: {{table: lake.default.released, partitioned_by: day, day_column: day, manifest.compression: deflate}}
+  audit: {{table: lake.default.audit, manifest.compression: deflate}}
+  suppressed: {{table: lake.default.suppressed, manifest.compression: deflate}}
+flink:
+  pipeline.jars: JARS
+  execution.checkpointing.interval: 500 ms
+  execution.checkpointing.dir: file://FOLDER/checkpoints
+"""
+CATALOGS = {
+    "paimon": "{type: paimon, warehouse: 'file://FOLDER/lake'}",
+    "iceberg": "{type: iceberg, catalog-type: hadoop, warehouse: 'file://FOLDER/lake'}",
+}
+
+
+def artifact(*names: str) -> list[str]:
+    """Return the jars of some artifacts."""
+    return [str(path) for name in names for path in jars(PINNED).glob(f"{name}-*.jar")]
+
+
+PINNED = Path(__file__).parents[1] / "support" / "lake.pom.xml"
+HADOOP = ("hadoop-client-api", "hadoop-client-runtime")
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    """Yield a process whose Java has Hadoop's client, as Iceberg needs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HADOOP_CLASSPATH", os.pathsep.join(artifact(*HADOOP)))
+        made = Host()
+    yield made
+    made.stop()
+
+
+def configure(folder: Path, kind: str) -> Path:
+    """Return the configuration of a job into tables of a catalog; Paimon finds Hadoop's client among the job's jars."""
+    names = ("paimon-flink-2.1", *HADOOP) if kind == "paimon" else ("iceberg-flink-runtime-2.1",)
+    text = TEXT.replace("CATALOG", CATALOGS[kind]).replace("JARS", ";".join(artifact(*names)))
+    path = folder / "job.yaml"
+    path.write_text(text.replace("FOLDER", str(folder)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["paimon"])
+def test_killed_and_restored_at_another_parallelism_each_record_is_there_once(
+    kind: str, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = configure(tmp_path, kind)
+    if kind == "iceberg":
+        monkeypatch.setenv("HADOOP_CLASSPATH", os.pathsep.join(artifact(*HADOOP)))
+    committed = FILES[kind]
+    run = start("run", configuration)
+    wait(lambda: run.poll() is not None or len(rows(committed(table(tmp_path, kind, "released")))) > ROWS // 10)
+    checkpoint = newest(tmp_path)
+    wait(lambda: run.poll() is not None or newest(tmp_path) != checkpoint)
+    assert run.poll() is None, run.communicate()
+    for process in (*descendants(run.pid), run.pid):
+        os.kill(process, signal.SIGKILL)
+    run.communicate()
+    before = rows(committed(table(tmp_path, kind, "released")))
+    assert ROWS // 10 < len(before) < ROWS * 0.9  # in the middle
+
+    done = host.crenel(
+        "run", configuration, "--parallelism", "2", "--set", f"flink.execution.state-recovery.path={newest(tmp_path)}"
+    )
+    assert done.returncode == 0, done.stderr
+    found = {name: rows(committed(table(tmp_path, kind, name))) for name in ("released", "audit", "suppressed")}
+    ids = found["released"]["id"].to_pylist()
+    assert len(ids) == len(set(ids))
+    assert set(before["id"].to_pylist()) < set(ids)
+    assert len(ids) + len(found["suppressed"]) == ROWS
+    assert sum(found["audit"]["tuples"].to_pylist()) == len(ids)
+    result = host.crenel("verify", configuration, "--json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    checks = json.loads(result.stdout)["checks"]
+    assert [check for check in checks if check["findings"]] == []
+    assert {check["name"]: check["outcome"] for check in checks}["cover"] == "holds"
+
+
+def wait(until: Callable[[], bool]) -> None:
+    end = time.monotonic() + TIMEOUT
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def newest(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint."""
+    found = [path.parent for path in (folder / "checkpoints").glob("*/chk-*/_metadata")]
+    return max(found, key=lambda path: (path.parent.stat().st_ctime, int(path.name[4:])), default=None)
+
+
+def table(folder: Path, kind: str, name: str) -> Path:
+    return folder / "lake" / ("default.db" if kind == "paimon" else "default") / name
+
+
+def rows(files: list[Path]) -> pa.Table:
+    """Return the rows of data files, without the partition, which is a column of the files too."""
+    return pa.concat_tables([pq.ParquetFile(path).read() for path in files]) if files else pa.table({"id": []})
+
+
+def avro(path: Path) -> list[Any]:
+    with path.open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def paimon_files(folder: Path) -> list[Path]:
+    """Return the data files of the current snapshot of a table of Paimon, as its manifests list them."""
+    snapshots = sorted((folder / "snapshot").glob("snapshot-*"), key=lambda path: int(path.name[9:]))
+    if not snapshots:
+        return []
+    snapshot = json.loads(snapshots[-1].read_text(encoding="utf-8"))
+    lists = (snapshot["baseManifestList"], snapshot["deltaManifestList"])
+    named = [entry["_FILE_NAME"] for name in lists for entry in avro(folder / "manifest" / name)]
+    files: dict[str, int] = {}
+    for entry in (entry for name in named for entry in avro(folder / "manifest" / name)):
+        files[entry["_FILE"]["_FILE_NAME"]] = files.get(entry["_FILE"]["_FILE_NAME"], 0) + 1 - 2 * entry["_KIND"]
+    return [path for name, times in files.items() if times > 0 for path in folder.rglob(name)]
+
+
+def iceberg_files(folder: Path) -> list[Path]:
+    """Return the data files of the current snapshot of a table of Iceberg, as its manifests list them."""
+    hint = folder / "metadata" / "version-hint.text"
+    if not hint.exists():
+        return []
+    metadata = json.loads((folder / "metadata" / f"v{hint.read_text().strip()}.metadata.json").read_text("utf-8"))
+    current = [of for of in metadata.get("snapshots", ()) if of["snapshot-id"] == metadata["current-snapshot-id"]]
+    manifests = [entry["manifest_path"] for of in current for entry in avro(local(of["manifest-list"]))]
+    entries = [entry for path in manifests for entry in avro(local(path))]
+    return [local(entry["data_file"]["file_path"]) for entry in entries if entry["status"] != 2]
+
+
+def local(uri: str) -> Path:
+    return Path(uri.removeprefix("file:"))
+
+
+FILES = {"paimon": paimon_files, "iceberg": iceberg_files}
