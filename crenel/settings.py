@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Duration: TypeAlias = int | str | timedelta
 """Milliseconds, a text such as ``"10 min"`` or ``"6 h"``, or a ``timedelta``."""
 
-_JOB = ("source", "sinks", "flink", "accept_duplicates", "audit_chain", "shape")
+_JOB = ("source", "sinks", "catalogs", "flink", "accept_duplicates", "audit_chain", "shape")
 """Sections of a file that only a job needs."""
 
 

@@ -86,7 +86,7 @@ def test_each_algorithm_that_comes_with_crenel_has_a_class() -> None:
 
 
 def test_settings_have_the_sections_of_a_file_that_do_not_belong_to_a_job() -> None:
-    job = {"source", "sinks", "flink", "accept_duplicates", "audit_chain", "epoch", "shape"}
+    job = {"source", "sinks", "catalogs", "flink", "accept_duplicates", "audit_chain", "epoch", "shape"}
     assert {f.name for f in dataclasses.fields(crenel.Settings)} - {"folder"} == {
         *(File.model_fields.keys() - job),
         *("policy", "privacy", "algorithm"),

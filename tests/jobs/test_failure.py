@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.model.errors import InvariantError, PolicyError
 from crenel.anonymity.model.secret import NO_KEY, EnvironmentKey, Secret, SubjectKey
 from crenel.jobs.causes import CAUSES, JobSetup
+from crenel.jobs.config.source import Source
 from crenel.jobs.failure import why_failed, why_refused, without_passwords
 from crenel.operators import signed_errors
 from crenel.operators.signed_errors import ErrorSigner
@@ -254,15 +255,13 @@ def test_why_a_job_did_not_start_is_the_last_cause() -> None:
 
 def configured(ddl: str = "", **others: Any) -> Any:
     """Return the fields of a configuration that a refusal reads."""
-    source = SimpleNamespace(
-        ddl=f"CREATE TEMPORARY TABLE source (a INT) WITH ({ddl})",
-        query="SELECT a, SHA256('hush''salt') AS b FROM source",
-        forget=None,
-        varied={"source.query"},
+    source = Source(
+        f"CREATE TEMPORARY TABLE source (a INT) WITH ({ddl})",
+        "SELECT a, SHA256('hush''salt') AS b FROM source",
+        varied=frozenset({"source.query"}),
     )
-    return SimpleNamespace(
-        **{"subject_key": NO_KEY, "audit_chain": None, "flink": {}, "sinks": {}, "source": source} | others
-    )
+    fields = {"subject_key": NO_KEY, "audit_chain": None, "flink": {}, "catalogs": {}, "sinks": {}, "source": source}
+    return SimpleNamespace(**fields | others)
 
 
 def test_a_path_that_a_job_could_not_start_for_is_told_with_its_field() -> None:

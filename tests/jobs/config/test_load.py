@@ -274,12 +274,13 @@ def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     assert list(config.policy.roles) == ["age"]
 
 
-@pytest.mark.parametrize("name", ["adult", "adult-nearest", "adult-suhdsa", "taxi", "taxi-noise", "demo"])
+@pytest.mark.parametrize("name", ["adult", "adult-nearest", "adult-suhdsa", "taxi", "taxi-noise", "demo", "lake"])
 def test_the_examples_are_valid(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for column in ("education", "marital-status", "occupation", "native-country"):
         (tmp_path / f"hierarchy_{column}.csv").write_text("a;*\nb;*\n")
     monkeypatch.setenv("ADULT_HIERARCHIES", str(tmp_path))
-    for variable in ("ADULT_CSV", "TAXI_CSV", "CRENEL_DEMO_INPUT", "CRENEL_DEMO_OUTPUT"):
+    names = ("ADULT_CSV", "TAXI_CSV", "CRENEL_DEMO_INPUT", "CRENEL_DEMO_OUTPUT", "CRENEL_WAREHOUSE", "CRENEL_JARS")
+    for variable in names:
         monkeypatch.setenv(variable, "/somewhere")
     config = load(EXAMPLES / f"{name}.yaml")
     assert config.privacy.k == 10
