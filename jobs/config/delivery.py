@@ -68,7 +68,7 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
             continue
         elif options["connector"] != "kafka":
             similar = suggestion(options["connector"], (*_ONCE, "kafka"))
-            place = f"sinks.{name}.{TABLE if TABLE in options else 'connector'}"
+            place = f"sinks.{name}.{TABLE if TABLE in options and options['connector'] else 'connector'}"
             yield (
                 f"{place}: is not known to be exactly-once{similar}, so {TWICE}; one of {', '.join(_ONCE)}, or kafka "
                 f"with 'sink.delivery-guarantee: exactly-once', {OR_ACCEPT}"

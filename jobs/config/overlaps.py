@@ -183,8 +183,9 @@ def _folders(options: Options) -> Iterator[tuple[str, tuple[str, ...]]]:
     for option in _PATHS:
         if options.get(option):
             yield option, locate(options[option])
-    if options.get("warehouse") and options.get(TABLE):
-        _, database, table = options[TABLE].split(".")
+    parts = options.get(TABLE, "").split(".")
+    if options.get("warehouse") and len(parts) == len(("catalog", "database", "table")):
+        _, database, table = parts
         is_plain = options.get("connector") == "iceberg" and options.get("catalog-type", "").lower() == "hadoop"
         yield TABLE, (*locate(options["warehouse"]), database if is_plain else f"{database}.db", table)
     # A table without a name gets the name of its sink, which is unique.

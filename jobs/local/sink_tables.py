@@ -84,7 +84,10 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                     tables.execute_sql(f"CREATE TEMPORARY TABLE crenel_read_{sink} ({declarations}) WITH ({given})")
                 else:
                     written = read_rows(tables, config, f"sinks.{sink}.table", in_catalog)
-                    tables.create_temporary_view(f"crenel_read_{sink}", written)
+                    # Iceberg keeps a TIMESTAMP_LTZ(3) as one of six digits.
+                    kinds = (f"CAST({quote(c.name)} AS {c.sql_type}) AS {quote(c.name)}" for c in layouts[sink][0])
+                    typed = tables.sql_query(f"SELECT {', '.join(kinds)} FROM {written}")
+                    tables.create_temporary_view(f"crenel_read_{sink}", typed)
                 rows = tables.sql_query(f"SELECT {texts} FROM crenel_read_{sink}")
                 rows.explain()
             except (Py4JError, JavaException) as error:

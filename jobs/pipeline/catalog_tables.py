@@ -103,7 +103,8 @@ def plan_sink(
         The table exists and does not fit the columns, or its database does not exist.
     """
     field = f"sinks.{output}.{TABLE}"
-    found = _look_up(tables, field, table)
+    is_first = _lacks_default(tables, table)
+    found = None if is_first else _look_up(tables, field, table)
     names = [column.name for column in columns]
     path, listed_names = table_path(table), ", ".join(map(quote, names))
     if found is not None:
@@ -136,6 +137,8 @@ def plan_sink(
     settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in table.options.items())
     options = f" WITH ({settings})" if settings else ""
     with _refusing(field, "cannot be created", config):
+        if is_first:
+            tables.execute_sql(f"CREATE DATABASE {quote(table.catalog)}.{quote(table.database)}")
         tables.execute_sql(f"CREATE TABLE {path} ({declared}){partitions}{options}")
     return f"{path} ({listed_names})"
 
@@ -154,11 +157,19 @@ def _require(tables: StreamTableEnvironment, field: str, table: CatalogTable) ->
     return found
 
 
+def _lacks_default(tables: StreamTableEnvironment, table: CatalogTable) -> bool:
+    """Return whether a table is for the default database of a catalog, which a new warehouse of Iceberg lacks."""
+    catalog = _catalog(tables, table)
+    return bool(catalog.getDefaultDatabase() == table.database and not catalog.databaseExists(table.database))
+
+
 def _look_up(tables: StreamTableEnvironment, field: str, table: CatalogTable) -> Any:
     """Return the table of a catalog; None where the database has none of that name."""
     catalog = _catalog(tables, table)
     if not catalog.databaseExists(table.database):
-        names = list(catalog.listDatabases())
+        names = []
+        with suppress(Py4JError):  # a warehouse of Iceberg that does not exist yet
+            names = list(catalog.listDatabases())
         raise ConfigError(
             "it",
             [

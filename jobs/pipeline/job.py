@@ -40,6 +40,8 @@ class Names:
 _PHYSICAL = "org.apache.flink.streaming.api.transformations.PhysicalTransformation"
 """Transformations that are operators, and not only ways between two."""
 
+_ONE_INPUT = "org.apache.flink.streaming.api.transformations.OneInputTransformation"
+
 JOB = Names()
 """Names in a job."""
 
@@ -129,13 +131,24 @@ def name_steps(end: Any, label: str, names: Names, known: set[str], seen: set[in
             uid = _unused(names.uid(f"{label}-{kind}"), known)
             known.add(uid)
             step.setUid(uid)
-            # A step that is never parallel would be chained to others where these are not either, and its state could
-            # not be restored where they are.
-            around = (step.getMaxParallelism(), *(before.getMaxParallelism() for before in list(step.getInputs())))
-            if 1 in around and is_instance_of(step, _PHYSICAL):
-                step.setChainingStrategy(
-                    get_gateway().jvm.org.apache.flink.streaming.api.operators.ChainingStrategy.HEAD
-                )
+            if 1 in (step.getMaxParallelism(), *(before.getMaxParallelism() for before in list(step.getInputs()))):
+                _begin_chain(step)
+
+
+def _begin_chain(step: Any) -> None:
+    """Have a step be chained to none before it.
+
+    A step that is never parallel would be chained to others where these are not either, and Flink could not restore its
+    state where they are.
+    """
+    if not is_instance_of(step, _PHYSICAL):
+        return
+    strategies = get_gateway().jvm.org.apache.flink.streaming.api.operators.ChainingStrategy
+    step.setChainingStrategy(strategies.HEAD)
+    # Iceberg's committer ignores that.
+    if is_instance_of(step, _ONE_INPUT) and step.getOperatorFactory().getChainingStrategy().name() != "HEAD":
+        for before in list(step.getInputs()):
+            before.setChainingStrategy(strategies.NEVER)
 
 
 def name_operators(

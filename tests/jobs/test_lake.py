@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import fastavro
@@ -17,11 +18,11 @@ import pytest
 
 from crenel.jobs.local.stop import descendants
 from tests.support.broker import jars
-from tests.support.launch import Host, start
+from tests.support.launch import Host, crenel, start
 
 pytestmark = pytest.mark.cluster("mini")
 
-ROWS, RATE = 20_000, 4000
+ROWS, RATE = 20_000, 1000
 TIMEOUT = 240  # seconds: machines are shared
 TEXT = f"""
 policy:
@@ -94,7 +95,7 @@ def configure(folder: Path, kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["paimon"])
+@pytest.mark.parametrize("kind", ["paimon", "iceberg"])
 def test_killed_and_restored_at_another_parallelism_each_record_is_there_once(
     kind: str, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,9 +114,9 @@ def test_killed_and_restored_at_another_parallelism_each_record_is_there_once(
     before = rows(committed(table(tmp_path, kind, "released")))
     assert ROWS // 10 < len(before) < ROWS * 0.9  # in the middle
 
-    done = host.crenel(
-        "run", configuration, "--parallelism", "2", "--set", f"flink.execution.state-recovery.path={newest(tmp_path)}"
-    )
+    hurry(configuration)
+    state = f"flink.execution.state-recovery.path={newest(tmp_path)}"
+    done = host.crenel("run", configuration, "--parallelism", "2", "--set", state)
     assert done.returncode == 0, done.stderr
     found = {name: rows(committed(table(tmp_path, kind, name))) for name in ("released", "audit", "suppressed")}
     ids = found["released"]["id"].to_pylist()
@@ -130,11 +131,17 @@ def test_killed_and_restored_at_another_parallelism_each_record_is_there_once(
     assert {check["name"]: check["outcome"] for check in checks}["cover"] == "holds"
 
 
+def hurry(configuration: Path) -> None:
+    """Let the source bring its rows at once."""
+    text = configuration.read_text("utf-8")
+    configuration.write_text(text.replace(f"'rows-per-second' = '{RATE}'", "'rows-per-second' = '100000'"), "utf-8")
+
+
 def wait(until: Callable[[], bool]) -> None:
     end = time.monotonic() + TIMEOUT
     while not until():
         assert time.monotonic() < end
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 def newest(folder: Path) -> Path | None:
@@ -188,3 +195,89 @@ def local(uri: str) -> Path:
 
 
 FILES = {"paimon": paimon_files, "iceberg": iceberg_files}
+
+
+@pytest.fixture(scope="module")
+def tables(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the configuration of a job whose tables of Paimon are there."""
+    path = configure(tmp_path_factory.mktemp("tables"), "paimon")
+    path.write_text(path.read_text("utf-8").replace(f"'{ROWS}'", "'2000'"), "utf-8")
+    hurry(path)
+    done = mini.crenel("run", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+AUDIT = [
+    "policy={event_time: event_time, quasi_identifiers: {age_min: {type: numeric}}, passthrough: [release_id], "
+    "drop: [shard, kind, subjects, tuples, diversity_illness, loss, k, l, sample_rate, phi, age_max]}",
+    "privacy={k: 2}",
+    "nearest={delay: {event_time: 1 h}}",
+    "source={table: lake.default.audit, watermark: {column: event_time, delay: 1 min}}",
+    "sinks={released: {table: lake.default.again, day_column: day, manifest.compression: deflate}}",
+]
+
+
+def test_a_job_reads_the_rows_of_a_table_and_ends(tables: Path, mini: Host) -> None:
+    sets = [part for text in AUDIT for part in ("--set", text)]
+    done = mini.crenel("run", tables, *sets, "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    audit = rows(paimon_files(table(tables.parent, "paimon", "audit")))
+    assert summary["rows_in"] == len(audit) > 50
+    again = rows(paimon_files(table(tables.parent, "paimon", "again")))
+    assert len(again) == summary["released"] > 0
+    assert set(again["day"].to_pylist()) == {"1970-01-01"}
+    assert summary["delay_tuples"]["max"] < len(audit) // 2  # event time passes, and not only at the end
+
+
+def keyed(folder: Path) -> None:
+    """Write the schema of a table with other columns, and with a primary key, as a user may have made it."""
+    kept = table(folder, "paimon", "released")
+    schema = json.loads((kept / "schema" / "schema-0").read_text("utf-8"))
+    kinds = {"id": "BIGINT NOT NULL", "age_min": "SMALLINT", "illness": "STRING"}
+    fields = [of | {"type": kinds[of["name"]]} for of in schema["fields"] if of["name"] in kinds]
+    made = folder / "lake" / "default.db" / "keyed" / "schema"
+    made.mkdir(parents=True)
+    text = json.dumps(
+        schema | {"fields": fields, "partitionKeys": [], "primaryKeys": ["id"], "options": {"bucket": "1"}}
+    )
+    (made / "schema-0").write_text(text, "utf-8")
+
+
+def test_what_does_not_fit_is_told_with_its_field(tables: Path, mini: Host) -> None:
+    def refused(*sets: str, run: Callable[..., CompletedProcess[str]] = mini.crenel) -> list[str]:
+        done = run("check", tables, *(part for text in sets for part in ("--set", text)))
+        assert done.returncode == 2, done.stdout
+        return [line.strip().removeprefix("- ") for line in done.stderr.splitlines() if line.strip().startswith("- ")]
+
+    keyed(tables.parent)
+    found = refused("sinks.released={table: lake.default.keyed, partitioned_by: day, day_column: day}")
+    assert [problem.partition(";")[0].partition(" (")[0] for problem in found] == [
+        "sinks.released.table: lake.default.keyed has the primary key id, so a record would replace an earlier one "
+        "with the same key",
+        "sinks.released.table: the column 'age_min' of lake.default.keyed has the type SMALLINT, and the job writes "
+        "INT",
+        "sinks.released.table: lake.default.keyed has no column 'age_max'",
+        "sinks.released.table: the column 'id' of lake.default.keyed is NOT NULL, and the job may write NULL",
+        "sinks.released.table: lake.default.keyed has no column 'day'",
+        "sinks.released.partitioned_by: lake.default.keyed is partitioned by no column",
+    ]
+    (problem,) = refused("sinks.released={table: lake.clinic.new}")
+    assert problem.startswith("sinks.released.table: the catalog 'lake' has no database 'clinic'; it has default, or")
+    (problem,) = refused("source={table: lake.default.audits}")
+    assert problem.startswith(
+        "source.table: the database 'default' of the catalog 'lake' has no table 'audits' (did you"
+    )
+    # Java keeps the jars of jobs that ran before.
+    paimon, hadoop = artifact("paimon-flink-2.1", HADOOP[0])
+    (problem,) = refused(f"flink.pipeline.jars={paimon}", run=crenel)
+    assert problem.startswith(
+        "catalogs.lake: Flink has no Hadoop client, which the catalog needs. Paimon finds it where"
+    )
+    (problem,) = refused(f"flink.pipeline.jars={hadoop}", run=crenel)
+    assert problem.startswith(
+        "catalogs.lake.type: Flink has no catalog 'paimon' without its jar; name the file of paimon"
+    )
+    (problem,) = refused(f"catalogs.lake.warehouse=file://{tables}")
+    assert problem.startswith(f"catalogs.lake.warehouse: {tables} cannot be written: {tables} is no folder; create it,")
