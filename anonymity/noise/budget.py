@@ -23,6 +23,9 @@ _TIE = 1e-12
 _MARGIN = 1e-9
 """Relative margin above the rounding errors of a tail."""
 
+_LARGEST_EPSILON = 600.0
+"""A larger epsilon counts as this one, so that e^-epsilon is above 0; delta is then overstated."""
+
 _TERMS = 64
 _CHUNK = 32
 _SMALL = 16
@@ -169,6 +172,7 @@ class _Bound:
     @classmethod
     def of(cls, rate: float, epsilon: float) -> _Bound:
         """Return the bound of equation 7: gamma = (e^epsilon - 1 + beta) / e^epsilon."""
+        epsilon = min(epsilon, _LARGEST_EPSILON)
         return cls(-expm1(-epsilon) + rate * exp(-epsilon), (1 - rate) * exp(-epsilon))
 
     def eased(self) -> _Bound:

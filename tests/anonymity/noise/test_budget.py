@@ -265,6 +265,11 @@ def test_on_a_fine_grid_noise_reaches_as_far_as_laplace_noise(span: float, phi: 
     assert isclose(Noise(span, phi, span / phi * 1e-6).reach(probability), far, rel_tol=1e-4)
 
 
+@pytest.mark.parametrize("rate", [1e-9, 0.6, 1 - 1e-9])
+def test_an_epsilon_beyond_the_range_of_floats_has_a_delta(rate: float) -> None:
+    assert log_delta(3, rate, 1e6) == log_delta(3, rate, 600) <= log_delta(3, rate, 100)
+
+
 def test_noise_is_drawn_as_far_as_it_is_said_to_reach() -> None:
     random, noise = np.random.default_rng(1), Noise(range=70, phi=10, step=0.5)
     chance = 1 - exp(-noise.step / noise.scale)
