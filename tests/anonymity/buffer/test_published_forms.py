@@ -107,10 +107,10 @@ def test_a_representative_is_the_statistic_of_its_class(classes: Members) -> Non
     for i, members in enumerate(classes):
         values = [age / 16 for age, _ in members]  # sixteenths, whose sum does not overflow here
         assert mean.lower[i, 1] / 16 == pytest.approx(fmean(values), rel=1e-9, abs=1e292)
-        assert middle.lower[i, 1] / 16 == pytest.approx(median(values), rel=1e-9)
+        assert middle.lower[i, 1] / 16 == pytest.approx(median(values), rel=1e-9, abs=1e-300)
         counts = Counter(leaf for _, leaf in members)
         assert mean.node[i, 1] == min(counts, key=lambda leaf: (-counts[leaf], leaf))
-        assert min(values) * 16 <= mean.lower[i, 1] <= max(values) * 16
+        assert min(members)[0] <= mean.lower[i, 1] <= max(members)[0]
     for found in (mean, middle):
         assert (found.lower[:, 1] == found.upper[:, 1]).all()
         assert (found.lower[:, 0] == 0).all()
