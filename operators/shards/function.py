@@ -130,12 +130,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             yield from self._follow(Report.from_bytes(value[1], f"key {key}"), key, ctx)
             return
         block = self._watermarks.merge(Block.from_bytes(value[1], self._plan.context.members, f"key {key}"))
-        keyed = self._shards.get(key)
-        if keyed is None:
-            keyed = self._load(ctx, key, block.shard)
+        keyed = self._observed(ctx, key, block.shard)
         # Flink delays a watermark that arrives during a bundle until its end; the block carries its own.
         watermark = ctx.timer_service().current_watermark()
-        keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
         step = keyed.shard.push(block, watermark)
         keyed.diagnostics.observe_block(block)
         keyed.diagnostics.observe_releases(step.releases, watermark, block)
@@ -147,13 +144,11 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         yield from self._emit(step, keyed)
 
     def _forget(self, request: Forget, key: int, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
-        keyed, watermark = self._shards.get(key), ctx.timer_service().current_watermark()
-        if keyed is None and self._store.known:
-            keyed = self._load(ctx, key, None)
+        watermark = ctx.timer_service().current_watermark()
         number, tuples = self._plan.numbers.get(key), 0
-        if keyed is not None:  # otherwise the shard never received a tuple
+        if key in self._shards or self._store.known:  # otherwise the shard never received a tuple
+            keyed = self._observed(ctx, key)
             before = keyed.counters.forgotten
-            keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
             step = keyed.shard.forget(np.array([request.subject], np.uint64))
             self._keep(keyed, step, ctx)
             yield from self._emit(step, keyed)
@@ -162,10 +157,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         yield FORGOTTEN, row([request.code, number, event_time, ctx.timer_service().current_processing_time(), tuples])
 
     def _follow(self, report: Report, key: int, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
-        keyed, watermark = self._shards.get(key), ctx.timer_service().current_watermark()
-        if keyed is None:
-            keyed = self._load(ctx, key, None)
-        keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
+        keyed, watermark = self._observed(ctx, key), ctx.timer_service().current_watermark()
         if not keyed.shard.observe_report(report.admission, report.amounts):
             return  # most reports follow a block, and a step for each would take as long as the block's
         step = keyed.shard.advance(watermark)
@@ -175,15 +167,13 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def _on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         key = ctx.get_current_key()
-        keyed = self._shards.get(key)
-        if keyed is None:
-            keyed = self._load(ctx, key, None)
-        elif ctx.time_domain() == TimeDomain.PROCESSING_TIME:
+        live = self._shards.get(key)
+        if live is not None and ctx.time_domain() == TimeDomain.PROCESSING_TIME:
             if timestamp % WAKE_UP == 0:
                 self._wake_up_later(ctx)
-            if timestamp != keyed.alarm:
+            if timestamp != live.alarm:
                 return
-        keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
+        keyed = self._observed(ctx, key)
         if keyed.timer == timestamp:
             keyed.timer = None
         if keyed.alarm == timestamp:
@@ -197,6 +187,14 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             yield from self._close(keyed)
             for name, amount in summary(self._plan, keyed):
                 yield SUMMARY, row([keyed.shard.number, name, amount])
+
+    def _observed(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None = None) -> KeyedShard:
+        """Return the shard of a key, loaded where it is not live, after it has observed the clock."""
+        keyed = self._shards.get(key)
+        if keyed is None:
+            keyed = self._load(ctx, key, number)
+        keyed.shard.observe_clock(ctx.timer_service().current_processing_time(), self._since)
+        return keyed
 
     def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> KeyedShard:
         timers, plan = ctx.timer_service(), self._plan
