@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp, inf, isfinite, lgamma, log1p
 
 import numpy as np
@@ -156,13 +157,24 @@ def least_k(sample_rate: float, epsilon: float, delta: float, windows: int = 1) 
     narrowest = smallest_epsilon(sample_rate)
     if narrowest > epsilon or composed_delta(epsilon, windows, narrowest, 0.0) >= delta:
         return None
+    return least_number(lambda k: holds(k, sample_rate, epsilon, delta, windows))
+
+
+def least_number(holds: Callable[[int], bool]) -> int:
+    """Return the least whole number, from 1 on, for which a condition holds that also holds for all larger ones.
+
+    Examples
+    --------
+    >>> least_number(lambda number: number * number >= 30)
+    6
+    """
     most = 1
-    while not holds(most, sample_rate, epsilon, delta, windows):
+    while not holds(most):
         most *= 2
     least = most // 2
     while most - least > 1:
         middle = (least + most) // 2
-        least, most = (least, middle) if holds(middle, sample_rate, epsilon, delta, windows) else (middle, most)
+        least, most = (least, middle) if holds(middle) else (middle, most)
     return most
 
 

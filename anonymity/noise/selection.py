@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, exp, expm1, log, log1p
 
 from crenel.anonymity.noise.budget import BudgetError
-from crenel.anonymity.noise.composition import composed_delta, epsilons_to_try
+from crenel.anonymity.noise.composition import composed_delta, epsilons_to_try, least_number
 from crenel.anonymity.noise.laplace import scale_in_steps
 
 LEAST_EPSILON = 1e-6
@@ -48,14 +48,7 @@ class NoisyCounts:
 
     def persons_for(self, probability: float) -> int:
         """Return how many persons must share a key for it to be published with a probability, above 0 and below 1."""
-        persons = 1
-        while self.share_published(2 * persons) < probability:
-            persons *= 2
-        least, most = (0, 1) if self.share_published(1) >= probability else (persons, 2 * persons)
-        while most - least > 1:
-            middle = (least + most) // 2
-            least, most = (least, middle) if self.share_published(middle) >= probability else (middle, most)
-        return most
+        return least_number(lambda persons: self.share_published(persons) >= probability)
 
 
 def tail(epsilon: float, least: int) -> float:
