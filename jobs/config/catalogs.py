@@ -81,7 +81,7 @@ def find_table_problems(
         **named,
         **{f"sinks.{name}.{TABLE}": options[TABLE] for name, options in sinks.items()},
     }.items():
-        parts = _split(path)
+        parts = split_path(path)
         if parts is None:
             yield f"{place}: is not of the form {_FORM}; such as lake.clinic.visits"
         elif parts[0] not in catalogs:
@@ -101,7 +101,7 @@ def table_of(
     catalogs: Mapping[str, Mapping[str, str]], path: str, options: Mapping[str, str] | None = None
 ) -> CatalogTable:
     """Return a table whose path has no problem; ``options``: of a sink."""
-    parts = _split(path)
+    parts = split_path(path)
     if parts is None:
         raise ValueError(f"is not of the form {_FORM}")
     of, given = dict(catalogs[parts[0]]), dict(options or {})
@@ -113,6 +113,7 @@ def table_of(
     return CatalogTable(*parts, kind, of, given, partitions, day)
 
 
-def _split(path: str) -> tuple[str, str, str] | None:
+def split_path(path: str) -> tuple[str, str, str] | None:
+    """Return catalog, database and name of a table; None where the path does not have these three parts."""
     parts = path.split(".")
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and all(parts) else None

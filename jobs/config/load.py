@@ -251,7 +251,7 @@ def _config(validated: _Validated, source: Source, sinks: dict[str, dict[str, st
         is_nested=file.shape == "nested",
         audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
         catalogs=file.catalogs,
-        tables={name: table_of(file.catalogs, options["table"], options) for name, options in _tables(file).items()},
+        tables=_tables(file),
     )
 
 
@@ -288,7 +288,9 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
     """Yield contradictions between sections that are valid separately, and the parameters of the algorithm."""
     named = {} if file.source is None or file.source.table is None else {"source.table": file.source.table}
     if unknown := [
-        *find_table_problems(file.catalogs, named, _tables(file), has_event_time=file.policy.event_time is not None)
+        *find_table_problems(
+            file.catalogs, named, _of_catalogs(file), has_event_time=file.policy.event_time is not None
+        )
     ]:
         yield from unknown
         return
@@ -492,15 +494,18 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:
+    tables = _tables(file)
     return {
-        name: table_of(file.catalogs, options["table"], options).as_connector
-        if is_table(options)
-        else with_timeout(options)
+        name: tables[name].as_connector if name in tables else with_timeout(options)
         for name, options in file.sinks or ()
         if options is not None
     }
 
 
-def _tables(file: File) -> dict[str, dict[str, str]]:
+def _tables(file: File) -> dict[str, CatalogTable]:
+    return {name: table_of(file.catalogs, options["table"], options) for name, options in _of_catalogs(file).items()}
+
+
+def _of_catalogs(file: File) -> dict[str, dict[str, str]]:
     """Return the options of the sinks that are tables of catalogs, by output."""
     return {name: options for name, options in file.sinks or () if options is not None and is_table(options)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from crenel.jobs.config.catalogs import TABLE
+from crenel.jobs.config.catalogs import TABLE, split_path
 from crenel.jobs.config.flink_settings import FOLDERS
 
 Options: TypeAlias = Mapping[str, str]
@@ -183,8 +183,8 @@ def _folders(options: Options) -> Iterator[tuple[str, tuple[str, ...]]]:
     for option in _PATHS:
         if options.get(option):
             yield option, locate(options[option])
-    parts = options.get(TABLE, "").split(".")
-    if options.get("warehouse") and len(parts) == len(("catalog", "database", "table")):
+    parts = split_path(options.get(TABLE, ""))
+    if options.get("warehouse") and parts is not None:
         _, database, table = parts
         is_plain = options.get("connector") == "iceberg" and options.get("catalog-type", "").lower() == "hadoop"
         yield TABLE, (*locate(options["warehouse"]), database if is_plain else f"{database}.db", table)
