@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -28,13 +28,13 @@ from crenel.jobs.pipeline.job import JOB, Names, name_operators, upwards
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.side_streams import Requests
 from crenel.jobs.pipeline.sink_columns import Column, written_null
+from crenel.jobs.pipeline.source_table import with_setting
 from crenel.jobs.pipeline.sql_types import parse
 from crenel.settings import Settings
 
 __all__ = ["Outputs", "anonymize", "execute"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-_UIDS = "table.exec.uid.generation"
 _ZONE = "table.local-time-zone"
 _MODE = "execution.runtime-mode"
 _INTERVAL = "execution.checkpointing.interval"
@@ -378,16 +378,9 @@ def _unfit_environment(tables: StreamTableEnvironment, types: Mapping[str, str])
         )
 
 
-@contextmanager
-def _numbered_uids(tables: StreamTableEnvironment) -> Iterator[None]:
+def _numbered_uids(tables: StreamTableEnvironment) -> AbstractContextManager[None]:
     """Have Flink number the operators of queries, so that ``name_operators`` recognizes them."""
-    used = tables.get_config()
-    before = used.get(_UIDS, "PLAN_ONLY")
-    used.set(_UIDS, "ALWAYS")
-    try:
-        yield
-    finally:
-        used.set(_UIDS, before)
+    return with_setting(tables, "table.exec.uid.generation", "ALWAYS", "PLAN_ONLY")
 
 
 def _table_options(tables: StreamTableEnvironment, path: str) -> dict[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -21,9 +21,9 @@ from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.factories import HADOOP, find_missing_catalogs
 from crenel.jobs.pipeline.sink_columns import Column
+from crenel.jobs.pipeline.source_table import with_setting
 from crenel.jobs.pipeline.sql_types import literal, parse, quote
 
-_MODE = "execution.runtime-mode"
 _NO_HADOOP = re.compile(r"(?:NoClassDefFoundError|ClassNotFoundException): org[./]apache[./]hadoop[./]")
 _STAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _PRECISION = 3
@@ -279,20 +279,13 @@ def _interval(milliseconds: int) -> str:
     return f"INTERVAL '{days} {rest // 3600:02}:{minutes % 60:02}:{second:02}.{fraction:03}' DAY TO SECOND"
 
 
-@contextmanager
-def _bounded(tables: StreamTableEnvironment) -> Iterator[None]:
+def _bounded(tables: StreamTableEnvironment) -> AbstractContextManager[None]:
     """Have tables that are parsed in the block end with the rows that they have when the job starts.
 
     A table of Paimon is read for ever, unless the environment is in batch mode at the time when the table is parsed; no
     option of the table says so. The job itself stays a streaming job: Flink reads its own mode when it plans a job.
     """
-    settings = tables.get_config()
-    before = settings.get(_MODE, "STREAMING")
-    settings.set(_MODE, "BATCH")
-    try:
-        yield
-    finally:
-        settings.set(_MODE, before)
+    return with_setting(tables, "execution.runtime-mode", "BATCH", "STREAMING")
 
 
 @contextmanager

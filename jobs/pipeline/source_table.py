@@ -148,6 +148,18 @@ def read_options(tables: StreamTableEnvironment, config: Config) -> dict[str, Ma
     return options if table is None else {source.field: table.as_connector} | options
 
 
+@contextmanager
+def with_setting(tables: StreamTableEnvironment, name: str, value: str, default: str) -> Iterator[None]:
+    """Change a setting of a table environment within the block; ``default`` is Flink's own value of it."""
+    settings = tables.get_config()
+    before = settings.get(name, default)
+    settings.set(name, value)
+    try:
+        yield
+    finally:
+        settings.set(name, before)
+
+
 def column_names(tables: StreamTableEnvironment) -> list[str]:
     """Return the names of the source's columns, in order."""
     names: list[str] = tables.from_path(SOURCE).get_schema().get_field_names()
