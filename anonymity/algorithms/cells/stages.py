@@ -26,7 +26,7 @@ _OPEN = "first_open"
 
 
 class PersonStage(Cells, Admission):
-    """Admission: the persons of one shard, of whom it buffers nothing."""
+    """Admission of the persons of one shard; it buffers no tuples."""
 
     def admit(self, block: Block) -> Admitted:
         tuples = buffered_of(block, int(self._state.next_position))
