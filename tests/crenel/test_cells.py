@@ -16,21 +16,8 @@ from crenel.anonymity.algorithms.cells.sampling import Coins
 from crenel.evidence.replay import replay, replay_outputs
 from crenel.results import Result
 from crenel.stream import read_sample
+from tests.support.ages import write_ages
 
-REGIONS = """
-version: '1'
-epsilon: 0
-attributes: {age: {domain: [0, 99]}}
-tree:
-  cut: age
-  below: 30
-  left: {shard: 0, share: 0.3, loss: 0.3}
-  right:
-    cut: age
-    below: 60
-    left: {shard: 1, share: 0.3, loss: 0.3}
-    right: {shard: 2, share: 0.4, loss: 0.4}
-"""
 HOUR = 3_600_000
 ROWS = 900
 BUCKET = 100
@@ -60,7 +47,7 @@ def table() -> pa.Table:
 
 
 def settings(folder: Path, shards: int) -> crenel.Settings:
-    (folder / "cells.yaml").write_text(REGIONS, encoding="utf-8")
+    write_ages(folder / "cells.yaml", 30, 60)
     return crenel.Settings(
         policy=crenel.Policy(
             subject="person",

@@ -16,17 +16,8 @@ from typer.testing import CliRunner
 import crenel
 from crenel.anonymity.noise.selection import noisy_counts
 from crenel.jobs.cli.app import app
+from tests.support.ages import write_ages
 
-REGIONS = """
-version: '1'
-epsilon: 0
-attributes: {age: {domain: [0, 99]}}
-tree:
-  cut: age
-  below: 50
-  left: {shard: 0, share: 0.5, loss: 0.5}
-  right: {shard: 1, share: 0.5, loss: 0.5}
-"""
 ROWS = 400
 ILLNESSES = ("flu", "cold", "gout")
 THRESHOLD = noisy_counts(5, 0.5, 1e-3).threshold
@@ -34,7 +25,7 @@ THRESHOLD = noisy_counts(5, 0.5, 1e-3).threshold
 
 @pytest.fixture
 def settings(tmp_path: Path) -> crenel.Settings:
-    (tmp_path / "cells.yaml").write_text(REGIONS, encoding="utf-8")
+    write_ages(tmp_path / "cells.yaml", 50)
     return crenel.Settings(
         policy=crenel.Policy(
             subject="person", quasi_identifiers={"age": crenel.Numeric((0, 99))}, sensitive=["illness"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ages import write_ages
 from tests.support.launch import Host
 
 pytestmark = pytest.mark.cluster("mini")
@@ -16,16 +17,6 @@ pytestmark = pytest.mark.cluster("mini")
 ROWS = 3_000
 WIDTH = 2_000
 
-REGIONS = """
-version: '1'
-epsilon: 0
-attributes: {age: {domain: [0, 99]}}
-tree:
-  cut: age
-  below: 50
-  left: {shard: 0, share: 0.5, loss: 0.5}
-  right: {shard: 1, share: 0.5, loss: 0.5}
-"""
 JOB = f"""
 policy:
   subject: person
@@ -81,7 +72,7 @@ TWO_STAGES = (
 def test_windows_close_by_the_clock_and_cells_have_declared_boxes(
     changed: tuple[str, ...], k: int, mini: Host, tmp_path: Path
 ) -> None:
-    (tmp_path / "cells.yaml").write_text(REGIONS, encoding="utf-8")
+    write_ages(tmp_path / "cells.yaml", 50)
     path = tmp_path / "job.yaml"
     path.write_text(JOB.replace("path: ", f"path: {tmp_path}/"), encoding="utf-8")
     settings = [part for change in changed for part in ("--set", change)]

@@ -10,21 +10,18 @@ from pathlib import Path
 import pytest
 
 from crenel.anonymity.noise.selection import noisy_counts
-from tests.jobs.test_cells import JOB, REGIONS, ROWS, lines
+from tests.jobs.test_cells import JOB, ROWS, lines
+from tests.support.ages import write_ages
 from tests.support.launch import Host
 
 pytestmark = pytest.mark.cluster("mini")
 
 
 def test_synthetic_records_are_accounted_for_and_the_outputs_verify(mini: Host, tmp_path: Path) -> None:
-    (tmp_path / "cells.yaml").write_text(REGIONS, encoding="utf-8")
+    write_ages(tmp_path / "cells.yaml", 50)
     path = tmp_path / "job.yaml"
     text = JOB.replace("sample_rate: 0.2", "release: noisy").replace("path: ", f"path: {tmp_path}/")
-    further = "".join(
-        f"  {name}: {{connector: filesystem, path: {tmp_path}/{name}, format: json}}\n"
-        for name in ("suppressed", "summary")
-    )
-    path.write_text(text + further, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     ended = mini.crenel("run", path, "--json")
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
