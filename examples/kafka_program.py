@@ -117,7 +117,7 @@ def source(name: str, columns: str, brokers: str) -> str:
         CREATE TEMPORARY TABLE {name} ({columns}) WITH (
             'connector' = 'kafka', 'topic' = 'example.{name}', 'properties.bootstrap.servers' = '{brokers}',
             'properties.group.id' = 'crenel-example', 'properties.isolation.level' = 'read_committed',
-            'scan.startup.mode' = 'earliest-offset', 'scan.watermark.idle-timeout' = '5 s',
+            'scan.startup.mode' = 'earliest-offset', 'scan.watermark.idle-timeout' = '15 s',
             'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601'
         )"""
 

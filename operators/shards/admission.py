@@ -78,7 +78,7 @@ class AdmissionFunction(KeyedProcessFunction):  # type: ignore[misc]
         admission = self._admissions.get(key)
         if admission is None:
             admission = self._admissions[key] = self._load(key)
-            if timers.current_watermark() != END:
+            if timers.current_watermark() < END:
                 # A restored shard may have lost counts that it has not stored, and hears of them before it ends.
                 timers.register_event_time_timer(END)
         admission.observe_clock(timers.current_processing_time(), self._since)

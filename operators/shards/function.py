@@ -46,8 +46,8 @@ REJECTED = OutputTag("rejected", REJECTED_TYPE)
 FORGOTTEN = OutputTag("forgotten", FORGOTTEN_TYPE)
 SUMMARY = OutputTag("summary", SUMMARY_TYPE)
 
-END = 2**63 - 1
-"""Event time at the end of the input."""
+END = 2**62
+"""From this watermark on, event time has ended: Flink's last is 2^63 - 1, and an interval join subtracts its bounds."""
 
 WAKE_UP = 10_000
 """Milliseconds of processing time between two wake-ups of a shard, after which a restored shard is loaded."""
@@ -71,6 +71,7 @@ class KeyedShard:
         self.rejected = rejected
         self.timer: int | None = None
         self.alarm: int | None = None
+        self.closed = False
 
 
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
@@ -153,7 +154,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             self._keep(keyed, step, ctx)
             yield from self._emit(step, keyed)
             number, tuples = keyed.shard.number, keyed.counters.forgotten - before
-        event_time = None if watermark in (NO_TIME, END) else watermark
+        event_time = None if watermark == NO_TIME or watermark >= END else watermark
         yield FORGOTTEN, row([request.code, number, event_time, ctx.timer_service().current_processing_time(), tuples])
 
     def _follow(self, report: Report, key: int, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
@@ -179,11 +180,12 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if keyed.alarm == timestamp:
             keyed.alarm = None
         watermark = ctx.timer_service().current_watermark()
-        step = keyed.shard.finish() if watermark == END else keyed.shard.advance(watermark)
-        keyed.diagnostics.observe_releases(step.releases, None if watermark == END else watermark)
+        step = keyed.shard.finish() if watermark >= END else keyed.shard.advance(watermark)
+        keyed.diagnostics.observe_releases(step.releases, None if watermark >= END else watermark)
         self._keep(keyed, step, ctx)
         yield from self._emit(step, keyed)
-        if timestamp == END:
+        if timestamp >= END and not keyed.closed:  # a savepoint of an earlier version has a later timer too
+            keyed.closed = True
             yield from self._close(keyed)
             for name, amount in summary(self._plan, keyed):
                 yield SUMMARY, row([keyed.shard.number, name, amount])
@@ -198,7 +200,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> KeyedShard:
         timers, plan = ctx.timer_service(), self._plan
-        if timers.current_watermark() != END:
+        if timers.current_watermark() < END:
             # Timers are part of the state; registered twice, this one still fires once. A drained job has none left.
             timers.register_event_time_timer(END)
         self._wake_up_later(ctx)

@@ -101,6 +101,22 @@ def plain() -> Outputs:
     return run(plan())
 
 
+@pytest.mark.parametrize("delay", [0, 3_600_000], ids=["last watermark", "last watermark behind an interval join"])
+def test_everything_leaves_and_the_chain_closes_once_at_the_end_of_event_time(delay: int) -> None:
+    runtime = FakeRuntime()
+    Harness(ShardFunction(plan()), runtime).element(KEY, block(0, 20).to_bytes())
+    runtime.timers.add((2**63 - 1, KEY))  # where an earlier version expected the end, in a savepoint
+    harness = Harness(ShardFunction(plan()), runtime)
+    harness.advance(2**63 - 1 - delay)
+    found = outputs(harness.main)
+    assert found.closing is not None
+    assert found.closing.num_rows == 1
+    totals = {name: amount for _, name, amount in harness.side["summary"]}
+    assert len(totals) == len(harness.side["summary"])
+    assert sum(len(members(release)) for release in harness.main[:-1]) == totals["released"]
+    assert totals["released"] + len(harness.side.get("suppressed", [])) == 20
+
+
 def followed(found: Outputs, chained: Chained = CHAINED) -> dict[str, Check]:
     assert found.audit is not None
     log = reader.read(found.audit, found.closing)
