@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from datetime import date
-from functools import cached_property
+from functools import cached_property, lru_cache
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Annotated, Any
@@ -194,7 +194,13 @@ class HierarchySection(Section):
     def tree(self) -> Hierarchy:
         """The hierarchy, built once."""
         builder: Any = self.builder
-        return self.file if self.file is not None else from_paths(builder.paths())
+        return self.file if self.file is not None else _built(builder)
+
+
+@lru_cache(maxsize=16)
+def _built(builder: Builder) -> Hierarchy:
+    """Return the hierarchy of a builder: 2^16 addresses take a second, and several files may have the same ones."""
+    return from_paths(builder.paths())
 
 
 HierarchyField = Annotated[HierarchySection, BeforeValidator(_as_section)]

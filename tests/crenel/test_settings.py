@@ -20,8 +20,6 @@ from crenel.settings import _BUILDERS, _NESTED, BUILTIN
 from tests.crenel.stream import settings
 from tests.support.launch import ROOT
 
-crenel.load(ROOT / "conf/built.yaml")  # registers what a file may name
-
 
 def sections(annotation: Any) -> Iterator[type[Section]]:
     if isinstance(annotation, type) and issubclass(annotation, Section):
