@@ -328,7 +328,7 @@ def test_who_counts_what_castle_publishes_knows_whether_a_tuple_was_there() -> N
 
 def test_who_counts_what_castleguard_publishes_hardly_learns_whether_a_tuple_was_there() -> None:
     # The best threshold lies between the two means; what it gains is the distance of two binomial distributions.
-    rate, trials = 0.9, 2000
+    rate, trials = 0.9, 300
     found = guessed_right(rate, lambda others: rate * (others + 0.5), trials)
     with_it, without = stats.binom(201, rate), stats.binom(200, rate)
     at = np.arange(202)
