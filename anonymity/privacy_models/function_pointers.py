@@ -13,6 +13,8 @@ from llvmlite import ir
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
+from crenel.anonymity.compiled.jit import entry
+
 _WHOLE, _REAL = types.CPointer(types.int64), types.CPointer(types.float64)
 _OF_COUNTS = (types.int64, _WHOLE, types.int64, _REAL, types.int64)
 _OF_VALUES = (*_OF_COUNTS, _WHOLE, types.int64, _REAL, types.int64)
@@ -24,7 +26,8 @@ _KEPT: list[Any] = []
 @cache
 def address_of(lacking: Callable[..., float], *, compares: bool) -> int:
     """Compile a ``PrivacyModel.lacking`` and return its address; ``compares`` as in the privacy model."""
-    compiled = njit(lacking)
+    # Code of another project is compiled anew, because changes in what it calls are not seen.
+    compiled: Any = entry(lacking) if lacking.__module__.startswith("crenel.") else njit(lacking)
 
     def count(persons: Any, counts: Any, values: Any, parameters: Any, numbers: Any) -> Any:
         return compiled(persons, carray(counts, values), carray(parameters, numbers))
