@@ -378,6 +378,8 @@ class Algorithm:
         (``crenel.anonymity.model.privacy.Lasting``)
     delay_tuples : function from parameters to the maximum delay in tuples of the shard; None: unbounded
     representative : function from parameters to whether one number, the group's representative, replaces an interval
+    synthetic : function from parameters to whether published records are synthetic; k, the privacy models and
+        ``subjects`` in the audit log then count records in the place of persons
     private : whether the guarantee is one of differential privacy. It then needs choices that nobody can predict,
         so that ``seed`` weakens it, all records of a person in one shard, and declared generalizations
     account : function from privacy models and parameters to the figures of a private algorithm by name, as ``crenel
@@ -414,6 +416,7 @@ class Algorithm:
     lasting: bool = False
     delay_tuples: Callable[[Any], int | None] = lambda parameters: None
     representative: Callable[[Any], bool] = lambda parameters: False
+    synthetic: Callable[[Any], bool] = lambda parameters: False
     private: bool = False
     account: Callable[[Privacy, Any], Mapping[str, float]] | None = None
     fixed: tuple[str, ...] = ()

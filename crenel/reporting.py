@@ -108,4 +108,5 @@ def _flow(summary: Summary) -> Flow:
         forgotten=summary.forgotten,
         delays=delays or None,
         longest_delay=summary.delay.longest if delays and summary.delay is not None else None,
+        synthetic=summary.synthetic,
     )

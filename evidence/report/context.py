@@ -31,6 +31,8 @@ class About:
     algorithm : its name
     representative : whether a number is published as one representative value of its equivalence class
     published : whether suppressed tuples are published, fully generalized
+    private : whether the guarantee is one of differential privacy
+    synthetic : whether published records are synthetic, so that ``subjects`` counts records in the place of persons
     settings : of roles, privacy models and algorithm, in words
     versions : of programs, and hashes of the policy, hierarchies and code
     warnings : caveats for readers of the figures
@@ -44,8 +46,15 @@ class About:
     sampling_and_noise: SamplingAndNoise | None = None
     representative: bool = False
     published: bool = False
+    private: bool = False
+    synthetic: bool = False
     versions: Pairs = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> str:
+        """Unit of k, of the privacy models and of ``subjects`` in the audit log."""
+        return "synthetic records" if self.synthetic else "persons"
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,7 @@ class Flow:
     forgotten : tuples of persons who were forgotten while the tuples were buffered
     delays : tuples by their delay in later tuples of their shard
     longest_delay : the longest delay, exact
+    synthetic : published records that no row stands for, part of ``released``
     """
 
     released: int
@@ -73,6 +83,7 @@ class Flow:
     forgotten: int = 0
     delays: Mapping[int, int] | None = None
     longest_delay: int | None = None
+    synthetic: int | None = 0
 
     @property
     def accounted(self) -> int:

@@ -71,7 +71,7 @@ class Report:
         names = [attribute.name for attribute in policy.quasi_identifiers]
         found: list[Section] = [
             sections.guarantee_section(about),
-            sections.rows(flow),
+            sections.rows(about, flow),
             sections.groups(about, left),
             sections.cost(policy, about, left),
             sections.delay(flow),
@@ -97,15 +97,15 @@ class Report:
         )
 
     def _warnings(self) -> list[str]:
-        left, k = self._left, self._about.privacy.k
+        left, k, counted = self._left, self._about.privacy.k, self._about.counted
         found = []
         if self._outputs.audit is None:
-            found.append("sinks.audit: is missing; without it persons, losses and times of releases are unknown")
+            found.append(f"sinks.audit: is missing; without it {counted}, losses and times of releases are unknown")
         if left.subjects is not None and (left.subjects < k).any():
             releases_below = int((left.subjects < k).sum())
             found.append(
-                f"privacy.k: {releases_below} releases have fewer than {k} persons, its present value; they "
-                "were made under a lower k, or privacy.persons.moved is 'count'"
+                f"privacy.k: {releases_below} releases have fewer than {k} {counted}, its present value; they "
+                "were made under a lower k" + ("" if self._about.synthetic else ", or privacy.persons.moved is 'count'")
             )
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from crenel.evidence.attack.result import ALL, Attack
 from crenel.evidence.report import figures
-from crenel.evidence.report.context import Figure, Flow, Table, count, plain, share
+from crenel.evidence.report.context import About, Figure, Flow, Table, count, plain, share
 from crenel.evidence.report.distributions import Spread
 
 
@@ -104,10 +104,11 @@ def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
     return Figure(name, title, text, svg, Table(title, columns, rows), below=True)
 
 
-def flowing(name: str, flow: Flow) -> Figure:
+def flowing(name: str, about: About, flow: Flow) -> Figure:
     """Return the fates of the rows that were read."""
-    parts = [("published, generalized", flow.released, "released")]
-    parts += [(words, rows, "suppressed") for words, rows in _suppressed(flow) if rows]
+    published = "counted in a published group" if about.synthetic else "published, generalized"
+    parts = [(published, flow.released - (flow.synthetic or 0), "released")]
+    parts += [(words, rows, "suppressed") for words, rows in _suppressed(about, flow) if rows]
     parts += [
         (f"rejected: {_words(reason)}", rows, "rejected") for reason, rows in (flow.rejected or {}).items() if rows
     ]
@@ -123,7 +124,7 @@ def flowing(name: str, flow: Flow) -> Figure:
     return Figure(name, "Rows by outcome", text, svg, table)
 
 
-def _suppressed(flow: Flow) -> Iterator[tuple[str, int]]:
+def _suppressed(about: About, flow: Flow) -> Iterator[tuple[str, int]]:
     """Yield the parts of admitted rows that were not published in an equivalence class."""
     reasons = flow.suppressed or {}
     if flow.published and (flow.unpublished or not reasons):
@@ -132,7 +133,7 @@ def _suppressed(flow: Flow) -> Iterator[tuple[str, int]]:
     else:
         how = "published fully generalized" if flow.published else "suppressed"
         yield from ((f"{how}: {_words(reason)}", rows) for reason, rows in reasons.items())
-    yield "sampled out", flow.sampled_out or 0
+    yield "not counted" if about.synthetic else "sampled out", flow.sampled_out or 0
     yield "forgotten on request", flow.forgotten
 
 

@@ -24,16 +24,31 @@ def guarantee_section(about: About) -> Section:
         Table(title, ("setting", "value"), tuple((plain(name), plain(text)) for name, text in pairs))
         for title, pairs in about.settings.items()
     ]
-    text = (
+    text = [
         "Every release was checked against the privacy models before its publication. They hold for each release by "
-        "itself, whatever the following sections state about all releases.",
-    )
-    return Section("promised", "Guarantees", text, tables=tuple(tables))
+        "itself, whatever the following sections state about all releases."
+    ]
+    if about.synthetic:
+        text.append(
+            "The published records are synthetic: counts with noise decide how many there are, and none is the record "
+            "of a person. k, the privacy models and the sizes of groups count these records, and not persons."
+        )
+    return Section("promised", "Guarantees", tuple(text), tables=tuple(tables))
 
 
-def rows(flow: Flow) -> Section:
+def rows(about: About, flow: Flow) -> Section:
     """Return the section on the fates of rows."""
     text = []
+    if about.synthetic and flow.synthetic is None:
+        text.append(
+            "The number of published records that noise added is unknown, because there is no sink 'summary'. They are "
+            "counted here as if each were a row."
+        )
+    elif flow.synthetic:
+        text.append(
+            f"{count(flow.synthetic)} of the {count(flow.released)} published records were added by noise. No row "
+            "stands for them, so they are not counted here."
+        )
     if flow.rows_in is None:
         text.append(
             "The number of rows that were read is unknown, because there is no sink 'summary'. Rows that were sampled "
@@ -47,7 +62,7 @@ def rows(flow: Flow) -> Section:
             f"{count(flow.published)} suppressed rows were published fully generalized. They are separate here, and "
             "in none of the distributions below."
         )
-    return Section("rows", "Rows by outcome", tuple(text), figures=(pictures.flowing("flow", flow),))
+    return Section("rows", "Rows by outcome", tuple(text), figures=(pictures.flowing("flow", about, flow),))
 
 
 def groups(about: About, left: Releases) -> Section:
@@ -60,16 +75,20 @@ def groups(about: About, left: Releases) -> Section:
     if left.subjects is None:
         sizes, unit = np.bincount(left.group).astype(np.int64), "rows of the group"
         weights = sizes
-        text.append("There is no audit log, so groups are counted in rows, and not in persons.")
+        text.append(f"There is no audit log, so groups are counted in rows, and not in {about.counted}.")
     else:
-        sizes, unit, weights = left.subjects, "persons of the group", left.tuples
-        text.append("Each row counts by the number of persons behind its generalization at its release.")
+        sizes, unit, weights = left.subjects, f"{about.counted} of the group", left.tuples
+        text.append(
+            "Each row counts by the number of synthetic records of its release; fewer persons may be behind them."
+            if about.synthetic
+            else "Each row counts by the number of persons behind its generalization at its release."
+        )
     facts.append((f"minimum {unit}", count(sizes.min())))
     facts.append((f"median, over rows, of {unit}", count(weighted_quantile(sizes, weights, 0.5))))
     facts.append((f"maximum {unit}", count(sizes.max())))
     if left.subjects is not None:
         below = int(left.tuples[left.subjects < about.privacy.k].sum())
-        facts.append(("rows in groups of fewer than k persons", count(below)))
+        facts.append((f"rows in groups of fewer than k {about.counted}", count(below)))
         alone = int(left.tuples[left.alone].sum())
         facts.append(("singleton releases under an earlier generalization", count(alone)))
     if left.smallest_group is not None:
@@ -191,7 +210,7 @@ def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whol
         return Section("beside", title, ("No quasi-identifier has two ranges with enough persons.",))
     text = [
         "The columns that an attacker may know. A generalized row is spread evenly over its generalization. "
-        f"Each range or label stands for {about.privacy.k} persons or more."
+        f"Each range or label stands for {about.privacy.k} {about.counted} or more."
     ]
     if found[0].came is None:
         text.append("The input is unknown here; 'crenel report --input' reads the source for it.")

@@ -14,28 +14,32 @@ from crenel.evidence.report.releases import Releases
 
 def opening(policy: Policy, about: About, left: Releases, flow: Flow) -> Iterator[str]:
     """Yield sentences on published rows, sizes of equivalence classes, and cost."""
-    yield _published(policy, flow)
+    yield _published(policy, about, flow)
     yield from _groups(about, left)
     yield _cost(left, flow)
 
 
-def _published(policy: Policy, flow: Flow) -> str:
+def _published(policy: Policy, about: About, flow: Flow) -> str:
     names = listed([plain(attribute.name) for attribute in policy.quasi_identifiers])
     whole, rows = flow.rows_in, "input rows"
-    if whole is None and flow.suppressed is not None and flow.rejected is not None:
+    if whole is None and not about.synthetic and flow.suppressed is not None and flow.rejected is not None:
         whole, rows = flow.accounted, "rows that these outputs account for"
-    if whole is None:
+    if about.synthetic:
+        source = "" if whole is None else f" for {count(whole)} {rows}"
+        text = f"{count(flow.released)} synthetic records were published{source}, with less detail in {names}"
+    elif whole is None:
         text = f"{count(flow.released)} rows were published, with less detail in {names}"
     else:
         part = f"{count(flow.released)} ({share(flow.released, whole)})"
         text = f"Of {count(whole)} {rows}, {part} were published, with less detail in {names}"
     others = []
     if flow.unpublished is not None:
-        others.append(_many(flow.unpublished, "suppressed", "too few others were like them"))
+        why = ", or noise lowered the count of those" if about.synthetic else ""
+        others.append(_many(flow.unpublished, "suppressed", f"too few others were like them{why}"))
     if flow.rejected is not None:
         others.append(_many(sum(flow.rejected.values()), "rejected", "a value was missing or invalid"))
     if flow.sampled_out:
-        others.append(_many(flow.sampled_out, "sampled out", "sampling is on"))
+        others.append(_many(flow.sampled_out, *_sampled_out(about)))
     if flow.forgotten:
         others.append(_many(flow.forgotten, "forgotten", "their persons requested it"))
     published = (
@@ -43,7 +47,18 @@ def _published(policy: Policy, flow: Flow) -> str:
         if flow.published
         else ""
     )
+    if about.synthetic:
+        text += ". None of them is the record of a person"
+        others = [f"of the input rows, {listed(others)}"] if others else []
     return text + (f"; {listed(others)}" if others else "") + "." + published
+
+
+def _sampled_out(about: About) -> tuple[str, str]:
+    """Return the fate of tuples that an algorithm left out, and its reason."""
+    late = "late, or beyond the contribution bound of their person"
+    if about.synthetic:
+        return "not counted", f"they were {late}"
+    return "sampled out", f"they were outside of the sample, {late}" if about.private else "sampling is on"
 
 
 def _many(rows: int, fate: str, reason: str) -> str:
@@ -57,21 +72,29 @@ def _groups(about: About, left: Releases) -> Iterator[str]:
     if left.subjects is None:
         yield (
             f"Each of them has the same values in these columns as {count(left.smallest_group or 0)} rows or more, "
-            f"itself included. Without the audit log, their number of people is unknown; k is {k}."
+            "itself included. "
+            + (
+                f"k is {k}, and counts these records: fewer than {k} people may be behind them."
+                if about.synthetic
+                else f"Without the audit log, their number of people is unknown; k is {k}."
+            )
         )
         return
+    rows, people = ("", "synthetic records") if about.synthetic else ("rows of ", "people")
     least = int(left.subjects.min())
     median = weighted_quantile(left.subjects, left.tuples, 0.5)
     if least < k:
         below = int(left.tuples[left.subjects < k].sum())
         yield (
-            f"{count(below)} of them have the same values in these columns as rows of fewer than k = {k} people; the "
+            f"{count(below)} of them have the same values in these columns as {rows}fewer than k = {k} {people}; the "
             f"smallest group has {least}."
         )
         return
-    alike = f"; half of them as rows of {count(median)} or more" if median > least else ""
-    people = f"{count(least)} people or more (k is {k}){alike}"
-    yield f"Each of them has the same values in these columns as rows of {people}."
+    alike = f"; half of them as {rows}{count(median)} or more" if median > least else ""
+    many = f"{count(least)} {people} or more (k is {k}){alike}"
+    yield f"Each of them has the same values in these columns as {rows}{many}."
+    if about.synthetic:
+        yield f"k counts these records, because their number has noise: fewer than {k} people may be behind them."
 
 
 def _cost(left: Releases, flow: Flow) -> str:
@@ -95,6 +118,9 @@ def _cost(left: Releases, flow: Flow) -> str:
 
 def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
     """Yield statements that the privacy models do not guarantee (``docs/privacy/guarantees.md``)."""
+    if about.private:
+        yield from _not_private(policy, about)
+        return
     yield (
         "Protection against attackers who know the times or the order of records: groups have people with similar "
         "values, not people of one moment."
@@ -125,3 +151,17 @@ def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
     else:
         yield "Anything for values that the members of a group have in common: no column is named as sensitive."
     yield "Differential privacy at a useful epsilon."
+
+
+def _not_private(policy: Policy, about: About) -> Iterator[str]:
+    """Yield statements that a guarantee of differential privacy does not include."""
+    yield (
+        "More than epsilon and delta below, for each person and horizon: what several horizons, epochs and other "
+        "publications tell of a person adds up."
+    )
+    yield "Anything for other outputs than the published records: the audit log, the summary and this page are exact."
+    if policy.subject is None:
+        yield "Protection of several rows of one person: the configuration names no subject, so it holds for each row."
+    if about.synthetic:
+        yield f"{about.privacy.k} people behind a combination of published values: k counts synthetic records."
+    yield "Secrecy of what is true of many people: a recipient may apply it to one who resembles them."

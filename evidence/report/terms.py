@@ -35,7 +35,17 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
             "noise addition (randomization technique); not the differential privacy model",
             "noise infusion; not differential privacy",
         )
-    yield f"k {privacy.k}, persons counted", "k-anonymity model (formal privacy measurement model)", "k-anonymity"
+    if about.private:
+        yield (
+            "epsilon and delta for each person",
+            "differential privacy model (formal privacy measurement model)",
+            "differential privacy",
+        )
+    if about.synthetic:
+        yield "records by counts with noise", "synthetic data", "synthetic data"
+        yield f"k {privacy.k}, synthetic records counted", _NONE, _NONE
+    else:
+        yield f"k {privacy.k}, persons counted", "k-anonymity model (formal privacy measurement model)", "k-anonymity"
     yield from _model_terms(policy, about)
     yield from _generalization(policy, about)
     for noised in policy.noised:

@@ -146,6 +146,17 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
     return [*checks, judged("distinct persons", words, wrong)]
 
 
+def records(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> Check:
+    """Check that every release states k synthetic records or more, and exactly as many as it has."""
+    seen = RevealedReleases.from_outputs(outputs, audit, classes)
+    stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
+    findings = [seen.release(place, f"has {stated[place]} records") for place in np.flatnonzero(stated < k).tolist()]
+    for place in np.flatnonzero(stated != tuples).tolist():
+        findings.append(seen.release(place, f"states {stated[place]} records, and has {tuples[place]} rows"))
+    words = f"{k} synthetic records or more, and one row for each, as each of {audit.num_rows:,} releases says"
+    return judged("k", words, findings)
+
+
 def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Privacy) -> Iterator[Check]:
     """Check each privacy model of each sensitive column, recomputed from the rows."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)

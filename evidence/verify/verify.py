@@ -28,6 +28,7 @@ class Guarantees:
     shards : number of shards
     generalizes : whether suppressed tuples are published fully generalized
     noise : whether sampling and perturbation are configured
+    synthetic : whether published records are synthetic, so that k counts them in the place of persons
     chained : settings of the audit log's hash chain; None where it has none
     """
 
@@ -36,6 +37,7 @@ class Guarantees:
     shards: int
     generalizes: bool
     noise: bool
+    synthetic: bool = False
     chained: chain.Chained | None = None
 
 
@@ -83,7 +85,10 @@ def _by_releases(
     yield accounts.release_ids(audit, guarantees.shards, first_releases, {} if log is None else chain.ends(log))
     yield accounts.cover(outputs, audit, classes)
     yield accounts.in_force(audit, guarantees.in_force)
-    yield from persons.subjects(outputs, audit, classes, guarantees.privacy.k)
+    if guarantees.synthetic:
+        yield persons.records(outputs, audit, classes, guarantees.privacy.k)
+    else:
+        yield from persons.subjects(outputs, audit, classes, guarantees.privacy.k)
     yield from persons.sensitive(outputs, audit, classes, guarantees.privacy)
     yield accounts.alone(outputs, audit, classes, first_releases, generalizes=guarantees.generalizes)
     if log is None or guarantees.chained is None:
@@ -103,7 +108,8 @@ def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: Classes) -> Iter
         ("distinct persons", "no output shows the persons of a release"),
         ("alone", "no output shows singleton releases"),
     ):
-        yield _without_audit(name, why)
+        if name != "distinct persons" or not guarantees.synthetic:
+            yield _without_audit(name, why)
     if loose:
         yield _without_audit("k", "rows of fewer than k persons may be published under one generalization")
     else:
@@ -113,7 +119,8 @@ def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: Classes) -> Iter
         ]
         words = f"{privacy.k} rows or more under each of {classes.count:,} generalizations"
         yield judged("k by rows", words, findings)
-        yield _without_audit("k", "rows alone were counted, and a person may have several")
+        if not guarantees.synthetic:
+            yield _without_audit("k", "rows alone were counted, and a person may have several")
     for column in outputs.policy.sensitive:
         least = privacy.l_of(column)[0]
         if not loose:
@@ -136,7 +143,11 @@ def _without_audit(name: str, why: str) -> Check:
 
 def _outside(guarantees: Guarantees) -> Iterator[Check]:
     """Yield the statements that no output can show."""
-    yield unseen("truth", "only the input shows whether a row's values lie inside its generalization")
+    if guarantees.synthetic:
+        yield unseen("truth", "rows are synthetic: only the input and the secret noise show the counts behind them")
+        yield unseen("persons", f"k counts synthetic records, and fewer than {guarantees.privacy.k} may be behind them")
+    else:
+        yield unseen("truth", "only the input shows whether a row's values lie inside its generalization")
     yield unseen("delay", "no output has the time of arrival of a tuple")
     if guarantees.privacy.lasting is not None:
         yield unseen("lasting", "no output has the members of anonymity sets; audit counts them")

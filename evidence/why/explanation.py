@@ -94,6 +94,7 @@ class Explanation:
     rejected : the same by column and reason, the largest count first
     run : figures of the outputs of a run; None without outputs
     repairs : repairs of the configured setting, the most expensive first; empty where the algorithm logs none
+    synthetic : whether the released records are synthetic, so that none of them is an admitted tuple
     """
 
     k: int
@@ -103,6 +104,7 @@ class Explanation:
     rejected: tuple[RejectedRows, ...]
     run: RunFigures | None
     repairs: tuple[Repaired, ...] = ()
+    synthetic: bool = False
 
     def __str__(self) -> str:
         totals = self.remedies.configured.totals
@@ -205,6 +207,7 @@ def explain(
         rejected=rejected_rows(found.configured.outputs.rejected, k),
         run=None if run is None else run_figures(run, setting),
         repairs=repairs_of(found.configured.outputs),
+        synthetic=setting.algorithm.synthetic(setting.parameters),
     )
 
 

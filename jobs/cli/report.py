@@ -42,7 +42,7 @@ def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, 
     outputs = read_outputs(config)
     rows = outputs.further.get("summary")
     if rows is None:
-        write(config, path.name, place, outputs, _flow_of_outputs(outputs), source=source, attacks=tried)
+        write(config, path.name, place, outputs, _flow_of_outputs(config, outputs), source=source, attacks=tried)
         return config
     columns = (rows[name].to_pylist() for name in ("shard", "name", "amount"))
     try:
@@ -153,10 +153,11 @@ def _flow(summary: Summary) -> Flow:
         forgotten=summary.forgotten,
         delays=None if summary.delay is None else summary.delay.tuples,
         longest_delay=None if summary.delay is None else summary.delay.longest,
+        synthetic=summary.synthetic,
     )
 
 
-def _flow_of_outputs(outputs: Outputs) -> Flow:
+def _flow_of_outputs(config: Config, outputs: Outputs) -> Flow:
     """Derive the numbers of rows from the outputs, in the absence of a summary."""
     published = 0 if outputs.audit is None else outputs.audit["kind"].to_pylist().count("generalized")
     suppressed, rejected = (
@@ -173,6 +174,7 @@ def _flow_of_outputs(outputs: Outputs) -> Flow:
         rejected=rejected,
         published=published,
         forgotten=0 if forgotten is None else sum(forgotten["tuples"].to_pylist()),
+        synthetic=None if config.algorithm.synthetic(config.parameters) else 0,
     )
 
 

@@ -99,12 +99,13 @@ def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
     _show_losses(found, console)
     _show_repairs(why, console)
     if not any(found.suppressed.values()):
-        console.print("\nNothing was suppressed: each admitted tuple was published in a release.", soft_wrap=True)
+        fate = "counted in a release of synthetic records" if why.synthetic else "published in a release"
+        console.print(f"\nNothing was suppressed: each admitted tuple was {fate}.", soft_wrap=True)
     else:
         _show_suppressed(why, console)
     _show_rejected(why.rejected, why.k, console)
     if why.run is not None:
-        _show_run(why.run, why.k, console)
+        _show_run(why.run, why, console)
 
 
 def _show_losses(found: Remedies, console: Console) -> None:
@@ -155,7 +156,10 @@ def _show_suppressed(why: Explanation, console: Console) -> None:
         )
     console.print()
     if why.parts is None:
-        console.print("With sampling, it is unknown which tuples were suppressed, so no category or range is listed.")
+        console.print(
+            "Where tuples are sampled out, it is unknown which were suppressed, so no category or range is listed.",
+            soft_wrap=True,
+        )
     elif not why.parts:
         console.print(
             f"No category and no range with {why.k} persons or more was suppressed clearly above its share.",
@@ -243,8 +247,9 @@ def _show_rejected(rows: Sequence[RejectedRows], k: int, console: Console) -> No
     console.print("No replay covers rejected rows, because a sample does not hold them.", soft_wrap=True)
 
 
-def _show_run(run: RunFigures, k: int, console: Console) -> None:
-    console.print(f"\nThe run's outputs: {run.released:,} tuples were released.")
+def _show_run(run: RunFigures, why: Explanation, console: Console) -> None:
+    released = "synthetic records" if why.synthetic else "tuples"
+    console.print(f"\nThe run's outputs: {run.released:,} {released} were released.")
     if run.suppressed is None:
         console.print("It has no output 'suppressed', so the reasons are unknown.")
     elif not run.suppressed:
@@ -260,4 +265,4 @@ def _show_run(run: RunFigures, k: int, console: Console) -> None:
     for name, loss in sorted(run.losses.items(), key=lambda pair: -(pair[1] or 0.0)):
         losses.add_row(name, _number(loss), _percent(share_of_loss(run.losses, name)))
     indent(console, losses)
-    _show_rejected(run.rejected, k, console)
+    _show_rejected(run.rejected, why.k, console)

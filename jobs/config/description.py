@@ -53,7 +53,8 @@ def _form(attribute: QuasiIdentifier) -> str:
 def guarantee_lines(config: Config) -> Iterator[tuple[str, str]]:
     """Yield the privacy models and settings, in words."""
     privacy, parameters, shards = config.privacy, config.parameters, config.shards
-    yield "k", f"{privacy.k} distinct subjects in every release"
+    counted = "synthetic records" if config.algorithm.synthetic(parameters) else "distinct subjects"
+    yield "k", f"{privacy.k} {counted} in every release"
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
     for model, parameter in privacy.further:
         yield model.name, f"{_numbers(model, parameter)} of each sensitive column in every release"

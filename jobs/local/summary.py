@@ -34,6 +34,10 @@ _REMEDIES = {
     LINKABLE: "too few people were near what would have been published; lower noise_within_release.confidence.k or "
     "noise_within_release.epsilon. Larger windows help too, a longer delay of CASTLE does not",
 }
+_OF_KEYS = (
+    f"too few records shared all values that would have been published; {_LONGER}, or publish fewer values: a coarser "
+    "partition, or fewer sensitive columns"
+)
 _OF_VALUES = (
     "those that waited together had too few sensitive values. A stream that comes ordered by a sensitive value does "
     f"that: read it in the order of its events, or {_LONGER}"
@@ -69,6 +73,7 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; suppressed tuples that are published fully
         generalized also count as released
     forgotten : tuples of persons who were forgotten while the tuples were buffered
+    synthetic : released records that no tuple stands for
     releases : releases by kind (``crenel.anonymity.model.outcomes.KINDS``), every kind named
     further : counters with a line of their own (``crenel.state.counters.declared``), as far as the shards have them
     counts : further counts of the algorithm, by name
@@ -90,6 +95,7 @@ class Summary:
     suppressed: dict[str, int]
     rejected: dict[str, int]
     forgotten: int
+    synthetic: int
     releases: dict[str, int]
     further: dict[str, int]
     counts: dict[str, int]
@@ -156,7 +162,7 @@ class Summary:
         )
         tuples, released = count("tuples_in"), count("released")
         forgotten = count("forgotten")
-        synthetic = count("synthetic")  # released, without a tuple behind it
+        synthetic = count("synthetic")
         lost = tuples + synthetic - released - sum(suppressed.values()) + releases["generalized"] - forgotten
         if lost:
             raise ValueError(f"{abs(lost)} tuples are {'unaccounted for' if lost > 0 else 'accounted for twice'}")
@@ -168,6 +174,7 @@ class Summary:
             suppressed=suppressed,
             rejected=rejected,
             forgotten=forgotten,
+            synthetic=synthetic,
             releases=releases,
             further={shown.name: count(shown.name) for shown in _SHOWN if shown.name in totals},
             counts={name: count(name) for name in algorithm.counted if name not in _COMMON},
@@ -303,6 +310,8 @@ def run_warnings(summary: Summary) -> Iterator[str]:
     if (amount := sum(suppressed.values())) >= _MANY_SUPPRESSED * tuples:
         reason = max(suppressed, key=lambda name: suppressed[name])
         why = _REMEDIES.get(reason, _OF_VALUES)
+        if summary.algorithm.private and reason == "too_few_subjects":
+            why = _OF_KEYS
         yield f"suppressed: {amount / tuples:.0%} of the tuples, most of them as {reason.replace('_', ' ')}: {why}"
     for name, times in sorted(summary.stretch.items()):
         if times >= _WIDE:

@@ -39,6 +39,7 @@ def guarantees(config: Config) -> Guarantees:
         shards=config.shards.count,
         generalizes=getattr(config.parameters, "suppression", None) == "generalize",
         noise=config.sampling_and_noise is not None,
+        synthetic=config.algorithm.synthetic(config.parameters),
         chained=_chained(config),
     )
 
@@ -63,6 +64,8 @@ def about(config: Config, name: str, warnings: Sequence[str]) -> About:
         sampling_and_noise=config.sampling_and_noise,
         representative=config.algorithm.representative(config.parameters),
         published=getattr(config.parameters, "suppression", "withhold") == "generalize",
+        private=config.algorithm.private,
+        synthetic=config.algorithm.synthetic(config.parameters),
         versions=tuple(versions(config)),
         warnings=tuple(warnings),
     )

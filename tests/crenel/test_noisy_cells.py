@@ -17,6 +17,7 @@ import crenel
 from crenel.anonymity.noise.selection import noisy_counts
 from crenel.jobs.cli.app import app
 from tests.support.ages import write_ages
+from tests.support.web_page import Page
 
 ROWS = 400
 ILLNESSES = ("flu", "cold", "gout")
@@ -78,6 +79,54 @@ def test_verification_sees_synthetic_records_that_nobody_counted(settings: crene
     forged = replace(result, summary=replace(result.summary, shards=shards))
     broken = [check.name for check in crenel.verify(forged, settings).checks if check.findings]
     assert broken == ["nothing lost"]
+
+
+def test_no_page_and_no_verdict_claims_persons_behind_synthetic_records(settings: crenel.Settings) -> None:
+    data = pa.concat_tables([visits(1), visits(1).slice(0, 20)])
+    result = crenel.anonymize(data, settings)
+    page = Page(crenel.report(result, settings, data=data))
+    text, summary = " ".join(page.text.split()), result.summary
+    assert f"{summary.released} synthetic records were published for 420 input rows" in text
+    assert "20 were not counted, because they were late, or beyond the contribution bound of their person" in text
+    assert "synthetic records or more (k is 5)" in text
+    assert "fewer than 5 people may be behind them" in text
+    assert "people or more" not in text
+    for claim in (
+        "persons of the group",
+        "persons or more",
+        "Differential privacy at a useful epsilon",
+        "sampling is on",
+    ):
+        assert claim not in text
+    facts, went = dict(page.tables["Sizes of groups"][1]), dict(r[:2] for r in page.tables["Rows by outcome"][1])
+    assert int(facts["minimum synthetic records of the group"]) >= THRESHOLD
+    # The rows that were read divide into the outcomes, without the records that noise added.
+    assert int(went["counted in a published group"]) == summary.released - summary.synthetic
+    assert int(went["total"]) == summary.read == 420
+    mechanisms = {row[0]: row[1:] for row in page.tables["Mechanisms in use"][1]}
+    assert mechanisms["k 5, synthetic records counted"] == ["no term of its own"] * 2
+    checks = {check.name: check for check in crenel.verify(result, settings).checks}
+    assert checks["k"].words.startswith("5 synthetic records or more, and one row for each")
+    assert "distinct persons" not in checks
+    assert "fewer than 5 may be behind them" in checks["persons"].words
+    subjects = pa.array([of - 1 for of in result.audit["subjects"].to_pylist()], pa.int64())
+    place = result.audit.column_names.index("subjects")
+    forged = replace(result, audit=result.audit.set_column(place, "subjects", subjects))
+    assert [check.name for check in crenel.verify(forged, settings).checks if check.findings] == ["k"]
+    assert crenel.why(data, settings).synthetic
+
+
+def test_a_sample_of_persons_is_reported_as_persons_under_differential_privacy(settings: crenel.Settings) -> None:
+    sampled = crenel.Cells(partition="cells.yaml", epsilon=1.0, delta=0.01, sample_rate=0.2)
+    settings = replace(settings, algorithm=sampled, privacy=crenel.Privacy(k=6))
+    page = Page(crenel.report(crenel.anonymize(visits(1), settings), settings))
+    text = " ".join(page.text.split())
+    assert "synthetic" not in text
+    assert "because they were outside of the sample, late, or beyond the contribution bound of their person" in text
+    assert "Differential privacy at a useful epsilon" not in text
+    assert "More than epsilon and delta below, for each person and horizon" in text
+    names = [row[0] for row in page.tables["Mechanisms in use"][1]]
+    assert {"epsilon and delta for each person", "k 6, persons counted"} <= {*names}
 
 
 def test_a_person_counts_once_and_a_restored_stream_goes_on(settings: crenel.Settings) -> None:

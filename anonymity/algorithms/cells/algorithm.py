@@ -145,6 +145,7 @@ CELLS = add_algorithm(
         tell=_tell,
         summary=_summary,
         compile=_compile,
+        synthetic=lambda cells: cells.release == "noisy",
         private=True,
         # Buffered records are of the sample, and contributions have numbers of windows.
         fixed=("window", "release", "sample_rate", "horizon"),
