@@ -121,7 +121,7 @@ class Config:
             lasting=self.privacy.lasting,
         )
         chain = chain_warnings(None if self.audit_chain is None else self.audit_chain.read())
-        anew = epoch_warnings(self.epoch, self.privacy.lasting)
+        anew = epoch_warnings(self.epoch, self.privacy.lasting, private=self.algorithm.private)
         return (*general, *chain, *anew, *self.algorithm.warnings(self.parameters))
 
 

@@ -73,6 +73,12 @@ FORGETFUL = (
     "earlier and later rows"
 )
 
+SPENT_ANEW = (
+    "epoch: is not 1, so the shards know nothing of contributions before they began anew, and each person may "
+    "contribute again. epsilon and delta hold for each epoch alone: for a horizon with windows of several epochs, add "
+    "up those of the epochs"
+)
+
 WITHOUT_LEAST = (
     "noise_within_release.least: is 0, so a release whose members have the same number publishes it as it is; give a "
     "share of the domain's width, such as 0.02"
@@ -133,10 +139,12 @@ def chain_warnings(key: bytes | None) -> Iterator[str]:
         yield SHORT_CHAIN_KEY if key else UNKEYED_CHAIN
 
 
-def epoch_warnings(epoch: int, lasting: Lasting | None) -> Iterator[str]:
+def epoch_warnings(epoch: int, lasting: Lasting | None, *, private: bool) -> Iterator[str]:
     """Yield the warnings about shards that began anew."""
     if epoch != 1 and lasting is not None:
         yield FORGETFUL
+    if epoch != 1 and private:
+        yield SPENT_ANEW
 
 
 def _outlasts(pseudonym: Pseudonym, lasting: Lasting) -> bool:

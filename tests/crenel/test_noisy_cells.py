@@ -186,3 +186,20 @@ def test_the_budget_shows_the_threshold(settings: crenel.Settings, tmp_path: Pat
     assert figures["threshold"] == THRESHOLD
     assert figures["delta_by_composition"] <= figures["delta"] == 1e-3
     assert figures["persons_published_rarely"] < THRESHOLD < figures["persons_published_often"]
+    assert "warning: epoch" not in shown.stderr
+    anew = CliRunner().invoke(app, ["budget", str(path), "--json", "--set", "epoch=2"])
+    assert anew.exit_code == 0, anew.output
+    assert "warning: epoch: is not 1" in " ".join(anew.stderr.split())
+    assert "epsilon and delta hold for each epoch alone" in " ".join(anew.stderr.split())
+
+
+def test_shards_that_begin_anew_take_another_contribution_of_a_person(settings: crenel.Settings) -> None:
+    # State alone bounds contributions, and a new epoch has none.
+    epoch = crenel.open_stream(settings)
+    epoch.push(visits(1))
+    again = crenel.open_stream(settings, snapshot=epoch.snapshot())
+    again.push(visits(1))
+    anew = crenel.open_stream(settings)
+    anew.push(visits(1))
+    assert again.finish().summary.sampled_out == ROWS
+    assert anew.finish().summary.sampled_out == 0
