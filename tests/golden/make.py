@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -68,11 +69,11 @@ def without_columns(blob: bytes, state: type[ShardState]) -> bytes:
     return replace(state.from_bytes(blob), members=np.zeros(0, np.uint8)).to_bytes()
 
 
-def fingerprint_of(policy: Policy) -> Fingerprint:
-    """Return the parts of stored state that one of these policies shares."""
+def fingerprint_of(policy: Policy, **of: Any) -> Fingerprint:
+    """Return the parts of stored state that one of these policies shares; ``of``: more arguments of ``fingerprint``."""
     types = {"illness": "STRING", "height": "INT", "dose": "DOUBLE", IDENTITY: "BIGINT"}
     found = fingerprint(
-        policy, Shards(), SubjectKey.of(b"golden", "direct"), {name: types[name] for name in policy.members}
+        policy, Shards(), SubjectKey.of(b"golden", "direct"), {name: types[name] for name in policy.members}, **of
     )
     found["subject_key"] = UNSALTED
     return found
@@ -152,11 +153,11 @@ def files(stored: StoredShard) -> dict[str, bytes]:
     return {"shard.bin": stored.shard, **entries}
 
 
-def read(folder: Path) -> StoredShard:
-    """Return the snapshot in a folder."""
+def read(folder: Path, kinds: Sequence[str] = ENTRIES) -> StoredShard:
+    """Return the snapshot in a folder; ``kinds``: of its entries."""
     entries = {
         kind: {int(path.stem.removeprefix(f"{kind}-")): path.read_bytes() for path in folder.glob(f"{kind}-*.bin")}
-        for kind in ENTRIES
+        for kind in kinds
     }
     return StoredShard((folder / "shard.bin").read_bytes(), entries)
 
