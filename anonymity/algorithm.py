@@ -384,6 +384,8 @@ class Algorithm:
         so that ``seed`` weakens it, all records of a person in one shard, and declared generalizations
     account : function from privacy models and parameters to the figures of a private algorithm by name, as ``crenel
         budget`` shows them
+    budgeted : function from privacy models and parameters to the fields, with their values, that decide on epsilon and
+        delta of what is published; where a restore changes one, the guarantees before and after it add up
     fixed : names of parameters that a restore cannot change, because buffered tuples or counts depend on them
     admission : first stage, by person, of the shards of a stream; None: each shard works by itself
     outputs : additional outputs
@@ -419,6 +421,7 @@ class Algorithm:
     synthetic: Callable[[Any], bool] = lambda parameters: False
     private: bool = False
     account: Callable[[Privacy, Any], Mapping[str, float]] | None = None
+    budgeted: Callable[[Privacy, Any], Mapping[str, object]] = lambda privacy, parameters: {}
     fixed: tuple[str, ...] = ()
     admission: AdmissionStage | None = None
     outputs: tuple[Output, ...] = ()

@@ -37,6 +37,9 @@ REPORTED_FIELDS: Mapping[str, str] = {
 }
 """Fields whose changes are allowed but reported, with a description of each."""
 
+BUDGETED = "budget of "
+"""Start of the names of fields whose changes add up guarantees, which is allowed but reported."""
+
 EPOCH = "epoch"
 """The field that differs for shards that were started anew."""
 
@@ -73,6 +76,7 @@ def fingerprint(
     sampling_and_noise: SamplingAndNoise | None = None,
     subject_type: str | None = None,
     source: Mapping[str, str] | None = None,
+    budgeted: Mapping[str, object] = MappingProxyType({}),
     privacy: Privacy | None = None,
     epoch: int = 1,
 ) -> Fingerprint:
@@ -91,7 +95,8 @@ def fingerprint(
 
     k, l and the algorithm's parameters may change between two runs, except ``parameters``, by their fields. A reference
     may appear or disappear together with the privacy models that use it. A change of ``source``, the texts of
-    ``REPORTED_FIELDS`` by name, is only reported, because a rewritten query may mean the same.
+    ``REPORTED_FIELDS`` by name, is only reported, because a rewritten query may mean the same. So is one of
+    ``budgeted``, by field (``crenel.anonymity.algorithm.Algorithm``).
 
     The key is represented by ``SubjectKey.stored``; ``changed_fields`` compares it. State of earlier versions lacks the
     type of the subject and the texts, but can be restored. With a key, this needs the derivation ``direct``.
@@ -128,6 +133,7 @@ def fingerprint(
     if policy.subject is not None and subject_type is not None:
         fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
     fields.update(source or {})
+    fields.update({f"{BUDGETED}{name}": value for name, value in budgeted.items()})
     if sampling_and_noise is not None:
         fields[STORED_NAMES["sampling_and_noise"]] = asdict(sampling_and_noise)
     if algorithm != "castle":
@@ -179,8 +185,12 @@ def changed_fields(
 
 
 def reported_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the ``REPORTED_FIELDS`` that differ between a stored fingerprint and the current one; sorted."""
-    return tuple(sorted(name for name in REPORTED_FIELDS if name in stored and stored[name] != now.get(name)))
+    """Return the ``REPORTED_FIELDS``, and those of ``BUDGETED``, that differ between two fingerprints; sorted."""
+    return tuple(sorted(name for name in stored if _is_reported(name) and stored[name] != now.get(name)))
+
+
+def _is_reported(name: str) -> bool:
+    return name in REPORTED_FIELDS or name.startswith(BUDGETED)
 
 
 def require_same(
@@ -206,7 +216,7 @@ def is_derived_directly(stored: Mapping[str, str], changed: Collection[str]) -> 
 
 
 def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    if name in REPORTED_FIELDS or (name not in stored and name.startswith(_SUBJECT_TYPE)):
+    if _is_reported(name) or (name not in stored and name.startswith(_SUBJECT_TYPE)):
         return False
     if name.startswith(_COLUMN_MODELS) and (name not in stored or name not in now):
         return False

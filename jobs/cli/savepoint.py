@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.fingerprint import (
+    BUDGETED,
     COUNTED,
     DERIVATION,
     DIRECT_DERIVATION,
@@ -144,11 +145,16 @@ def changed_settings(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> 
     """Return a sentence for each field that changed since the state was stored, possibly by intention."""
     shards = list(shards)
     changed = {name for state in shards for name in reported_fields(state.fingerprint, now)}
-    return [*_changed_columns(shards, now)] + [
+    budgeted = sorted(name.removeprefix(BUDGETED) for name in changed if name.startswith(BUDGETED))
+    adds_up = (
+        f"{', '.join(budgeted)}: changed since the state was stored. Over a horizon with windows from before and "
+        "after, epsilon and delta are the sums of the earlier ones and these"
+    )
+    return [*_changed_columns(shards, now), *([adds_up] if budgeted else [])] + [
         f"{name}: {REPORTED_FIELDS[name]} has changed since the state was stored. Where it gives a column another "
         "meaning, waiting tuples and new ones do not go together; where it writes a subject in another way, one "
         "person counts as two"
-        for name in sorted(changed)
+        for name in sorted(changed & REPORTED_FIELDS.keys())
     ]
 
 

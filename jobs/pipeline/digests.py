@@ -83,6 +83,7 @@ def stored_under(config: Config, found: Layout) -> Fingerprint:
         sampling_and_noise=config.sampling_and_noise,
         subject_type=found.subject_type,
         source=found.source,
+        budgeted=config.algorithm.budgeted(config.privacy, config.parameters),
         privacy=config.privacy,
         epoch=config.epoch,
     )

@@ -151,5 +151,6 @@ CELLS = add_algorithm(
         fixed=("window", "release", "sample_rate", "horizon"),
         admission=AdmissionStage(_new_admission, _restored_admission),
         account=lambda privacy, cells: cells.account(privacy.k),
+        budgeted=lambda privacy, cells: cells.budgeted(privacy.k),
     )
 )

@@ -163,6 +163,13 @@ class CellsParameters:
             "persons_published_often": persons_for(k, rate, _OFTEN),
         }
 
+    def budgeted(self, k: int) -> dict[str, object]:
+        """Return the fields, with their values, that decide on epsilon and delta of a horizon."""
+        found: dict[str, object] = {f"cells.{name}": getattr(self, name) for name in ("epsilon", "delta", "windows")}
+        # Windows compose whatever cells they have, but another private partition has spent epsilon of its own.
+        found["cells.partition"] = [self.spent, self.regions.cuts] if self.spent else None
+        return found if self.release == "noisy" else found | {"privacy.k": k}
+
     @property
     def _rate(self) -> float:
         """The sample rate, which ``release: sampled`` has."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import crenel.anonymity.builtin  # noqa: F401 - registers the kinds of their states
+from crenel.anonymity.algorithms.cells.algorithm import CELLS
+from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
-from crenel.anonymity.model.fingerprint import fingerprint
+from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint
 from crenel.anonymity.model.policy import Policy, Shards
-from crenel.anonymity.model.privacy import SamplingAndNoise
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.cli.savepoint import SavepointError, changed_settings, read_shards, require_same
 from crenel.state.castle import VERSION, CastleState
@@ -184,7 +187,7 @@ def test_a_savepoint_without_a_shard_is_told_with_likely_reasons(tmp_path: Path,
         assert reason in problem
 
 
-def test_what_is_no_savepoint_is_told(tmp_path: Path) -> None:
+def test_what_is_no_savepoint_is_reported(tmp_path: Path) -> None:
     (tmp_path / "savepoint-1").mkdir()
     savepoint(tmp_path / "savepoint-1", shard(1))
     assert problems(str(tmp_path / "none"))[0].startswith("is not a folder; ")
@@ -269,6 +272,41 @@ def test_a_query_that_has_changed_is_told_once_and_not_refused() -> None:
     assert changed_settings(shards, was) == changed_settings([replace(STATE, fingerprint={})], now) == []
 
 
+@pytest.mark.parametrize("release", ["sampled", "noisy"])
+def test_a_guarantee_that_adds_up_over_a_restore_is_reported_and_not_refused(
+    release: Literal["sampled", "noisy"],
+) -> None:
+    rate, leaf = 0.2 if release == "sampled" else None, Region(0.5, 0.5)
+    first, *others = (
+        CellsParameters(rate, RegionTree.of(Cut(0, cut, leaf, leaf), spent), 4.0, 1e-6, 1000, 4, release=release)
+        for spent in (0.5, 0.0)
+        for cut in (40.0, 50.0)
+    )
+
+    def stored(k: int, cells: CellsParameters) -> Fingerprint:
+        budgeted = CELLS.budgeted(Privacy(k), cells)
+        return fingerprint(POLICY, Shards(4), KEY, PUBLISHED, algorithm="cells", budgeted=budgeted)
+
+    def reported(now: Fingerprint, was: Fingerprint) -> list[str]:
+        shards = [replace(STATE, shard=number, fingerprint=dict(was)) for number in range(2)]
+        assert require_same("there", shards, now)
+        return [warning.partition(":")[0] for warning in changed_settings(shards, now)]
+
+    was = stored(16, first)
+    assert reported(was, was) == []
+    assert reported(stored(16, replace(first, lateness=5)), was) == []
+    more = replace(first, epsilon=5.0, delta=1e-5, windows=5)
+    assert reported(stored(16, more), was) == ["cells.delta, cells.epsilon, cells.windows"]
+    # A count of sampled persons hides a person behind k; a threshold follows from epsilon and delta.
+    assert reported(stored(20, first), was) == (["privacy.k"] if release == "sampled" else [])
+    # Each private partition spends an epsilon of its own, and a declared one spends nothing.
+    private, *declared = (stored(16, other) for other in others)
+    assert reported(private, was) == reported(declared[0], was) == ["cells.partition"]
+    assert reported(declared[1], declared[0]) == []
+    (warning,) = changed_settings([replace(STATE, fingerprint=dict(was))], stored(16, more))
+    assert "epsilon and delta are the sums of the earlier ones and these" in warning
+
+
 def test_shards_that_were_stored_apart_must_all_be_the_same() -> None:
     shards = [replace(STATE, fingerprint={"a": "1"}), replace(STATE, fingerprint={"a": "2"})]
     for now in ("1", "2"):
@@ -277,7 +315,7 @@ def test_shards_that_were_stored_apart_must_all_be_the_same() -> None:
 
 
 @pytest.mark.parametrize(("was", "is_now", "what"), [(False, True, "is new"), (True, False, "is gone")])
-def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool, what: str) -> None:
+def test_sampling_and_noise_that_were_switched_are_reported(was: bool, is_now: bool, what: str) -> None:
     prints = [
         fingerprint(
             POLICY,
