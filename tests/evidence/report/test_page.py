@@ -122,6 +122,18 @@ def test_without_an_audit_log_no_persons_are_claimed() -> None:
     assert [row[0] for row in page.tables["Rows by outcome"][1]][1] == "published fully generalized: outlier"
 
 
+def test_without_an_audit_log_and_a_summary_synthetic_records_are_no_persons() -> None:
+    page = Report(outputs(TWO, audited=False), about(private=True, synthetic=True))
+    found = Page(page.html(replace(flow(TWO), rows_in=None, synthetic=None)))
+    text = " ".join(found.text.split())
+    assert found.problems == []
+    assert "5 synthetic records were published, with less detail in age, wage and town" in text
+    assert "fewer than 2 people may be behind them" in text
+    assert "The number of published records that noise added is unknown" in text
+    assert "groups are counted in rows, and not in synthetic records" in text
+    assert "2 persons or more" not in text
+
+
 @pytest.mark.parametrize("audited", [True, False])
 def test_a_run_of_which_nothing_left_has_a_page(audited: bool) -> None:
     page = Report(outputs([ALONE], audited=audited), about())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms.cells.algorithm import CELLS
 from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
 from crenel.anonymity.model.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
 from crenel.jobs.local.summary import Summary
@@ -70,7 +71,15 @@ def test_a_shard_that_gets_more_than_twice_its_expected_share_is_told(came: tupl
     assert Summary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None).warnings == []
 
 
-@pytest.mark.parametrize("algorithm", [CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA], ids=lambda found: found.name)
+def test_keys_of_too_few_records_are_not_blamed_on_persons_or_shards() -> None:
+    rows = [(0, *row) for row in (PLAIN | {"released": 500.0, "suppressed.too_few_subjects": 500.0}).items()]
+    [warning] = Summary.of(rows, 1.0, CELLS, SUPPRESSIONS).warnings
+    assert "too few records shared all values that would have been published" in warning
+    assert "people" not in warning
+    assert "shards" not in warning
+
+
+@pytest.mark.parametrize("algorithm", [CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA, CELLS], ids=lambda found: found.name)
 def test_a_summary_of_every_algorithm_can_be_read_and_written(algorithm: Algorithm) -> None:
     rows = [(0, *row) for row in PLAIN.items()]
     summary = Summary.of(rows, 1.0, algorithm, SUPPRESSIONS, None)
