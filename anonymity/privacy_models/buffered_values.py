@@ -164,3 +164,36 @@ def first_unsatisfiable(waiting: Waiting, checks: Checks) -> Int:
         elif lack(checks, np.int64(check), waiting.tally) > 0.0:
             return np.int64(check)
     return np.int64(_NOBODY)
+
+
+@leaf
+def balanced_size(waiting: Waiting, checks: Checks, k: Int) -> Int:
+    """Return the minimum class size, at least k, for which the buffered values suffice for classes of all persons.
+
+    Smaller classes would use up the rare values, so that persons with common ones would be suppressed. A value helps
+    each class once: n persons fill n / size classes, each of which needs ``Checks.values`` values. Parts of classes
+    count. At least k persons must be buffered, and no check be unsatisfiable (``first_unsatisfiable``).
+    """
+    size = np.int64(k)
+    for check in range(len(checks.address)):
+        if _suffices(waiting.tally, checks.attribute[check], checks.values[check], size):
+            continue
+        too_small, size = size, np.int64(waiting.tally.persons[0])  # one class of all persons has each value
+        while size - too_small > 1:
+            middle = (too_small + size) // 2
+            if _suffices(waiting.tally, checks.attribute[check], checks.values[check], middle):
+                size = middle
+            else:
+                too_small = middle
+    return size
+
+
+@leaf
+def _suffices(tally: Tally, attribute: Int, values: Int, size: Int) -> bool:
+    """Return whether all persons may be in classes of a size with ``values`` values each."""
+    persons, helped = tally.persons[0], np.int64(0)
+    for i in range(tally.used[attribute]):
+        helped += min(tally.counts[attribute, i] * size, persons)
+        if helped >= values * persons:
+            return True
+    return False

@@ -13,6 +13,7 @@ from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.buffer.queue import blocking_reason, blocking_reason_of_all
 from crenel.anonymity.buffer.repair_log import note_shortfall
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
+from crenel.anonymity.privacy_models.buffered_values import balanced_size
 from crenel.anonymity.privacy_models.checks import first_violation, only_diversity
 from crenel.anonymity.privacy_models.incremental_tally import can_reduce_shortfall, forget, put, remove_tuple, weigh
 from crenel.anonymity.space.boxes import assign, enclose, info_loss
@@ -84,7 +85,8 @@ def _collect(shard: NearestArrays) -> Int:
 def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: bool) -> Int:
     """Grow a group around a tuple by the buffered tuple of another subject that enlarges it least.
 
-    Once the lacking sensitive values need all remaining places up to k, only tuples that add one of them join.
+    The group has k members, or more where groups of k would use up the rare sensitive values of the buffer
+    (``balanced_size``). Once the lacking values need all remaining places, only tuples that add one of them join.
 
     Parameters
     ----------
@@ -100,7 +102,8 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
     cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.metric, shard.box, shard.group
     trial, checks = shard.trial, shard.checks
     now, before = np.int64(0), np.int64(1)
-    wanted = shard.config.k + (_SPARE if shard.noise.config.subjects > 0 else 0)
+    size = balanced_size(shard.waiting, checks, np.int64(shard.config.k))
+    wanted = size + (_SPARE if shard.noise.config.subjects > 0 else 0)
     assign(box, now, points(tuples), slot)
     measure(domain, cells, box, now)
     members = np.int64(0)
@@ -119,9 +122,9 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
             note_shortfall(shard, box, now, np.int64(checks.reason[check]))
         if members >= wanted and check == NONE:
             break
-        next_one = _next(shard, members, check, buffer_satisfies)
+        next_one = _next(shard, members, size, check, buffer_satisfies)
         if next_one == NONE:
-            if members >= shard.config.k and check == NONE:  # k members suffice without the spare ones
+            if members >= shard.config.k and check == NONE:  # k members suffice without the others
                 next_one = slot
             break
         assign(box, before, box, now)
@@ -152,9 +155,9 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
 
 
 @leaf
-def _next(shard: NearestArrays, members: Int, check: Int, buffer_satisfies: bool) -> Int:
+def _next(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_satisfies: bool) -> Int:
     """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
-    if check != NONE and _values_lacking(shard) >= shard.config.k - members:
+    if check != NONE and _values_lacking(shard) >= size - members:
         found = _nearest(shard, members, True)
         shard.repairs.now.chosen += found != NONE
         if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies):

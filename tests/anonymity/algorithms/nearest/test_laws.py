@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -130,13 +133,17 @@ def is_grown(
     def lacking(group: list[int]) -> int:
         return max(privacy.l - len({rows[p].published[0] for p in group}), 0)
 
+    size = balanced_size(rows, waiting, privacy)
+
     def grows(group: list[int]) -> bool:
-        if len(group) >= privacy.k and not lacking(group):
+        if len(group) >= size and not lacking(group):
             return set(group) == members
         persons = {rows[p].subject for p in group}
         others = [p for p in waiting if rows[p].subject not in persons]
-        if lacking(group) and lacking(group) >= privacy.k - len(group):
+        if lacking(group) and lacking(group) >= size - len(group):
             others = [p for p in others if lacking([*group, p]) < lacking(group)]
+        if not others and len(group) >= privacy.k and not lacking(group):  # the persons are too few for more
+            return set(group) == members
         if not others:  # all that waits leaves together
             return members == set(waiting)
         least = min(loss(group, p) for p in others)
@@ -144,6 +151,37 @@ def is_grown(
         return any(grows([*group, p]) for p in nearest if p in members or members == set(waiting))
 
     return grows([first])
+
+
+def balanced_size(rows: list[Row], waiting: list[int], privacy: Privacy) -> int:
+    """Return the least size, k or more, of classes for which the values of those who wait suffice."""
+    persons = {rows[p].subject for p in waiting}
+    with_value = Counter(value for value, _ in {(rows[p].published[0], rows[p].subject) for p in waiting})
+
+    def suffices(size: int) -> bool:
+        classes = Fraction(len(persons), size)
+        return sum(min(count, classes) for count in with_value.values()) >= privacy.l * classes
+
+    return next((size for size in range(privacy.k, len(persons) + 1) if suffices(size)), privacy.k)
+
+
+@pytest.mark.parametrize(("k", "l", "shares"), [(3, 2, (0.76, 0.24)), (4, 3, (0.5, 0.3, 0.2)), (5, 2, (0.9, 0.1))])
+def test_classes_are_larger_where_classes_of_k_would_use_up_rare_values(
+    k: int,
+    l: int,  # noqa: E741 - the field's own name for it
+    shares: tuple[float, ...],
+) -> None:
+    random = np.random.default_rng(k)
+    setting = NearestSetting(
+        POLICY, Privacy(k, l), NearestParameters(100, delay_jitter=0.0, reuse_limit=0), (pa.string(), pa.int64())
+    )
+    values = random.choice(list("uvw")[: len(shares)], 2000, p=shares)
+    points = zip(
+        random.integers(0, 9, 2000), random.integers(0, 17, 2000), random.choice(list("abcd"), 2000), strict=True
+    )
+    rows = [Row((float(x), float(y), z), (values[i], i), i) for i, (x, y, z) in enumerate(points)]
+    _, counters, _ = judged(setting, [Push(tuple(rows))])
+    assert sum(counters.suppressed.values()) <= len(rows) // 500  # classes of k suppress 300 at least
 
 
 @pytest.mark.parametrize("what", ["cluster", "reused", "too_few_subjects", "too_little_diversity", "l"])
