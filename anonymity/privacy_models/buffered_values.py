@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import zeros
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
-from crenel.anonymity.privacy_models.checks import Checks, lack
+from crenel.anonymity.privacy_models.checks import Checks, lack, only_diversity
 from crenel.anonymity.privacy_models.counting import Counts, add, discard, number, unnumber
 from crenel.anonymity.privacy_models.lookup import note_number
 from crenel.anonymity.privacy_models.tally import Tally, empty_tally
@@ -171,10 +171,13 @@ def balanced_size(waiting: Waiting, checks: Checks, k: Int) -> Int:
     """Return the minimum class size, at least k, for which the buffered values suffice for classes of all persons.
 
     Smaller classes would use up the rare values, so that persons with common ones would be suppressed. A value helps
-    each class once: n persons fill n / size classes, each of which needs ``Checks.values`` values. Parts of classes
-    count. At least k persons must be buffered, and no check be unsatisfiable (``first_unsatisfiable``).
+    each class once: n persons fill n / size classes, each of which needs l values. Parts of classes count. At least k
+    persons must be buffered, and no check be unsatisfiable (``first_unsatisfiable``). With other conditions than
+    l-diversity, the size is k: in larger classes, those may need further rare values.
     """
     size = np.int64(k)
+    if not only_diversity(checks):
+        return size
     for check in range(len(checks.address)):
         if _suffices(waiting.tally, checks.attribute[check], checks.values[check], size):
             continue
