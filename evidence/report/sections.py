@@ -159,7 +159,10 @@ def delay(flow: Flow) -> Section:
     figure = pictures.distribution(
         "delays", "Rows by their delay", "later rows waited for", bins_of_counts(flow.delays)
     )
-    text = ("A row waits until enough similar rows have arrived. Its delay is the number of later rows of its shard.",)
+    text = (
+        "A row waits until enough similar rows have arrived, or until its window closes. Its delay is the number of "
+        "later rows of its shard.",
+    )
     table = Table("Delay", ("figure", "later rows of the shard"), tuple(facts))
     return Section("delay", title, text, figures=(figure,), tables=(table,))
 
