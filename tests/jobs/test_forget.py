@@ -18,7 +18,7 @@ from tests.support.launch import Host, rows_of
 
 pytestmark = pytest.mark.cluster("standalone_restores")
 
-RATE = 500  # rows a second: a minute until the input ends, and all that waits leaves
+RATE = 250  # rows a second: two minutes until the input ends, and all that waits leaves
 FORGOTTEN = ("code", "shard", "event_time", "time", "tuples")
 LONELY = "subject-099999"  # of whom there is one tuple, early on, that waits for long
 FORGET = """
