@@ -49,7 +49,7 @@ class Metrics:
             gauges[name] = _Changing(gauges[name], self._end_bundle if len(gauges) == 1 else None)
 
     def _end_bundle(self) -> None:
-        container = MetricsEnvironment.current_container()  # type: ignore[no-untyped-call]
+        container = MetricsEnvironment.current_container()
         if container is None:
             return
         for counter in self._counters:

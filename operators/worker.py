@@ -82,7 +82,8 @@ def keep_texts_in_arrow() -> None:
 
 def _is_patchable() -> bool:
     """Return whether Beam and PyFlink have the versions that the patches were written for."""
-    return apache_beam.version.__version__.startswith("2.61.") and pyflink.version.__version__.startswith("2.3.")
+    beam: str = apache_beam.version.__version__
+    return beam.startswith("2.61.") and pyflink.version.__version__.startswith("2.3.")
 
 
 class _ArrowTexts:

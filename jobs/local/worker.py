@@ -82,8 +82,8 @@ def _pool_address(servicer: Any) -> str:
         from apache_beam.utils import thread_pool_executor
 
         path = str(folder_until_exit("crenel-pool-") / "pool")
-        server = grpc.server(thread_pool_executor.shared_unbounded_instance())  # type: ignore[no-untyped-call]
-        beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+        server = grpc.server(thread_pool_executor.shared_unbounded_instance())
+        beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(servicer, server)
         is_short = len(os.fsencode(path)) <= _LONGEST
         address = f"unix:{quote(path)}"
         port = server.add_insecure_port(address if is_short else "127.0.0.1:0")
@@ -116,5 +116,5 @@ def _run_worker(request_data: Mapping[str, Any]) -> str:
         params=request_data["params"],
     )
     with grpc.insecure_channel(request_data["params"][_LOOPBACK]) as channel:
-        ended = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel).StartWorker(request)  # type: ignore[no-untyped-call]
+        ended = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel).StartWorker(request)
     return str(ended.error) or "ended"
