@@ -16,8 +16,8 @@ import pytest
 import crenel
 from tests.crenel.flink_program import first, second
 from tests.crenel.stream import records
-from tests.crenel.test_equal_to_job import _number, _written
-from tests.support.launch import ROOT, TIMEOUT, environment, rows_of
+from tests.support.launch import ROOT, TIMEOUT, environment
+from tests.support.programs import require_same_rows
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -91,9 +91,7 @@ def test_a_program_publishes_what_the_library_does(tmp_path: Path) -> None:
     assert len(set(report["uids"])) == len(report["uids"])
 
     published = crenel.anonymize(table, first(), lateness="20 min").released
-    wanted = sorted(_written(row) for row in published.to_pylist())
-    found = rows_of(tmp_path / "released", published.column_names)
-    assert sorted(tuple(map(_number, row.values())) for row in found) == wanted
+    require_same_rows(tmp_path / "released", published)
 
     result = crenel.anonymize(table, second())
     assert report["columns"]["released"] == result.released.column_names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -149,10 +149,15 @@ def test_the_log_of_nearest_tells_what_a_group_needed_beyond_its_nearest() -> No
         assert (row["clusters"], row["parts_joined"]) == (None, None)
         assert (row["tuples_before"], row["subjects_before"]) == (3, 3)
         assert row["chosen"] < 3
-        # A group that lacks nothing at k members takes no more.
-        assert (release["tuples"] == 3) == (row["lacked"] is None)
+        assert release["tuples"] > 3 or row["lacked"] is None
         assert (row["loss_before"] is None) == (row["lacked"] is None)
         assert row["loss_before"] is None or row["loss_before"] <= release["loss"] + 1e-9
+    # Where groups of k nearly always leave enough values for all others, one that lacks nothing takes no more.
+    harness = driven(plan("nearest", Privacy(3, 2)), 1000)
+    releases = audit(harness)
+    grown = [row for row in log(harness) if row["release_id"] is not None and row["reused_release"] is None]
+    sizes = Counter(releases[row["release_id"]]["tuples"] for row in grown if row["lacked"] is None)
+    assert sizes[3] > 0.95 * sizes.total()
 
 
 def test_further_members_for_l_are_told_with_the_loss_without_them() -> None:
