@@ -58,7 +58,7 @@ sinks:
   suppressed: {{table: lake.default.suppressed, manifest.compression: deflate}}
 flink:
   pipeline.jars: JARS
-  execution.checkpointing.interval: 500 ms
+  execution.checkpointing.interval: 2 s
   execution.checkpointing.dir: file://FOLDER/checkpoints
 """
 CATALOGS = {
@@ -141,7 +141,7 @@ def wait(until: Callable[[], bool]) -> None:
     end = time.monotonic() + TIMEOUT
     while not until():
         assert time.monotonic() < end
-        time.sleep(0.3)
+        time.sleep(1)
 
 
 def newest(folder: Path) -> Path | None:
