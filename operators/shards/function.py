@@ -180,8 +180,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if keyed.alarm == timestamp:
             keyed.alarm = None
         watermark = ctx.timer_service().current_watermark()
-        step = keyed.shard.finish() if watermark >= END else keyed.shard.advance(watermark)
-        keyed.diagnostics.observe_releases(step.releases, None if watermark >= END else watermark)
+        has_ended = watermark >= END
+        step = keyed.shard.finish() if has_ended else keyed.shard.advance(watermark)
+        keyed.diagnostics.observe_releases(step.releases, None if has_ended else watermark)
         self._keep(keyed, step, ctx)
         yield from self._emit(step, keyed)
         if timestamp >= END and not keyed.closed:  # a savepoint of an earlier version has a later timer too

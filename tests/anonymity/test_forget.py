@@ -47,7 +47,7 @@ restores = st.lists(st.integers(0, 60), max_size=8)
 @pytest.mark.parametrize("algorithm", CASES)
 @given(st.data(), cuts, cuts, restores)
 @LAWS
-def test_whoever_is_forgotten_leaves_nowhere_and_all_others_as_they_must_however_it_is_cut_and_restored(
+def test_a_forgotten_person_is_not_published_and_others_are_however_blocks_are_cut_and_restored(
     algorithm: str, data: st.DataObject, one: tuple[int, ...], other: tuple[int, ...], restores: list[int]
 ) -> None:
     case = data.draw(CASES[algorithm]().filter(lambda case: case.setting.policy.subject is not None))

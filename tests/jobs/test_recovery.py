@@ -180,6 +180,8 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
     uninterrupted = crenel.anonymize(rows_in_order(people), crenel.load(configuration))
     assert 0 < stopped_at < uninterrupted.released.num_rows  # in the middle
     assert uninterrupted.released.num_rows > 0.9 * ROWS
+    assert uninterrupted.released.num_rows + uninterrupted.suppressed.num_rows == ROWS
+    assert len(set(uninterrupted.released["id"].to_pylist())) == uninterrupted.released.num_rows
     require_same_rows(configuration.parent / "out" / "released", uninterrupted.released)
     require_same_rows(configuration.parent / "out" / "audit", uninterrupted.audit, LINK)
     require_same_rows(configuration.parent / "out" / "suppressed", uninterrupted.suppressed)

@@ -35,6 +35,7 @@ from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, members, planned
+from tests.support.programs import LINK
 
 MADE: dict[str, tuple[Any, Any]] = {
     "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
@@ -42,7 +43,6 @@ MADE: dict[str, tuple[Any, Any]] = {
     "window": (SUHDSA, SuhdsaParameters(tuples=20)),
 }
 GENERALIZATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
-LINK = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
 AUDIT = pa.schema(
     [
         *((name, pa.int64()) for name in ("release_id", "shard", "event_time")),
