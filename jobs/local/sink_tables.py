@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import ignore_disconnects, local_settings, refused
 from crenel.jobs.local.sink_files import OutputsError
 from crenel.jobs.local.stop import temporary_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _KAFKA = {
     "scan.startup.mode": "earliest-offset",
@@ -58,7 +62,8 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             layouts = outputs(read_layout(tables, config))
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
-        found: dict[str, dict[str, pa.ChunkedArray] | None] = {}
+        widest = max(map(len, sinks.values()), default=0)
+        queries = []
         for sink, columns in sinks.items():
             options = config.sinks[sink]
             bounds = _KAFKA if options["connector"] == "kafka" else {}
@@ -69,12 +74,14 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             if config.is_nested and sink == "released":
                 sets, paths = {attribute.name for attribute in config.policy.sets}, released_paths(config, columns)
             expressions = {column: ".".join(map(quote, path)) for column, path in paths.items()}
-            texts = ", ".join(
+            forms = [
                 f"ARRAY_JOIN({expressions[column]}, {literal(SEPARATOR)})"
                 if column in sets
                 else f"CAST({expressions[column]} AS STRING)"
                 for column in columns
-            )
+            ]
+            forms += ["CAST(NULL AS STRING)"] * (widest - len(forms))
+            texts = ", ".join(f"{form} AS t{place}" for place, form in enumerate(forms))
             in_catalog = config.tables.get(sink)
             for problem in find_missing_factories(tables, {} if in_catalog else {f"sinks.{sink}": options}):
                 raise OutputsError(problem)
@@ -87,22 +94,24 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                     kinds = (f"CAST({quote(c.name)} AS {c.sql_type}) AS {quote(c.name)}" for c in layouts[sink][0])
                     typed = tables.sql_query(f"SELECT {', '.join(kinds)} FROM {written}")
                     tables.create_temporary_view(f"crenel_read_{sink}", typed)
-                rows = tables.sql_query(f"SELECT {texts} FROM crenel_read_{sink}")
-                rows.explain()
+                query = f"SELECT {literal(sink)} AS sink, {texts} FROM crenel_read_{sink}"
+                tables.sql_query(query).explain()
             except (Py4JError, JavaException) as error:
                 reason = " ".join(why_refused(error, config).split())
                 place = f"sinks.{sink}.{'connector' if in_catalog is None else 'table'}"
                 raise OutputsError(f"{place}: {options['connector']!r} cannot be read: {reason}") from None
-            try:
-                frame = rows.to_pandas()  # in batches of Arrow: a row of its own takes a thousand times as long
-            except (Py4JError, JavaException) as error:
-                raise JobError(f"sinks.{sink} cannot be read: {why_failed(error)}", logs) from None
-            found[sink] = (
-                {
-                    name: pa.chunked_array([pa.Array.from_pandas(frame.iloc[:, place], type=pa.string())])
-                    for place, name in enumerate(columns)
-                }
-                if len(frame)
-                else None
-            )
-    return found
+            queries.append(query)
+        try:
+            # One job for all, in batches of Arrow: a row of its own takes a thousand times as long.
+            frame = tables.sql_query(" UNION ALL ".join(queries)).to_pandas()
+        except (Py4JError, JavaException) as error:
+            raise JobError(f"the outputs cannot be read: {why_failed(error)}", logs) from None
+    return {sink: _columns(frame[frame["sink"] == sink], names) for sink, names in sinks.items()}
+
+
+def _columns(rows: pd.DataFrame, names: Sequence[str]) -> dict[str, pa.ChunkedArray] | None:
+    """Return the rows of one sink by the names of its columns."""
+    if rows.empty:
+        return None
+    texts = (pa.Array.from_pandas(rows.iloc[:, place], type=pa.string()) for place in range(1, len(names) + 1))
+    return {name: pa.chunked_array([text]) for name, text in zip(names, texts, strict=True)}
