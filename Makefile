@@ -132,7 +132,7 @@ lock:
 	{ sed -n 1p requirements-browser.lock; $(call EXTRA,browser); } > requirements-browser.lock.new
 	{ sed -n 1p requirements-docs.lock; $(call EXTRA,docs) --constraint requirements.lock.new; } > requirements-docs.lock.new
 	{ sed -n 1p requirements-java.lock; $(call EXTRA,java); } > requirements-java.lock.new
-	{ sed -n 1p requirements-run.lock; $(LOCK) --constraint requirements.lock.new --extra flink pyproject.toml; } > requirements-run.lock.new
+	{ sed -n 1p requirements-run.lock; $(LOCK) --constraint requirements.lock.new --extra contract --extra flink pyproject.toml; } > requirements-run.lock.new
 	mv requirements.lock.new requirements.lock
 	mv requirements-run.lock.new requirements-run.lock
 	mv requirements-browser.lock.new requirements-browser.lock
