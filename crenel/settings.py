@@ -229,6 +229,23 @@ class Pseudonym:
     accept_linkable: bool = False
 
 
+@dataclass(frozen=True)
+class Contract:
+    """A contract of the data, which says which of its columns are personal data.
+
+    Attributes
+    ----------
+    file : path of an Open Data Contract of version 3 (needs the extra ``contract``), or of a schema of Avro
+    schema_name : name of one schema object, for a contract of several; None: the contract has one
+    confirmed : columns that are published unchanged although the contract calls them personal data, or restricted; each
+        causes a warning. Such a column is an error without its name here
+    """
+
+    file: str | Path
+    schema_name: str | None = None
+    confirmed: Sequence[str] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """The role of each column. A column without a role is an error: no column is published by default.
@@ -251,6 +268,7 @@ class Policy:
     pseudonym : a code of the subject in each published record; None: no code
     neutralize_formulas : whether a text of a sensitive, pass-through or reference column that begins with ``=``, ``+``,
         ``-``, ``@``, a tab or a carriage return gets an apostrophe in front, so that no spreadsheet evaluates it
+    contract : contract of the data; None: none
     """
 
     quasi_identifiers: Mapping[str, Numeric | Categorical]
@@ -265,6 +283,7 @@ class Policy:
     missing: Literal["reject", "value"] = "reject"
     pseudonym: Pseudonym | None = None
     neutralize_formulas: bool = False
+    contract: Contract | None = None
 
 
 @dataclass(frozen=True)
@@ -919,6 +938,7 @@ def _object(kind: type[Any], section: Any, **given: Any) -> Any:
 _NESTED: dict[tuple[type[Any], str], type[Any]] = {
     (Policy, "noised"): Noised,
     (Policy, "pseudonym"): Pseudonym,
+    (Policy, "contract"): Contract,
     (Privacy, "recursive"): Recursive,
     (Privacy, "persons"): Persons,
     (Sensitive, "recursive"): Recursive,

@@ -38,6 +38,7 @@ from crenel.anonymity.model.outcomes import (
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy
 from crenel.anonymity.regions.loads import Loads
+from crenel.evidence.profile.contract import EFFECTS, WORDS
 from crenel.jobs.cli.app import app
 from crenel.jobs.config import delivery
 from crenel.jobs.config.fields import Section
@@ -288,6 +289,11 @@ def rejections(_: str) -> str:
     return _table(("reason for rejection", "meaning"), _pairs(REJECTION_MEANINGS))
 
 
+def contract(_: str) -> str:
+    rows = [(EFFECTS[meaning], ", ".join(f"`{word}`" for word in words)) for meaning, words in WORDS.items()]
+    return _table(("effect", "words"), rows)
+
+
 def _pairs(meanings: Any) -> list[tuple[str, ...]]:
     return [(f"`{name}`", _markdown(text)) for name, text in meanings.items()]
 
@@ -372,6 +378,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "command": command,
     "configuration": configuration,
     "connectors": connectors,
+    "contract": contract,
     "kinds": kinds,
     "metrics": metrics,
     "outputs": outputs,

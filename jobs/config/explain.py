@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from crenel.anonymity.model.builders.builder import BuilderError
 from crenel.anonymity.model.errors import PolicyError
@@ -17,6 +18,7 @@ from crenel.jobs.config.file import dotted
 
 _WRONG = {
     "missing": "is missing",
+    "extra_forbidden": "is unknown",
     "int_parsing": "is not a whole number",
     "int_parsing_size": "is too large",
     "int_from_float": "is not a whole number",
@@ -34,6 +36,7 @@ _WRONG = {
     "string_type": "is not text",
     "is_instance_of": "is not text",
     "tuple_type": "is not a list",
+    "list_type": "is not a list",
     "too_short": "holds too little",
     "too_long": "holds too much",
     "dict_type": "is not a mapping",
@@ -80,7 +83,7 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
             if detail["type"] == "literal_error" and detail["input"] in _RENAMED_VALUES:
                 yield name, f"{name}: {detail['input']!r} is called {_RENAMED_VALUES[detail['input']]!r} now"
                 continue
-            wrong = str(cause) if cause is not None else _WRONG.get(detail["type"], detail["msg"])
+            wrong = str(cause) if cause is not None else wrong_type(detail)
             intended = (
                 suggestion(detail["input"], list(_choices(about.annotation)))
                 if detail["type"] == "literal_error" and about
@@ -89,6 +92,11 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
             is_complete = "; " in wrong or isinstance(cause, BuilderError)
             valid = about.description if about is not None and not is_complete else None
             yield name, f"{name}: {wrong}{intended}" if valid is None else f"{name}: {_both(wrong + intended, valid)}"
+
+
+def wrong_type(detail: ErrorDetails) -> str:
+    """Return in words how a value differs from the type of its field, without the value."""
+    return _WRONG.get(detail["type"], detail["msg"])
 
 
 UNDECIDED = "undecided"

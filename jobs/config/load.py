@@ -26,6 +26,7 @@ from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import SHORTEST_KEY, Secret, SubjectKey
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.jobs.config.catalogs import CatalogTable, find_table_problems, is_table, table_of
+from crenel.jobs.config.contract import ContractError, check_contract
 from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks
 from crenel.jobs.config.explain import explain, explain_undecided, listed, suggestion
 from crenel.jobs.config.file import ConfigError, expand, override, read
@@ -63,6 +64,7 @@ class Config:
     audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
     catalogs : options of each catalog by its name
     tables : sinks that are tables of catalogs, by output; ``sinks`` has their ``CatalogTable.as_connector``
+    contract_warnings : of columns that are published unchanged, and that the contract does not call public
     """
 
     policy: Policy
@@ -83,6 +85,7 @@ class Config:
     audit_chain: Secret | None = None
     catalogs: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     tables: Mapping[str, CatalogTable] = field(default_factory=dict)
+    contract_warnings: tuple[str, ...] = ()
 
     def with_repairs(self) -> Config:
         """Return the configuration of a program that reads the repair log.
@@ -122,7 +125,7 @@ class Config:
         )
         chain = chain_warnings(None if self.audit_chain is None else self.audit_chain.read())
         anew = epoch_warnings(self.epoch, self.privacy.lasting, private=self.algorithm.private)
-        return (*general, *chain, *anew, *self.algorithm.warnings(self.parameters))
+        return (*general, *self.contract_warnings, *chain, *anew, *self.algorithm.warnings(self.parameters))
 
 
 def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool = True) -> Config:
@@ -189,11 +192,13 @@ class _Validated:
     ----------
     regions : of the shards, where they are divided by regions
     parameters : of the algorithm
+    contract_warnings : as in ``Config``
     """
 
     file: File
     regions: RegionTree | None
     parameters: Any
+    contract_warnings: tuple[str, ...]
 
 
 def _validated(
@@ -225,7 +230,9 @@ def _validated(
                 parameters, regions = _with_regions(file, regions_in), _regions(file, regions_in)
         except ConfigError as error:
             problems += error.problems
-        found = _Validated(file, regions, parameters)
+        against, warnings = _against_contract(file, folder)
+        problems += against
+        found = _Validated(file, regions, parameters, tuple(warnings))
         problems += _unreadable(file) or _contradictions(file, parameters)
     if problems or found is None:
         raise ConfigError(where, problems)
@@ -252,6 +259,7 @@ def _config(validated: _Validated, source: Source, sinks: dict[str, dict[str, st
         audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
         catalogs=file.catalogs,
         tables=_tables(file),
+        contract_warnings=validated.contract_warnings,
     )
 
 
@@ -342,6 +350,19 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
+
+
+def _against_contract(file: File, folder: Path) -> tuple[list[str], list[str]]:
+    """Return problems and warnings about columns that the contract calls personal data."""
+    if file.policy.contract is None:
+        return [], []
+    records = None if file.source is None else file.source.from_avro or file.source.from_json
+    fields = () if records is None else records.fields.items()
+    paths = {name: of.path.removeprefix("$.") for name, of in fields if of.path is not None}
+    try:
+        return check_contract(file.policy.contract, file.policy.core(), folder, paths)
+    except ContractError as error:
+        return [f"policy.contract.file: {error}"], []
 
 
 def _unpublishable(file: File, policy: Policy) -> Iterator[str]:

@@ -22,6 +22,7 @@ from crenel.anonymity.model.reference import load as load_reference
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import Derivation, Secret
 from crenel.anonymity.noise.budget import phi_within
+from crenel.jobs.config.contract import ContractSection, as_file
 from crenel.jobs.config.fields import (
     AboveZero,
     Catalog,
@@ -41,7 +42,7 @@ from crenel.jobs.config.sections import AlgorithmSection, further_of, model_fiel
 from crenel.jobs.config.source import SourceSection
 
 _Section = TypeVar("_Section", bound=Section)
-_SECTIONS = ("quasi_identifiers", "noised", "pseudonym")
+_SECTIONS = ("quasi_identifiers", "noised", "pseudonym", "contract")
 
 
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
@@ -175,6 +176,10 @@ class PolicySection(Section):
         None, description="a mapping such as {column: patient, scope: day}, or null: a code of the subject in each row"
     )
     neutralize_formulas: bool = Field(False, description="true or false")
+    contract: Annotated[ContractSection, BeforeValidator(as_file)] | None = Field(
+        None,
+        description="the path of a contract, a mapping such as {file: visits.odcs.yaml, confirmed: [trip_id]}, or null",
+    )
 
     @check(mode="after")
     def _possible(self) -> PolicySection:

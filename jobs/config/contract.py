@@ -1,0 +1,312 @@
+"""Contracts of a source, as Open Data Contracts or schemas of Avro, and columns that are published against them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, ValidationError
+
+from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.policy import Policy
+from crenel.evidence.profile.contract import Contract, ContractField, RoleError, Statement, statements_of
+from crenel.jobs.config.explain import listed, suggestion, wrong_type
+from crenel.jobs.config.fields import Column, Columns, Section
+from crenel.jobs.config.file import ConfigError, dotted, read
+from crenel.operators.encode.avro.schema import AvroField, AvroType, SchemaError, parse
+
+if TYPE_CHECKING:
+    from open_data_contract_standard.model import SchemaProperty
+
+_NO_CONTRACT = (
+    "is no contract; give an Open Data Contract (YAML with apiVersion: v3.1.0, kind: DataContract and schema), or a "
+    'schema of Avro (JSON with "type": "record")'
+)
+_OF_AVRO = frozenset("name type default aliases order doc".split())
+"""Properties of a field that Avro defines itself."""
+
+_ENCRYPTED = Statement("restricted", "names an encrypted form of it")
+_ENCRYPTION = Statement("identifier", "has it as the encrypted form of another property")
+
+
+class ContractError(InputError):
+    """Error for an unusable contract; the message names the file and the field, and holds no value."""
+
+
+class ContractSection(Section):
+    """Contract of the source, which says which of its columns are personal data.
+
+    Attributes
+    ----------
+    file : an Open Data Contract of version 3, or a schema of Avro; relative to the configuration
+    schema_name : name of one schema object, for a contract of several
+    confirmed : columns that are published unchanged although the contract calls them personal data, or restricted; each
+        causes a warning. Without a column's name here, no job starts that publishes it so
+    """
+
+    file: Column = Field(description="the path of a contract, such as visits.odcs.yaml, or of a schema, as visits.avsc")
+    schema_name: Column | None = Field(
+        None, description="the name of a schema object, such as visits, or null where the contract has one"
+    )
+    confirmed: Columns = Field((), description="a list of columns, such as [trip_id]")
+
+
+def as_file(value: object) -> object:
+    """Expand a path, which is short for ``{file: PATH}``."""
+    return {"file": value} if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A property of a contract or a field of a schema, with the metadata that both may have.
+
+    Attributes
+    ----------
+    names : the first is the name in the contract
+    place : of the property in its file, for errors
+    encrypted : name of the column with its encrypted form; None: there is none
+    """
+
+    names: tuple[str, ...]
+    place: str
+    tags: Sequence[Any] = ()
+    classification: Any = None
+    custom: Sequence[tuple[str, Any]] = ()
+    definitions: Sequence[str] = ()
+    is_key: bool = False
+    is_critical: bool = False
+    description: str = ""
+    encrypted: str | None = None
+    inner: Sequence[_Node] = field(default_factory=tuple)
+
+
+def read_contract(path: Path, schema_name: str | None, option: str = "policy.contract.schema_name") -> Contract:
+    """Return the contract in a file; the content shows its format.
+
+    Parameters
+    ----------
+    schema_name : of a schema object; None: the only one
+    option : the field or option that gives it, which an error names
+
+    Raises
+    ------
+    ContractError
+        The file cannot be read, is no contract, lists a column twice, has no such schema object or several without a
+        choice, or gives a role that there is not; or the extra ``contract`` is missing.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        content = json.loads(text)
+    except (OSError, ValueError, RecursionError):  # another format, or what read() explains
+        content = _read_yaml(path)
+    if isinstance(content, dict) and isinstance(content.get("schema"), str):  # the answer of a schema registry
+        text = content["schema"]
+        content = {"type": None}
+    if isinstance(content, list) or (isinstance(content, dict) and "type" in content and "apiVersion" not in content):
+        nodes = _of_avro(path, text)
+    elif isinstance(content, dict):
+        nodes = _of_odcs(path, content, schema_name, option)
+    else:
+        raise ContractError(f"{path}: {_NO_CONTRACT}")
+    fields: dict[str, ContractField] = {}
+    for node in nodes:
+        _add(fields, node, [""], (), path)
+    return Contract(path.name, fields, tuple(_names(node) for node in nodes))
+
+
+def check_contract(
+    section: ContractSection, policy: Policy, folder: Path, paths: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return problems and warnings about columns that a policy publishes unchanged, each with its field.
+
+    Parameters
+    ----------
+    folder : folder that the path of the contract is relative to
+    paths : path of the field that a column is read from, by column; a column without one is the field of its name
+
+    Raises
+    ------
+    ContractError
+        As for ``read_contract``.
+    """
+    contract = read_contract(folder / section.file, section.schema_name)
+    problems, warnings, confirmed = [], [], {*section.confirmed}
+    for role in ("passthrough", "sensitive"):
+        for column in getattr(policy, role):
+            path = paths.get(column, column)
+            if role == "passthrough" and contract.unknown([path]):
+                warnings.append(
+                    f"policy.contract: {contract.name} does not list {path!r}, which policy.passthrough publishes "
+                    "unchanged; add it to the contract, with its classification"
+                )
+            said = [
+                (each, found)
+                for each in contract.within(path)
+                if (found := each.personal(is_protected=role == "sensitive")) is not None
+            ]
+            if not said:
+                continue
+            inner, statement = said[0]
+            words = statement.words if inner.path == path else f"{statement.words} ({inner.path!r} in it)"
+            if column in confirmed:
+                confirmed.discard(column)
+                warnings.append(
+                    f"policy.contract.confirmed: {column!r} is published unchanged, and {contract.name} {words}"
+                )
+            else:
+                problems.append(
+                    f"policy.{role}: {column!r} is published unchanged, and {contract.name} {words}; give it another "
+                    f"role, or confirm it by policy.contract.confirmed: [{column}]"
+                )
+    problems += [
+        f"policy.contract.confirmed: {column!r} is not published unchanged against {contract.name}; remove it"
+        for column in section.confirmed
+        if column in confirmed
+    ]
+    return problems, warnings
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return read(path)
+    except ConfigError as error:
+        problem = error.problems[0].removeprefix("file: ")
+        wrong = _NO_CONTRACT if problem.startswith(("is not a mapping", "holds nothing")) else problem
+        raise ContractError(f"{path}: {wrong}") from None
+
+
+def _add(
+    fields: dict[str, ContractField], node: _Node, around: Sequence[str], inherited: tuple[Statement, ...], path: Path
+) -> None:
+    """Add a property under each of its paths, and those inside it; ``around``: beginnings of these paths."""
+    try:
+        own = statements_of(node.tags, node.classification, node.custom, node.definitions)
+    except RoleError as error:
+        raise ContractError(f"{path}: {node.place}: {error}") from None
+    own += (_ENCRYPTED,) if node.encrypted is not None else ()
+    found = ContractField("", own or inherited, node.is_key, node.is_critical, node.description)
+    names = [prefix + name for prefix in around for name in node.names]
+    added = [(name, found) for name in names]
+    if node.encrypted is not None:
+        encryption = replace(found, statements=(_ENCRYPTION, *own), is_key=False)
+        added += [(prefix + node.encrypted, encryption) for prefix in around]
+    for name, each in added:
+        if name in fields:
+            raise ContractError(f"{path}: {node.place}: the column {name!r} is listed twice; keep one")
+        fields[name] = replace(each, path=name)
+    for inner in node.inner:
+        sign = "" if inner.names[0].startswith("[") else "."
+        _add(fields, inner, [name + sign for name in names], found.statements, path)
+
+
+def _names(node: _Node) -> tuple[str, ...]:
+    return node.names if node.encrypted is None else (*node.names, node.encrypted)
+
+
+def _of_odcs(path: Path, content: dict[str, Any], schema_name: str | None, option: str) -> list[_Node]:
+    version = str(content.get("apiVersion") or "")
+    if not version:
+        raise ContractError(f"{path}: apiVersion: is missing, so the file {_NO_CONTRACT}")
+    if not version.removeprefix("v").startswith("3."):
+        raise ContractError(f"{path}: apiVersion: is not of version 3; migrate the contract, and write such as v3.1.0")
+    try:
+        from open_data_contract_standard.model import OpenDataContractStandard
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "open_data_contract_standard":
+            raise
+        raise ContractError(
+            f"{path}: an Open Data Contract needs open-data-contract-standard: install crenel with its extra 'contract'"
+        ) from None
+    if content.get("kind") != "DataContract":
+        raise ContractError(f"{path}: kind: is not that of a contract; write kind: DataContract")
+    try:
+        objects = OpenDataContractStandard.model_validate(content).schema_ or []
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ContractError(
+            f"{path}: {dotted(detail['loc'])}: {wrong_type(detail)}; correct it as version 3 of the standard asks"
+        ) from None
+    names = [str(each.name) for each in objects]
+    if not objects:
+        raise ContractError(f"{path}: schema: holds no schema object; add one with the properties of the source")
+    if schema_name is None and len(objects) > 1:
+        raise ContractError(f"{path}: schema: holds {len(objects)} objects ({listed(names)}); name one by {option}")
+    if schema_name is not None and names.count(schema_name) != 1:
+        known = f"{suggestion(schema_name, names)}; known: {listed(names)}"
+        raise ContractError(f"{path}: schema: has not exactly one object of the name that {option} gives{known}")
+    number = 0 if schema_name is None else names.index(schema_name)
+    return [*_properties(path, f"schema[{number}].properties", objects[number].properties or ())]
+
+
+def _properties(path: Path, place: str, properties: Sequence[SchemaProperty]) -> Iterator[_Node]:
+    keys = sum(bool(each.primaryKey) for each in properties)
+    for number, each in enumerate(properties):
+        if not each.name:
+            raise ContractError(f"{path}: {place}[{number}].name: is missing; give the name of the column")
+        node = _property(path, f"{place}[{number}]", each, each.name)
+        yield replace(node, is_key=node.is_key and keys == 1)
+
+
+def _property(path: Path, place: str, of: SchemaProperty, name: str) -> _Node:
+    physical = of.physicalName if name != "[]" else None
+    inner = [*_properties(path, f"{place}.properties", of.properties or ())]
+    if of.items is not None:
+        inner.append(_property(path, f"{place}.items", of.items, "[]"))
+    parts = (("key", of.map.key), ("value", of.map.value)) if of.map is not None else ()
+    inner += [_property(path, f"{place}.map.{part}", each, part) for part, each in parts if each is not None]
+    return _Node(
+        tuple(dict.fromkeys((name, physical) if physical else (name,))),
+        place,
+        of.tags or (),
+        of.classification,
+        [(each.property or "", each.value) for each in of.customProperties or ()],
+        [each.url for each in of.authoritativeDefinitions or () if each.url],
+        bool(of.primaryKey),
+        bool(of.criticalDataElement),
+        f"{of.businessName or ''} {of.description or ''}",
+        of.encryptedName or None,
+        inner,
+    )
+
+
+def _of_avro(path: Path, text: str) -> list[_Node]:
+    try:
+        schema = parse(text).present
+    except SchemaError as error:
+        raise ContractError(f"{path}: {error}; correct the schema of Avro") from None
+    if schema.kind != "record":
+        raise ContractError(f"{path}: is a schema of Avro, but of no record; give one of records with the columns")
+    return [_field(each, "") for each in schema.fields]
+
+
+def _field(of: AvroField, around: str) -> _Node:
+    place = f"{around}{of.name}"
+    own = {name: value for name, value in of.properties.items() if name not in _OF_AVRO}
+    tags: list[Any] = []
+    for name in [name for name in own if name.rpartition(":")[2] == "tags"]:
+        found = own.pop(name)
+        tags += found if isinstance(found, list) else [found]
+    return _Node(
+        (of.name,),
+        place,
+        tags,
+        own.pop("classification", None),
+        [*own.items()],
+        description=str(of.properties.get("doc") or ""),
+        inner=[*_inside(of.type.present, place)],
+    )
+
+
+def _inside(of: AvroType, place: str) -> Iterator[_Node]:
+    """Yield the fields inside a type."""
+    if of.kind == "record":
+        yield from (_field(each, f"{place}.") for each in of.fields)
+    elif of.kind == "union":
+        # Records of a union may have fields of one name.
+        yield from (_Node((f"[{n}]",), place, inner=[*_inside(part, place)]) for n, part in enumerate(of.parts))
+    elif of.kind in ("array", "map"):
+        name = "[]" if of.kind == "array" else "value"
+        yield _Node((name,), place, inner=[*_inside(of.parts[0].present, place)])

@@ -1,0 +1,303 @@
+"""Contracts: statements on columns, refused files, and columns that are published unchanged against a contract."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import crenel
+from crenel.jobs.config.contract import ContractError, read_contract
+from crenel.jobs.config.load import ConfigError, load
+
+CONTRACT = """
+apiVersion: v3.1.0
+kind: DataContract
+id: MARKED
+version: 1.0.0
+status: active
+schema:
+- name: visits
+  properties:
+  - {name: patient, tags: [pii], classification: restricted}
+  - {name: email, tags: [DirectIdentifier], encryptedName: email_code}
+  - {name: age, customProperties: [{property: crenelRole, value: quasi-identifier}]}
+  - {name: town, physicalName: town_code, tags: [Quasi Identifier, 'privacy:pii']}
+  - {name: diagnosis, tags: [PersonalData.SpecialCategory], criticalDataElement: true, description: MARKED}
+  - {name: ward, classification: public}
+  - {name: device, authoritativeDefinitions: [{type: businessDefinition, url: https://x.example/terms/pii/}]}
+  - {name: visit, primaryKey: true, customProperties: [{property: pii, value: no}]}
+  - name: home
+    logicalType: object
+    tags: [confidential]
+    properties:
+    - {name: zip}
+    - {name: country, classification: public}
+  - name: calls
+    logicalType: array
+    items:
+      logicalType: object
+      properties:
+      - {name: number, tags: [pii]}
+"""
+
+SCHEMA = {
+    "type": "record",
+    "name": "Visit",
+    "fields": [
+        {"name": "patient", "type": "string", "confluent:tags": ["PII"]},
+        {"name": "age", "type": ["null", "int"], "crenel.role": "quasi-identifier", "doc": "MARKED"},
+        {
+            "name": "home",
+            "type": {
+                "type": "record",
+                "name": "Home",
+                "fields": [{"name": "zip", "type": "string", "tags": "quasi-identifier"}],
+            },
+        },
+        {"name": "past", "type": {"type": "array", "items": "Home"}},
+        {
+            "name": "either",
+            "type": ["Home", {"type": "record", "name": "B", "fields": [{"name": "zip", "type": "int"}]}],
+        },
+    ],
+}
+
+CONFIGURATION = """
+policy:
+  quasi_identifiers: {age: {type: numeric}}
+  sensitive: [diagnosis]
+  passthrough: [ward, visit]
+  contract: visits.odcs.yaml
+privacy: {k: 10}
+algorithm: nearest
+nearest: {delay: {tuples: 5}}
+source: {ddl: CREATE TEMPORARY TABLE source}
+sinks: {released: {connector: blackhole}}
+"""
+
+
+@pytest.fixture
+def contract(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.odcs.yaml"
+    path.write_text(CONTRACT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def configuration(contract: Path) -> Path:
+    path = contract.parent / "visits.yaml"
+    path.write_text(CONFIGURATION, encoding="utf-8")
+    return path
+
+
+def words(path: Path, column: str) -> list[str]:
+    return [each.words for each in read_contract(path, None).fields[column].statements]
+
+
+def problems(path: Path, *overrides: str) -> list[str]:
+    """Return the problems of a configuration; none where it is valid."""
+    try:
+        load(path, overrides)
+    except ConfigError as error:
+        return [*error.problems]
+    return []
+
+
+def warned(path: Path, *overrides: str) -> list[str]:
+    return [warning for warning in load(path, overrides).warnings if warning.startswith("policy.")]
+
+
+def test_a_contract_states_roles_by_a_small_vocabulary(contract: Path) -> None:
+    found = read_contract(contract, None)
+    assert {name: [*of.roles] for name, of in found.fields.items() if of.roles} == {
+        "email": ["drop"],
+        "email_code": ["drop"],
+        "age": ["quasi_identifier"],
+        "town": ["quasi_identifier"],
+        "town_code": ["quasi_identifier"],
+        "diagnosis": ["sensitive"],
+    }
+    personal = {name for name, of in found.fields.items() if of.personal(is_protected=False)}
+    assert personal == {
+        *("patient", "email", "email_code", "age", "town", "town_code", "diagnosis", "device"),
+        *("home", "home.zip", "calls[].number"),
+    }
+    assert {name for name, of in found.fields.items() if of.public} == {"ward", "visit", "home.country"}
+    assert words(contract, "patient") == ["classifies it as 'restricted'", "tags it 'pii'"]
+    assert words(contract, "town") == ["tags it 'quasi-identifier'", "tags it 'privacy: pii'"]
+    assert words(contract, "age") == ["has crenelRole: quasi-identifier"]
+    assert words(contract, "visit") == ["has pii: false"]
+    assert words(contract, "device") == ["defines it as 'pii'"]
+    assert words(contract, "email_code")[0] == "has it as the encrypted form of another property"
+    assert (found.fields["visit"].is_key, found.fields["diagnosis"].is_critical) == (True, True)
+    columns = ["patient", "email_code", "age", "town_code", "home.zip", "calls", "new"]
+    assert found.missing(columns) == ["diagnosis", "ward", "device", "visit"]
+    assert found.unknown(columns) == ["new"]
+    assert "MARKED" not in repr(found)
+
+
+def test_fields_of_avro_have_the_same_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "visits.avsc"
+    answer = {"subject": "visits-value", "version": 1, "schema": json.dumps(SCHEMA)}
+    for content in (SCHEMA, answer):
+        path.write_text(json.dumps(content), encoding="utf-8")
+        assert words(path, "patient") == ["tags it 'pii'"]
+        assert words(path, "age") == ["has crenelRole: quasi-identifier"]
+        for name in ("home.zip", "past[].zip", "either[0].zip"):
+            assert words(path, name) == ["tags it 'quasi-identifier'"]
+        assert words(path, "either[1].zip") == []
+
+
+def test_avro_needs_no_package_and_a_contract_names_the_extra(
+    contract: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("open_data_contract_standard.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "open_data_contract_standard", None)
+    with pytest.raises(ContractError, match=r"visits\.odcs\.yaml: .*install crenel with its extra 'contract'"):
+        read_contract(contract, None)
+    path = tmp_path / "visits.avsc"
+    path.write_text(json.dumps(SCHEMA), encoding="utf-8")
+    assert "home.zip" in read_contract(path, None).fields
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("v3.1.0", "v2.2.2"), "apiVersion: is not of version 3; migrate the contract"),
+        (("apiVersion: v3.1.0", "dataContractSpecification: 1.1.0"), "apiVersion: is missing, so the file is no contr"),
+        (("kind: DataContract", "kind: MARKED"), "kind: is not that of a contract; write kind: DataContract"),
+        (("status: active", "status: [MARKED]"), "status: is not text; correct it as"),
+        (("tags: [pii], c", "tags: MARKED, c"), "schema[0].properties[0].tags: is not a list; correct it as"),
+        (("criticalDataElement: true", "criticalDataElement: MARKED"), "criticalDataElement: is neither true nor"),
+        (("status: active", "statuses: MARKED"), "statuses: is unknown; correct it as"),
+        (("name: ward", "name: age"), "schema[0].properties[5]: the column 'age' is listed twice; keep one"),
+        (("name: town,", "name: age,"), "schema[0].properties[3]: the column 'age' is listed twice; keep one"),
+        (
+            ("name: country", "name: zip"),
+            "schema[0].properties[8].properties[1]: the column 'home.zip' is listed twice",
+        ),
+        (("{name: ward, ", "{"), "schema[0].properties[5].name: is missing; give the name of the column"),
+        (("value: quasi-identifier", "value: MARKED"), "schema[0].properties[2]: crenelRole: is no role; choose drop,"),
+        (("schema:", "x: [}"), "line "),
+        ((CONTRACT, "- MARKED"), "is no contract; give an Open Data Contract (YAML with apiVersion"),
+        ((CONTRACT, ""), "is no contract; give an Open Data Contract (YAML with apiVersion"),
+        ((CONTRACT, "3"), "is no contract; give an Open Data Contract (YAML with apiVersion"),
+        (
+            (CONTRACT, '{"type": "record", "name": "MARKED"}'),
+            "is a record without fields; correct the schema of Avro",
+        ),
+        ((CONTRACT, '{"type": "string"}'), "is a schema of Avro, but of no record"),
+        ((CONTRACT, CONTRACT.partition("schema:")[0]), "schema: holds no schema object; add one"),
+        (
+            ("schema:", "schema:\n- {name: other}"),
+            "schema: holds 2 objects (other, visits); name one by policy.contract.",
+        ),
+    ],
+)
+def test_an_invalid_contract_is_refused_by_file_and_field(
+    contract: Path, change: tuple[str, str], message: str
+) -> None:
+    assert change[0] in CONTRACT
+    contract.write_text(CONTRACT.replace(*change, 1), encoding="utf-8")
+    with pytest.raises(ContractError) as caught:
+        read_contract(contract, None)
+    text = str(caught.value)
+    assert text.startswith(f"{contract}: ")
+    assert message in text
+    assert "MARKED" not in text
+
+
+def test_one_of_several_schema_objects_is_named(contract: Path) -> None:
+    contract.write_text(CONTRACT + "- {name: other, properties: [{name: a}]}\n", encoding="utf-8")
+    assert [*read_contract(contract, "other").fields] == ["a"]
+    assert "age" in read_contract(contract, "visits").fields
+    with pytest.raises(ContractError, match=r"--schema-name gives \(did you mean 'visits'\?\); known: visits, other"):
+        read_contract(contract, "visit", "--schema-name")
+    with pytest.raises(ContractError, match="absent: cannot be read"):
+        read_contract(contract.parent / "absent", None)
+
+
+def test_personal_data_that_is_published_unchanged_is_refused_until_it_is_confirmed(configuration: Path) -> None:
+    assert problems(configuration) == []
+    assert warned(configuration) == []
+    change = "policy.passthrough=[patient, ward]"
+    (problem,) = problems(configuration, change)
+    assert problem == (
+        "policy.passthrough: 'patient' is published unchanged, and visits.odcs.yaml classifies it as 'restricted'; "
+        "give it another role, or confirm it by policy.contract.confirmed: [patient]"
+    )
+    confirmed = "policy.contract={file: visits.odcs.yaml, confirmed: [patient]}"
+    (warning,) = warned(configuration, change, confirmed)
+    assert warning.startswith("policy.contract.confirmed: 'patient' is published unchanged, and visits.odcs.yaml class")
+    (stale,) = problems(configuration, confirmed)
+    assert stale.startswith("policy.contract.confirmed: 'patient' is not published unchanged against visits.odcs.yaml")
+    assert problems(configuration, "policy.drop=[patient, email]") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ("policy.sensitive=[patient, device]", ""),  # personal data that privacy models protect
+        ("policy.sensitive=[town_code]", "policy.sensitive: 'town_code' is published unchanged, and visits.odcs.yaml"),
+        ("policy.sensitive=[email_code]", "policy.sensitive: 'email_code' "),
+        ("policy.passthrough=[home.country]", ""),
+        ("policy.passthrough=[home.zip]", "policy.passthrough: 'home.zip' "),
+        (
+            "policy.passthrough=[calls]",
+            "policy.passthrough: 'calls' is published unchanged, and visits.odcs.yaml tags it 'pii' ('calls[].number' "
+            "in it); give it another role",
+        ),
+    ],
+)
+def test_identifying_and_nested_values_are_found(configuration: Path, change: str, refused: str) -> None:
+    found = problems(configuration, change)
+    assert (len(found), "".join(found)[: len(refused)]) == (bool(refused), refused)
+
+
+def test_a_column_that_the_contract_does_not_list_is_told(configuration: Path) -> None:
+    (warning,) = warned(configuration, "policy.passthrough=[new]")
+    assert warning.startswith(
+        "policy.contract: visits.odcs.yaml does not list 'new', which policy.passthrough publishes"
+    )
+
+
+def test_columns_of_records_are_found_by_their_paths(configuration: Path) -> None:
+    fields = {"age": "INT", "diagnosis": "STRING", "code": {"type": "STRING", "path": "$.home.zip"}}
+    source = {"ddl": "CREATE TEMPORARY TABLE source", "from_json": {"column": "record", "fields": fields}}
+    changes = [f"source={json.dumps(source)}", "policy.passthrough=[code]"]
+    (problem,) = problems(configuration, *changes)
+    assert problem.startswith("policy.passthrough: 'code' is published unchanged, and visits.odcs.yaml tags it 'confid")
+
+
+def test_an_unusable_contract_is_a_problem_of_its_field(configuration: Path) -> None:
+    (problem,) = problems(configuration, "policy.contract=absent.yaml")
+    assert problem.startswith("policy.contract.file: ")
+    assert "absent.yaml: cannot be read: No such file" in problem
+
+
+def test_settings_in_python_have_the_same_contract(configuration: Path) -> None:
+    settings = crenel.load(configuration)
+    assert settings.policy.contract == crenel.Contract("visits.odcs.yaml")
+    configuration.write_text(settings.to_yaml(), encoding="utf-8")
+    assert crenel.load(configuration).policy.contract == settings.policy.contract
+
+    def made(**contract: Any) -> crenel.Settings:
+        return crenel.Settings(
+            policy=crenel.Policy(
+                quasi_identifiers={"age": crenel.Numeric()},
+                passthrough=["patient"],
+                contract=crenel.Contract(configuration.parent / "visits.odcs.yaml", **contract),
+            ),
+            privacy=crenel.Privacy(k=2),
+            algorithm=crenel.Nearest(crenel.Delay(tuples=5)),
+        )
+
+    with pytest.raises(ConfigError, match=r"policy\.contract\.confirmed: \[patient\]"):
+        made()
+    warnings = made(confirmed=["patient"]).validated.warnings
+    assert [warning.partition(":")[0] for warning in warnings] == ["policy.contract.confirmed"]
