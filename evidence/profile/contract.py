@@ -122,6 +122,11 @@ class ContractField:
                 return each
         return None
 
+    def clause(self, role: ContractRole | None = None) -> str:
+        """Return what the contract says of a role, or at all, as the end of a sentence; empty where it says nothing."""
+        said = self.statements[:1] if role is None else (self.roles[role],)
+        return f"the contract {said[0].words}" if said else ""
+
     @property
     def public(self) -> Statement | None:
         """The statement that the values are public, where no other one is; else None."""

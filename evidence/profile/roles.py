@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from crenel.evidence.profile.contract import Contract, ContractField, ContractRole
 from crenel.evidence.profile.profile import ColumnProfile, Profile, form_of_type, share
 
-Role: TypeAlias = Literal["subject", "event_time", "quasi_identifier", "sensitive", "drop", "undecided"]
+Role: TypeAlias = ContractRole | Literal["undecided"]
 Hierarchy: TypeAlias = Literal["numbers", "mask", "dates", "ip", "file"]
 
 _NEARLY_ALL = 0.9
@@ -55,6 +57,10 @@ _CATEGORIES = frozenset(
 )
 
 
+_SINGLE: tuple[Role, ...] = ("subject", "event_time")
+"""Roles of at most one column."""
+
+
 @dataclass(frozen=True)
 class Proposal:
     """Proposed role of one column, with its reason.
@@ -79,8 +85,11 @@ class Proposal:
     was_number: bool = False
 
 
-def propose(profile: Profile) -> tuple[Proposal, ...]:
-    """Return a proposal for each column, in their order; pass-through is never proposed."""
+def propose(profile: Profile, contract: Contract | None = None) -> tuple[Proposal, ...]:
+    """Return a proposal for each column, in their order; pass-through only where a contract asks for it.
+
+    Where the contract and the data disagree, the role is undecided.
+    """
     scores = {of.name: _subject_score(of) for of in profile.columns}
     subject = max(scores, key=lambda name: scores[name], default=None)
     if subject is not None and scores[subject] < 2:
@@ -97,7 +106,77 @@ def propose(profile: Profile) -> tuple[Proposal, ...]:
         else:
             proposal = _proposal(of, is_person=scores[of.name] >= 2)
         found.append(replace(proposal, figures=_figures(of, subject)))
-    return tuple(found)
+    return tuple(found) if contract is None else tuple(_agreed(profile, found, contract))
+
+
+def _agreed(profile: Profile, found: Sequence[Proposal], contract: Contract) -> Iterator[Proposal]:
+    """Yield the proposals that follow from the data and from a contract together."""
+    fields = {of.name: contract.fields.get(of.name, ContractField(of.name)) for of in profile.columns}
+    agreed = [_with_contract(*pair, fields[pair[0].name]) for pair in zip(profile.columns, found, strict=True)]
+    stated = {
+        role: [each.column for each in agreed if each.role == role and role in fields[each.column].roles]
+        for role in _SINGLE
+    }
+    for of, each in zip(profile.columns, agreed, strict=True):
+        named = stated.get(each.role, [])
+        if each.column in named and len(named) > 1:
+            kind = each.role.replace("_", "-")
+            each = _undecided(each, f"the contract gives the role {kind} to {', '.join(map(repr, named))}")
+        elif named and each.column not in named:
+            # The contract has another column in this role.
+            other = replace(_proposal(of, is_person=each.role == "subject"), figures=each.figures)
+            each = _with_contract(of, other, fields[of.name])
+        yield each
+
+
+def _with_contract(of: ColumnProfile, suggested: Proposal, stated: ContractField) -> Proposal:
+    """Return the proposal for a column, from that of the data and from a contract."""
+    found, roles = suggested, stated.roles
+    if roles.keys() == {"subject", "drop"}:  # a direct identifier, by which persons are counted
+        roles.pop("drop")
+    role = next(iter(roles), None)
+    if len(roles) > 1:
+        clauses = " and ".join(each.words for each in roles.values())
+        found = _undecided(suggested, f"the contract {clauses}")
+    elif role is None:
+        found = _without_role(of, suggested, stated)
+    elif role == suggested.role or (role, suggested.role) == ("drop", "subject"):
+        found = replace(suggested, reason=f"{stated.clause(role)}; {suggested.reason}")
+    elif role == "event_time" and _is_event_time(of):
+        found = Proposal(of.name, role, stated.clause(role))
+    elif role == "event_time" or (of.form == "other" and role not in ("drop", "passthrough")):
+        found = _undecided(suggested, f"{stated.clause(role)}, and its type does not fit that role")
+    elif suggested.role != "undecided" and (role, suggested.role) != ("subject", "drop"):
+        kind = suggested.role.replace("_", "-")
+        found = _undecided(suggested, f"{stated.clause(role)}, but the data suggest {kind}: {suggested.reason}")
+    elif role == "quasi_identifier":
+        found = _quasi_identifier(of, stated.clause(role))
+    else:
+        found = Proposal(of.name, role, stated.clause(role))
+    if stated.is_critical and found.role == "drop":
+        found = replace(found, reason=f"{found.reason}; the contract calls it a critical data element")
+    return replace(found, figures=suggested.figures)
+
+
+def _without_role(of: ColumnProfile, suggested: Proposal, stated: ContractField) -> Proposal:
+    """Return the proposal for a column of which the contract states no role."""
+    clause, words = stated.clause(), _words(stated.description)
+    if stated.public is not None and suggested.role in ("subject", "sensitive"):
+        return _undecided(suggested, f"{clause}, but the data suggest {suggested.role}: {suggested.reason}")
+    if suggested.role == "undecided" and of.form != "other":
+        if words & _SENSITIVE:
+            return Proposal(
+                of.name, "sensitive", "a value that must not be inferred, by its description in the contract"
+            )
+        if words & (_BIRTHS | _CODES | _NUMBERS | _CATEGORIES):
+            return _quasi_identifier(of, "an attacker may know it, by its description in the contract")
+        if stated.is_key:
+            return Proposal(of.name, "drop", "the contract has it as primary key, which identifies a record")
+    return replace(suggested, reason=f"{clause}; {suggested.reason}") if clause else suggested
+
+
+def _undecided(suggested: Proposal, reason: str) -> Proposal:
+    return Proposal(suggested.column, "undecided", reason, figures=suggested.figures)
 
 
 def _parts(name: str) -> list[str]:

@@ -98,6 +98,17 @@ def init(
         str | None,
         typer.Option(metavar="NAME,...", help="Names of the columns, for a CSV file whose first line is a record."),
     ] = None,
+    contract: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="An Open Data Contract (version 3) or a schema of Avro, whose tags propose roles.",
+            dir_okay=False,
+        ),
+    ] = None,
+    schema_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A schema object of the contract, which has several.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE where it exists.")] = False,
 ) -> None:
     """Profile a file of records, and write a configuration that proposes roles, for a person to complete."""
@@ -105,7 +116,16 @@ def init(
         from crenel.jobs.cli.init import write_configuration
 
         names = [] if columns is None else [name.strip() for name in columns.split(",")]
-        write_configuration(source, write, rows=sample, names=names, force=force, console=console())
+        write_configuration(
+            source,
+            write,
+            rows=sample,
+            names=names,
+            contract_file=contract,
+            schema_name=schema_name,
+            force=force,
+            console=console(),
+        )
 
 
 @app.command()

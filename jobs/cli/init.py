@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,10 +11,12 @@ from textwrap import indent
 
 from rich.console import Console
 
+from crenel.evidence.profile.contract import Contract
 from crenel.evidence.profile.profile import Profile, share
 from crenel.evidence.profile.roles import Proposal, propose
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.cli.init_source import Described, SourceError, describe
+from crenel.jobs.config.contract import read_contract
 from crenel.jobs.config.explain import UNDECIDED
 
 _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z_][\w.-]*")
@@ -48,7 +51,15 @@ source:
 
 
 def write_configuration(
-    source: Path, output: Path, *, rows: int, names: Sequence[str], force: bool, console: Console
+    source: Path,
+    output: Path,
+    *,
+    rows: int,
+    names: Sequence[str],
+    contract_file: Path | None = None,
+    schema_name: str | None = None,
+    force: bool,
+    console: Console,
 ) -> None:
     """Profile a source, write the proposed configuration, and print the roles and the undecided items.
 
@@ -56,27 +67,53 @@ def write_configuration(
     ----------
     rows : maximum number of rows to read, 1 or more
     names : names of the columns of a CSV file without them; may be empty
+    contract_file : contract that states roles; None: there is none
+    schema_name : of a schema object of the contract; None: it has one
     force : whether an existing output is replaced
 
     Raises
     ------
     SourceError
         The source cannot be read, or the output exists or cannot be written.
+    ContractError
+        The contract cannot be used.
     """
     if output.exists() and not force:
         raise SourceError(f"{output} exists; choose another file, or replace it by --force")
+    if schema_name is not None and contract_file is None:
+        raise SourceError("--schema-name is for a contract; give its file by --contract")
+    contract = None if contract_file is None else read_contract(contract_file, schema_name, "--schema-name")
     described = describe(source, rows, names)
-    proposals = propose(described.profile)
-    text = configuration_text(described, proposals, output.stem)
+    proposals = propose(described.profile, contract)
+    named, differences = [], []
+    if contract is not None and contract_file is not None:
+        path = os.path.relpath(contract_file, output.parent)
+        given = {"file": path} if schema_name is None else {"file": path, "schema_name": schema_name}
+        named = [f"contract: {{{', '.join(f'{key}: {_scalar(value)}' for key, value in given.items())}}}"]
+        differences = _differences(contract, [of.column for of in proposals])
+    text = configuration_text(described, proposals, output.stem, named, differences)
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SourceError(f"{output} cannot be written: {error.strerror}; choose a folder that exists") from None
-    _show(described.profile, proposals, output, _undecided_fields(proposals), console)
+    _show(described.profile, proposals, output, _undecided_fields(proposals), differences, console)
 
 
-def configuration_text(described: Described, proposals: Sequence[Proposal], name: str) -> str:
-    """Return the text of the configuration; ``name``: folder of its outputs."""
+def configuration_text(
+    described: Described,
+    proposals: Sequence[Proposal],
+    name: str,
+    contract: Sequence[str] = (),
+    differences: Sequence[str] = (),
+) -> str:
+    """Return the text of the configuration.
+
+    Parameters
+    ----------
+    name : folder of its outputs
+    contract : lines of the policy that name the contract; none without one
+    differences : differences between the contract and the data
+    """
     profile = described.profile
     basis = "Names and types are known alone; give a file of records to see figures."
     if profile.rows:
@@ -88,7 +125,7 @@ def configuration_text(described: Described, proposals: Sequence[Proposal], name
     parts = [
         _HEAD.format(undecided=UNDECIDED, basis=basis),
         "policy:",
-        indent("\n".join(_policy(profile, proposals)), "  "),
+        indent("\n".join([*_policy(profile, proposals), *(f"# {line}" for line in differences), *contract]), "  "),
         "",
         _TAIL.format(l=", l: 2" if has_sensitive else "") + indent("\n".join(_source(described)), "  "),
         "",
@@ -128,6 +165,7 @@ def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
         yield f"  {_key(of.column)}: {value}"
     for role, meaning in (
         ("sensitive", "Values that no attacker may infer; published unchanged."),
+        ("passthrough", "Columns that the contract has published as they are, without any guarantee."),
         ("drop", "Columns that are read and discarded; nothing of them is published."),
     ):
         columns = [of for of in proposals if of.role == role]
@@ -196,6 +234,13 @@ def _source(described: Described) -> Iterator[str]:
         yield indent(described.query, "  ")
 
 
+def _differences(contract: Contract, columns: Sequence[str]) -> list[str]:
+    """Return lines about columns that the contract or the data lacks."""
+    missing, unknown = contract.missing(columns), contract.unknown(columns)
+    lines = (("lists columns that the data lack", missing), ("does not list columns of the data", unknown))
+    return [f"The contract {what}: {', '.join(map(_key, names))}." for what, names in lines if names]
+
+
 def _undecided_fields(proposals: Sequence[Proposal]) -> list[str]:
     fields = [] if any(of.role == "subject" for of in proposals) else ["subject"]
     attributes = [of for of in proposals if of.role in ("quasi_identifier", "undecided")]
@@ -204,7 +249,12 @@ def _undecided_fields(proposals: Sequence[Proposal]) -> list[str]:
 
 
 def _show(
-    profile: Profile, proposals: Sequence[Proposal], output: Path, undecided: Sequence[str], console: Console
+    profile: Profile,
+    proposals: Sequence[Proposal],
+    output: Path,
+    undecided: Sequence[str],
+    differences: Sequence[str],
+    console: Console,
 ) -> None:
     shown = table("column", "proposed role", "unique rows", f"in groups below {profile.k}", words=2)
     for of, figures in zip(proposals, profile.columns, strict=True):
@@ -212,6 +262,8 @@ def _show(
         shown.add_row(of.column, of.role.replace("_", "-"), *numbers)
     console.print(shown)
     console.print()
+    for line in differences:
+        console.print(line, soft_wrap=True)
     if undecided:
         console.print("Undecided, below policy:")
     for field in undecided:

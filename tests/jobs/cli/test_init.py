@@ -126,6 +126,88 @@ def test_the_roles_of_visits_are_proposed_and_undecided_items_fail_one_by_one(vi
         assert name.removeprefix("policy.").removesuffix(".hierarchy").split(".")[1] in result.stdout
 
 
+CONTRACT = """
+apiVersion: v3.0.2
+kind: DataContract
+schema:
+- name: visits
+  properties:
+  - {name: visit_id, primaryKey: true}
+  - {name: patient_id, tags: [direct-identifier]}
+  - {name: name, classification: restricted}
+  - {name: age, customProperties: [{property: crenelRole, value: quasi-identifier}]}
+  - {name: zip, tags: [special-category]}
+  - {name: diagnosis, classification: public}
+  - {name: ward, customProperties: [{property: crenelRole, value: pass-through}]}
+  - {name: country, criticalDataElement: true}
+  - {name: absent, tags: [pii]}
+- name: others
+"""
+
+
+def test_a_contract_proposes_roles_and_what_it_contradicts_is_undecided(visits: Path) -> None:
+    contract = visits.parent / "the visits.yaml"
+    contract.write_text(CONTRACT, encoding="utf-8")
+    result, path = init(visits, "--contract", contract, "--schema-name", "visits")
+    assert result.exit_code == 0, result.output
+    contradicted = {f"policy.quasi_identifiers.{name}" for name in ("zip", "diagnosis")}
+    assert problems(path).keys() == contradicted | DECISIONS.keys() - {"policy.quasi_identifiers.ward"}
+    text = path.read_text(encoding="utf-8")
+    for reason in (
+        "The contract tags it 'direct-identifier'; values repeat over rows.",
+        "The contract classifies it as 'restricted'; identifies a person directly.",
+        "The contract has crenelRole: quasi-identifier; an attacker may know it, by its name.",
+        "The contract tags it 'special-category', but the data suggest quasi-identifier: an attacker",
+        "The contract classifies it as 'public', but the data suggest sensitive: a value that must not be inferred, by",
+        "The contract has crenelRole: pass-through.",
+        "At most one value in all rows; the contract calls it a critical data element.",
+    ):
+        assert f"# {reason}" in text
+    assert '  contract: {file: "the visits.yaml", schema_name: visits}\n' in text
+    for line in (
+        "The contract lists columns that the data lack: absent.",
+        "The contract does not list columns of the data: sex, birth_date, ip_address, dose, visited, seen.",
+    ):
+        assert line in result.stdout
+        assert f"# {line}" in text
+    decisions = {name: value for name, value in DECISIONS.items() if not name.endswith(".ward")}
+    decisions |= {name: {"type": "categorical", "hierarchy": "ward.csv"} for name in contradicted}
+    config = load(path, decided(path, decisions))
+    assert (config.policy.subject, config.policy.passthrough) == ("patient_id", ("ward",))
+    assert config.contract_warnings == ()
+
+
+def test_a_schema_of_avro_proposes_roles(visits: Path) -> None:
+    fields = [{"name": name, "type": "string"} for name in records()]
+    fields[8] |= {"confluent:tags": ["SENSITIVE"]}
+    contract = visits.parent / "visits.avsc"
+    contract.write_text(json.dumps({"type": "record", "name": "Visit", "fields": fields}), encoding="utf-8")
+    result, path = init(visits, "--contract", contract)
+    assert result.exit_code == 0, result.output
+    text = path.read_text(encoding="utf-8")
+    assert "    # The contract tags it 'sensitive'.\n" in text
+    assert text.index("sensitive:\n") < text.index("- ward") < text.index("drop:\n")
+    assert "The contract" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--contract", "absent.yaml"), "absent.yaml: cannot be read: No such file"),
+        (("--contract", "two.yaml"), "two.yaml: schema: holds 2 objects (visits, others); name one by --schema-name"),
+        (("--schema-name", "visits"), "--schema-name is for a contract; give its file by --contract"),
+    ],
+)
+def test_an_unusable_contract_is_refused(
+    visits: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, str], message: str
+) -> None:
+    monkeypatch.chdir(visits.parent)
+    Path("two.yaml").write_text(CONTRACT, encoding="utf-8")
+    result, path = init(visits, *arguments)
+    assert (result.exit_code, path.exists()) == (2, False)
+    assert message in result.stderr
+
+
 def test_the_file_is_a_job_with_reasons_beside_roles(visits: Path) -> None:
     _, path = init(visits)
     config = load(path, decided(path, DECISIONS))

@@ -24,7 +24,7 @@ schema:
   properties:
   - {name: patient, tags: [pii], classification: restricted}
   - {name: email, tags: [DirectIdentifier], encryptedName: email_code}
-  - {name: age, customProperties: [{property: crenelRole, value: quasi-identifier}]}
+  - {name: age, tags: [sensitive], customProperties: [{property: crenelRole, value: quasi-identifier}]}
   - {name: town, physicalName: town_code, tags: [Quasi Identifier, 'privacy:pii']}
   - {name: diagnosis, tags: [PersonalData.SpecialCategory], criticalDataElement: true, description: MARKED}
   - {name: ward, classification: public}
@@ -129,7 +129,7 @@ def test_a_contract_states_roles_by_a_small_vocabulary(contract: Path) -> None:
     assert {name for name, of in found.fields.items() if of.public} == {"ward", "visit", "home.country"}
     assert words(contract, "patient") == ["classifies it as 'restricted'", "tags it 'pii'"]
     assert words(contract, "town") == ["tags it 'quasi-identifier'", "tags it 'privacy: pii'"]
-    assert words(contract, "age") == ["has crenelRole: quasi-identifier"]
+    assert words(contract, "age") == ["tags it 'sensitive'", "has crenelRole: quasi-identifier"]
     assert words(contract, "visit") == ["has pii: false"]
     assert words(contract, "device") == ["defines it as 'pii'"]
     assert words(contract, "email_code")[0] == "has it as the encrypted form of another property"
