@@ -149,11 +149,21 @@ class Contract:
     fields: Mapping[str, ContractField]
     columns: tuple[tuple[str, ...], ...]
 
+    def find(self, column: str) -> ContractField | None:
+        """Return what is stated of a column, or of the innermost listed record around it; None for an unknown one."""
+        if column in self.fields:
+            return self.fields[column]
+        around, dot, _ = column.rpartition(".")
+        found = self.find(around) if dot else None
+        return None if found is None else ContractField(column, found.statements)
+
     def within(self, column: str) -> Iterator[ContractField]:
         """Yield a column and the fields inside it; nothing for an unknown column."""
-        for path, found in self.fields.items():
-            if path == column or path.startswith((f"{column}.", f"{column}[")):
-                yield found
+        if (found := self.find(column)) is not None:
+            yield found
+        for path, inner in self.fields.items():
+            if path.startswith((f"{column}.", f"{column}[")):
+                yield inner
 
     def missing(self, columns: Iterable[str]) -> list[str]:
         """Return the columns of the contract that are not among these columns, or paths of fields."""
@@ -162,7 +172,7 @@ class Contract:
 
     def unknown(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that the contract does not have."""
-        return [column for column in columns if column not in self.fields]
+        return [column for column in columns if self.find(column) is None]
 
 
 def statements_of(

@@ -111,7 +111,7 @@ def propose(profile: Profile, contract: Contract | None = None) -> tuple[Proposa
 
 def _agreed(profile: Profile, found: Sequence[Proposal], contract: Contract) -> Iterator[Proposal]:
     """Yield the proposals that follow from the data and from a contract together."""
-    fields = {of.name: contract.fields.get(of.name, ContractField(of.name)) for of in profile.columns}
+    fields = {of.name: contract.find(of.name) or ContractField(of.name) for of in profile.columns}
     agreed = [_with_contract(*pair, fields[pair[0].name]) for pair in zip(profile.columns, found, strict=True)]
     stated = {
         role: [each.column for each in agreed if each.role == role and role in fields[each.column].roles]

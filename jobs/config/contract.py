@@ -106,6 +106,8 @@ def read_contract(path: Path, schema_name: str | None, option: str = "policy.con
         text = content["schema"]
         content = {"type": None}
     if isinstance(content, list) or (isinstance(content, dict) and "type" in content and "apiVersion" not in content):
+        if schema_name is not None:
+            raise ContractError(f"{path}: is a schema of Avro, which has one record; leave out {option}")
         nodes = _of_avro(path, text)
     elif isinstance(content, dict):
         nodes = _of_odcs(path, content, schema_name, option)
@@ -133,40 +135,44 @@ def check_contract(
         As for ``read_contract``.
     """
     contract = read_contract(folder / section.file, section.schema_name)
-    problems, warnings, confirmed = [], [], {*section.confirmed}
+    problems, warnings, stale = [], [], {*section.confirmed}
     for role in ("passthrough", "sensitive"):
         for column in getattr(policy, role):
             path = paths.get(column, column)
-            if role == "passthrough" and contract.unknown([path]):
-                warnings.append(
-                    f"policy.contract: {contract.name} does not list {path!r}, which policy.passthrough publishes "
-                    "unchanged; add it to the contract, with its classification"
-                )
-            said = [
-                (each, found)
-                for each in contract.within(path)
-                if (found := each.personal(is_protected=role == "sensitive")) is not None
-            ]
-            if not said:
+            if contract.find(path) is None:
+                # Without the source, as in a program, the path of a renamed column is unknown.
+                stale.discard(column)
+                if role == "passthrough":
+                    warnings.append(
+                        f"policy.contract: {contract.name} does not list {path!r}, which policy.passthrough publishes "
+                        "unchanged; add it to the contract, with its classification"
+                    )
+            words = _against(contract, path, is_protected=role == "sensitive")
+            if words is None:
                 continue
-            inner, statement = said[0]
-            words = statement.words if inner.path == path else f"{statement.words} ({inner.path!r} in it)"
-            if column in confirmed:
-                confirmed.discard(column)
-                warnings.append(
-                    f"policy.contract.confirmed: {column!r} is published unchanged, and {contract.name} {words}"
-                )
+            stale.discard(column)
+            if column in section.confirmed:
+                warnings.append(f"policy.contract.confirmed: {column!r} is published unchanged, and {words}")
             else:
                 problems.append(
-                    f"policy.{role}: {column!r} is published unchanged, and {contract.name} {words}; give it another "
-                    f"role, or confirm it by policy.contract.confirmed: [{column}]"
+                    f"policy.{role}: {column!r} is published unchanged, and {words}; give it another role, or confirm "
+                    f"it by policy.contract.confirmed: [{column}]"
                 )
     problems += [
         f"policy.contract.confirmed: {column!r} is not published unchanged against {contract.name}; remove it"
         for column in section.confirmed
-        if column in confirmed
+        if column in stale
     ]
     return problems, warnings
+
+
+def _against(contract: Contract, path: str, *, is_protected: bool) -> str | None:
+    """Return a statement against unchanged values of a column, or of a field in it; None without one."""
+    for each in contract.within(path):
+        if (found := each.personal(is_protected=is_protected)) is not None:
+            place = "" if each.path == path else f" ({each.path!r} in it)"
+            return f"{contract.name} {found.words}{place}"
+    return None
 
 
 def _read_yaml(path: Path) -> Any:
@@ -186,12 +192,12 @@ def _add(
         own = statements_of(node.tags, node.classification, node.custom, node.definitions)
     except RoleError as error:
         raise ContractError(f"{path}: {node.place}: {error}") from None
-    own += (_ENCRYPTED,) if node.encrypted is not None else ()
+    own = own or ((_ENCRYPTED,) if node.encrypted is not None else ())
     found = ContractField("", own or inherited, node.is_key, node.is_critical, node.description)
     names = [prefix + name for prefix in around for name in node.names]
     added = [(name, found) for name in names]
     if node.encrypted is not None:
-        encryption = replace(found, statements=(_ENCRYPTION, *own), is_key=False)
+        encryption = replace(found, statements=own if found.public else (_ENCRYPTION, *own), is_key=False)
         added += [(prefix + node.encrypted, encryption) for prefix in around]
     for name, each in added:
         if name in fields:

@@ -24,6 +24,8 @@ schema:
   properties:
   - {name: patient, tags: [pii], classification: restricted}
   - {name: email, tags: [DirectIdentifier], encryptedName: email_code}
+  - {name: phone, encryptedName: phone_code}
+  - {name: area, classification: public, encryptedName: area_code}
   - {name: age, tags: [sensitive], customProperties: [{property: crenelRole, value: quasi-identifier}]}
   - {name: town, physicalName: town_code, tags: [Quasi Identifier, 'privacy:pii']}
   - {name: diagnosis, tags: [PersonalData.SpecialCategory], criticalDataElement: true, description: MARKED}
@@ -116,6 +118,7 @@ def test_a_contract_states_roles_by_a_small_vocabulary(contract: Path) -> None:
     assert {name: [*of.roles] for name, of in found.fields.items() if of.roles} == {
         "email": ["drop"],
         "email_code": ["drop"],
+        "phone_code": ["drop"],
         "age": ["quasi_identifier"],
         "town": ["quasi_identifier"],
         "town_code": ["quasi_identifier"],
@@ -123,19 +126,26 @@ def test_a_contract_states_roles_by_a_small_vocabulary(contract: Path) -> None:
     }
     personal = {name for name, of in found.fields.items() if of.personal(is_protected=False)}
     assert personal == {
-        *("patient", "email", "email_code", "age", "town", "town_code", "diagnosis", "device"),
+        *("patient", "email", "email_code", "phone", "phone_code", "age", "town", "town_code", "diagnosis", "device"),
         *("home", "home.zip", "calls[].number"),
     }
-    assert {name for name, of in found.fields.items() if of.public} == {"ward", "visit", "home.country"}
+    assert {name for name, of in found.fields.items() if of.public} == {
+        "ward",
+        "visit",
+        "home.country",
+        "area",
+        "area_code",
+    }
     assert words(contract, "patient") == ["classifies it as 'restricted'", "tags it 'pii'"]
     assert words(contract, "town") == ["tags it 'quasi-identifier'", "tags it 'privacy: pii'"]
     assert words(contract, "age") == ["tags it 'sensitive'", "has crenelRole: quasi-identifier"]
     assert words(contract, "visit") == ["has pii: false"]
+    assert words(contract, "phone") == ["names an encrypted form of it"]
     assert words(contract, "device") == ["defines it as 'pii'"]
     assert words(contract, "email_code")[0] == "has it as the encrypted form of another property"
     assert (found.fields["visit"].is_key, found.fields["diagnosis"].is_critical) == (True, True)
     columns = ["patient", "email_code", "age", "town_code", "home.zip", "calls", "new"]
-    assert found.missing(columns) == ["diagnosis", "ward", "device", "visit"]
+    assert found.missing(columns) == ["phone", "area", "diagnosis", "ward", "device", "visit"]
     assert found.unknown(columns) == ["new"]
     assert "MARKED" not in repr(found)
 
@@ -150,6 +160,8 @@ def test_fields_of_avro_have_the_same_vocabulary(tmp_path: Path) -> None:
         for name in ("home.zip", "past[].zip", "either[0].zip"):
             assert words(path, name) == ["tags it 'quasi-identifier'"]
         assert words(path, "either[1].zip") == []
+        with pytest.raises(ContractError, match="leave out --schema-name"):
+            read_contract(path, "visits", "--schema-name")
 
 
 def test_avro_needs_no_package_and_a_contract_names_the_extra(
@@ -175,14 +187,14 @@ def test_avro_needs_no_package_and_a_contract_names_the_extra(
         (("tags: [pii], c", "tags: MARKED, c"), "schema[0].properties[0].tags: is not a list; correct it as"),
         (("criticalDataElement: true", "criticalDataElement: MARKED"), "criticalDataElement: is neither true nor"),
         (("status: active", "statuses: MARKED"), "statuses: is unknown; correct it as"),
-        (("name: ward", "name: age"), "schema[0].properties[5]: the column 'age' is listed twice; keep one"),
-        (("name: town,", "name: age,"), "schema[0].properties[3]: the column 'age' is listed twice; keep one"),
+        (("name: ward", "name: age"), "schema[0].properties[7]: the column 'age' is listed twice; keep one"),
+        (("name: town,", "name: age,"), "schema[0].properties[5]: the column 'age' is listed twice; keep one"),
         (
             ("name: country", "name: zip"),
-            "schema[0].properties[8].properties[1]: the column 'home.zip' is listed twice",
+            "schema[0].properties[10].properties[1]: the column 'home.zip' is listed twice",
         ),
-        (("{name: ward, ", "{"), "schema[0].properties[5].name: is missing; give the name of the column"),
-        (("value: quasi-identifier", "value: MARKED"), "schema[0].properties[2]: crenelRole: is no role; choose drop,"),
+        (("{name: ward, ", "{"), "schema[0].properties[7].name: is missing; give the name of the column"),
+        (("value: quasi-identifier", "value: MARKED"), "schema[0].properties[4]: crenelRole: is no role; choose drop,"),
         (("schema:", "x: [}"), "line "),
         ((CONTRACT, "- MARKED"), "is no contract; give an Open Data Contract (YAML with apiVersion"),
         ((CONTRACT, ""), "is no contract; give an Open Data Contract (YAML with apiVersion"),
@@ -246,6 +258,8 @@ def test_personal_data_that_is_published_unchanged_is_refused_until_it_is_confir
         ("policy.sensitive=[town_code]", "policy.sensitive: 'town_code' is published unchanged, and visits.odcs.yaml"),
         ("policy.sensitive=[email_code]", "policy.sensitive: 'email_code' "),
         ("policy.passthrough=[home.country]", ""),
+        ("policy.passthrough=[home.street.number]", "policy.passthrough: 'home.street.number' "),  # as all of home
+        ("policy.sensitive=[home.zip]", ""),
         ("policy.passthrough=[home.zip]", "policy.passthrough: 'home.zip' "),
         (
             "policy.passthrough=[calls]",
@@ -264,6 +278,9 @@ def test_a_column_that_the_contract_does_not_list_is_told(configuration: Path) -
     assert warning.startswith(
         "policy.contract: visits.odcs.yaml does not list 'new', which policy.passthrough publishes"
     )
+    # A job may read it from a listed field by its path, which a program with the same settings does not know.
+    confirmed = "policy.contract={file: visits.odcs.yaml, confirmed: [new]}"
+    assert warned(configuration, "policy.passthrough=[new]", confirmed) == [warning]
 
 
 def test_columns_of_records_are_found_by_their_paths(configuration: Path) -> None:
