@@ -45,7 +45,7 @@ def records(rows: int = 900) -> dict[str, list[Any]]:
         "name": [f"Marked Name{number}" for number in person],
         "age": [20.37 + number % 60 for number in person],
         "sex": [("FMARKED", "MMARKED")[number % 2] for number in person],
-        "zip": [f"0{71300 + number % 90}" for number in person],
+        "zip": [f"0{7130 + number % 90}" for number in person],
         "birth_date": [f"{1931 + number % 60}-07-{10 + number % 19}" for number in person],
         "diagnosis": [f"DIAGNOSIS{number}" for number in random.integers(0, 6, rows).tolist()],
         "ward": [f"WARD{number}" if number else "" for number in random.integers(0, 4, rows).tolist()],
