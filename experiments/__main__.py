@@ -74,6 +74,11 @@ EXPERIMENTS = {
     "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
     "cells": ("Loss and query error of cells beside nearest and CASTLE.", "10 min", "cells.comparison.results"),
     "cells-audit": ("Membership inference against cells.", "2 min", "cells.audit.results"),
+    "cells-agreement": (
+        "The accountant of cells beside dp-accounting and OpenDP, from PyPI.",
+        "5 min",
+        "cells.agreement.results",
+    ),
     "privacy-models": ("Cost of each privacy model for sensitive values on Adult.", "10 min", "privacy_models.results"),
     "pycanon": ("Privacy models of the core beside those of pycanon, from PyPI.", "10 min", "pycanon_check.results"),
     "lasting": ("Intersection attacks, and the cost of lasting.", "20 min", "lasting.results"),
@@ -97,7 +102,7 @@ _NEEDS = {
     **dict.fromkeys(("castleguard-loss", "castleguard-scatter"), (TAXI_FILE,)),
     "castleguard-quality": (PIMA_FILE,),
     **dict.fromkeys(("nearest-loss", "nearest-rules", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
-    "lasting": (ADULT_FILE, TAXI_FILE),
+    **dict.fromkeys(("lasting", "cells"), (ADULT_FILE, TAXI_FILE)),
     "attacks-taxi": (TAXI_FILE,),
     **dict.fromkeys(("castle-skew", "attacks-demo", "attacks-placement-demo", "stream"), ()),
 }

@@ -7,7 +7,9 @@ An experiment is a function without arguments that yields tables and figures. It
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import venv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -118,6 +120,14 @@ def require(name: str, files: Iterable[str]) -> None:
     """Raise MissingDataError if a file of an experiment is not below ``DATA``."""
     if missing := [file for file in files if not (DATA / file).exists()]:
         raise MissingDataError(f"{name} needs {', '.join(missing)} in {os.path.relpath(DATA)}, which is not there")
+
+
+def installed(folder: Path, *packages: str) -> Path:
+    """Install packages in a new virtual environment and return its Python; needs PyPI."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], check=True)
+    return python
 
 
 def present(name: str, results: Iterable[Table | Drawing], kept_in: Path | None = None) -> None:

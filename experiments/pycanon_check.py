@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-import venv
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,7 +30,7 @@ from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, R
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import ConfiguredModels, PrivacyModel
 from crenel.anonymity.model.reference import Reference
-from experiments.harness import Stream, Table, pima_stream, replay, taxi_stream
+from experiments.harness import Stream, Table, installed, pima_stream, replay, taxi_stream
 from experiments.privacy_models import asking, settings, with_occupation
 
 PYCANON = "pycanon==1.3.6"
@@ -128,14 +127,6 @@ def measured_by_pycanon(python: Path, released: list[list[Any]]) -> dict[str, fl
     return found
 
 
-def installed(folder: Path) -> Path:
-    """Install pycanon in a new virtual environment and return its Python; needs PyPI."""
-    venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", PYCANON], check=True)
-    return python
-
-
 def results() -> Iterator[Table]:
     """Tabulate each stream, algorithm and privacy model."""
     trips, women = taxi_stream(), pima_stream()
@@ -154,7 +145,7 @@ def results() -> Iterator[Table]:
         ("beta: 3", ((BETA, 3.0),)),
     )
     with tempfile.TemporaryDirectory() as folder:
-        python = installed(Path(folder))
+        python = installed(Path(folder), PYCANON)
         for name, tuples, k in (("Adult", with_occupation(), 10), ("taxi", trips, 10), ("Pima", women, 5)):
             alike = [*list(settings())[2:], ("Mondrian", MONDRIAN, MondrianParameters(ClosedBy(500)))]
             for called, algorithm, parameters in [("CASTLE", CASTLE, CastleParameters(200, reuse_limit=0)), *alike]:

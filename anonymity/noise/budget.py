@@ -64,12 +64,33 @@ def log_delta(k: int, sample_rate: float, epsilon: float) -> float:
     BudgetError
         A parameter is out of range.
     """
-    _require_k(k)
-    least = smallest_epsilon(sample_rate)
-    # The minimum epsilon of a rate, computed in another way, may be a rounding error below it.
-    if not (isfinite(epsilon) and epsilon >= least * (1 - _TIE)):
-        raise BudgetError(f"epsilon: must be finite and {least:.6g} or more, which is -ln(1 - sample_rate)")
+    _require_epsilon(k, sample_rate, epsilon)
     return _log_maximum(k, sample_rate, _Bound.of(sample_rate, epsilon).eased())
+
+
+def log_divergence(k: int, sample_rate: float, epsilon: float) -> float:
+    """Return the natural logarithm of the least delta for an epsilon, of one window of counts of sampled persons.
+
+    It is the maximum hockey-stick divergence between the published counts with and without a person, and so at most
+    ``log_delta``. The worst key has n = floor((k - 1) / gamma) + 1 persons. ``docs/privacy/proofs.md`` has the proof.
+
+    Parameters and errors are those of ``log_delta``.
+
+    Examples
+    --------
+    >>> f"{exp(log_divergence(14, 0.2, 1.0)):.4g}", f"{delta(14, 0.2, 1.0):.4g}"
+    ('8.248e-08', '6.797e-07')
+    """
+    _require_epsilon(k, sample_rate, epsilon)
+    bound = _Bound.of(sample_rate, epsilon)
+    # The smaller of gamma and rest has the precise digits.
+    n = k + floor((k - 1) * bound.rest / bound.gamma)
+    least = np.arange(k, k + _TERMS)
+    above = least - bound.gamma * n if bound.gamma < 0.5 else bound.rest * n - (n - least)
+    ratio = np.maximum(n - least[:-1], 0) / least[1:] * (sample_rate / (1 - sample_rate))
+    weights = np.cumprod(np.append(1.0, ratio)) * above / (bound.rest * n)
+    first = _log_probability(np.array([n], np.float64), np.array([k], np.float64), sample_rate)
+    return min(float(first[0]) + log(weights.sum()), 0.0)
 
 
 def largest_sample_rate(k: int, epsilon: float, delta: float) -> float | None:
@@ -260,6 +281,14 @@ _STIRLING = np.array([0.0] + [lgamma(i + 1) - (i + 0.5) * log(i) + i - log(2 * p
 def _require_rate(rate: float) -> None:
     if not (0 < rate <= 1):
         raise BudgetError("sample_rate: must be above 0 and at most 1")
+
+
+def _require_epsilon(k: int, sample_rate: float, epsilon: float) -> None:
+    _require_k(k)
+    least = smallest_epsilon(sample_rate)
+    # The minimum epsilon of a rate, computed in another way, may be a rounding error below it.
+    if not (isfinite(epsilon) and epsilon >= least * (1 - _TIE)):
+        raise BudgetError(f"epsilon: must be finite and {least:.6g} or more, which is -ln(1 - sample_rate)")
 
 
 def _require_k(k: int) -> None:

@@ -7,7 +7,7 @@ from math import exp, inf, isfinite, lgamma, log1p
 
 import numpy as np
 
-from crenel.anonymity.noise.budget import BudgetError, log_delta, smallest_epsilon
+from crenel.anonymity.noise.budget import BudgetError, log_divergence, smallest_epsilon
 
 _GRID = 96
 """Number of epsilons of a window that are tried; each one gives a valid bound."""
@@ -72,14 +72,14 @@ def delta_over_horizon(k: int, sample_rate: float, epsilon: float, windows: int)
 
     Examples
     --------
-    >>> delta, _ = delta_over_horizon(14, 0.2, 1.0, 1)
+    >>> delta, _ = delta_over_horizon(12, 0.2, 1.0, 1)
     >>> delta <= 1e-6
     True
     """
     best = (1.0, inf)
     for one in _epsilons_of_window(sample_rate, epsilon, windows):
         if composed_delta(epsilon, windows, one, 0.0) < best[0]:
-            best = min(best, (composed_delta(epsilon, windows, one, exp(log_delta(k, sample_rate, one))), one))
+            best = min(best, (composed_delta(epsilon, windows, one, exp(log_divergence(k, sample_rate, one))), one))
     return best
 
 
@@ -88,7 +88,7 @@ def holds(k: int, sample_rate: float, epsilon: float, delta: float, windows: int
     most = delta * (1 + _TIE)
     return any(
         composed_delta(epsilon, windows, one, 0.0) < most
-        and composed_delta(epsilon, windows, one, exp(log_delta(k, sample_rate, one))) <= most
+        and composed_delta(epsilon, windows, one, exp(log_divergence(k, sample_rate, one))) <= most
         for one in _epsilons_of_window(sample_rate, epsilon, windows)
     )
 

@@ -11,6 +11,7 @@ import pytest
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from experiments.castle.queries import Case, published, workload_error
+from experiments.cells.accountants import _maxima
 from experiments.cells.audit import bounds, lower_bound
 from experiments.cells.comparison import EPSILON, SAMPLE_RATE, _cells, _queried, k_of
 from experiments.harness import Stream
@@ -69,6 +70,17 @@ def test_the_audit_bounds_the_epsilon_of_randomized_response() -> None:
     assert 0.8 < lower_bound(present, absent, 0.0) < 1
     assert lower_bound(present, present, 0.0) == 0
     assert lower_bound(np.ones(100, np.int64), np.zeros(100, np.int64), 0.0) > 1
+
+
+def test_the_largest_divergence_of_pairs_is_taken_in_each_direction() -> None:
+    right = np.exp(1) / (1 + np.exp(1))
+    answer, event = np.array([right, 1 - right]), np.array([0.01, 0.99])
+    pairs = [(answer, answer[::-1]), (event, np.array([0.0, 1.0]))]
+    epsilons, with_person, without = _maxima(pairs, 3.0)
+    growth = np.exp(epsilons)
+    of_answer = np.maximum(right - growth * (1 - right), 0) + np.maximum(1 - right - growth * right, 0)
+    assert with_person == pytest.approx(np.maximum(of_answer, 0.01 + np.maximum(0.99 - growth, 0)), abs=1e-12)
+    assert without == pytest.approx(np.maximum(of_answer, np.maximum(1 - 0.99 * growth, 0)), abs=1e-12)
 
 
 def test_clopper_pearson_bounds() -> None:

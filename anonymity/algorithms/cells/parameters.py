@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf
 from typing import Literal
 
 from crenel.anonymity.model.attributes import Numeric
@@ -13,8 +13,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.reference import OF_STREAM
 from crenel.anonymity.model.region_tree import RegionTree
-from crenel.anonymity.noise.budget import delta as delta_of_window
-from crenel.anonymity.noise.budget import smallest_epsilon
+from crenel.anonymity.noise.budget import log_divergence, smallest_epsilon
 from crenel.anonymity.noise.composition import composed_delta, delta_over_horizon, holds, least_k, persons_for
 from crenel.anonymity.noise.selection import LEAST_EPSILON, NoisyCounts, noisy_counts, threshold_for
 
@@ -154,10 +153,10 @@ class CellsParameters:
         return figures | {
             "sample_rate": rate,
             "epsilon_of_window": of_window,
-            "delta_of_window": delta_of_window(k, rate, of_window),
+            "delta_of_window": exp(log_divergence(k, rate, of_window)),
             "delta_by_composition": delta,
             "delta_by_basic_composition": (
-                windows * delta_of_window(k, rate, basic) if basic >= smallest_epsilon(rate) else 1.0
+                windows * exp(log_divergence(k, rate, basic)) if basic >= smallest_epsilon(rate) else 1.0
             ),
             "least_k": k if least is None else least,
             "persons_published_often": persons_for(k, rate, _OFTEN),

@@ -18,6 +18,7 @@ from crenel.anonymity.noise.budget import (
     delta,
     largest_sample_rate,
     log_delta,
+    log_divergence,
     phi_within,
     share_within,
     smallest_epsilon,
@@ -119,6 +120,48 @@ def test_the_mechanism_breaks_a_smaller_delta() -> None:
     epsilon = smallest_epsilon(0.9)
     loss = np.maximum(sized(10, 0.9, 10, 12) - exp(epsilon) * sized(10, 0.9, 9, 12), 0).sum()
     assert isclose(loss, delta(10, 0.9, epsilon), rel_tol=1e-12)
+
+
+@given(st.integers(1, 15), st.floats(0.05, 0.9), st.floats(0, 3))
+def test_the_divergence_is_the_largest_one_of_the_mechanism(k: int, rate: float, more: float) -> None:
+    # Over all numbers of persons: above the worst one it falls, and so the range need not be long.
+    epsilon = smallest_epsilon(rate) + more
+    most, far = 0.0, 3 * ceil(k / gamma_of(rate, epsilon)) + 30
+    for n in range(far):
+        without, with_it = (sized(k, rate, count, far + 2) for count in (n, n + 1))
+        most = max(
+            most,
+            np.maximum(with_it - exp(epsilon) * without, 0).sum(),
+            np.maximum(without - exp(epsilon) * with_it, 0).sum(),
+        )
+    found = exp(log_divergence(k, rate, epsilon))
+    assert isclose(found, most, rel_tol=1e-7, abs_tol=1e-14)
+    assert found <= delta(k, rate, epsilon) * (1 + NO_TIE)
+
+
+@grid
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("factor", [1, 1.01, 2, 10])
+def test_the_divergence_falls_with_epsilon_and_k_and_is_at_most_delta(k: int, rate: float, factor: float) -> None:
+    epsilon = factor * smallest_epsilon(rate)
+    found = log_divergence(k, rate, epsilon)
+    assert k * log(rate) - NO_TIE * k <= found <= log_delta(k, rate, epsilon) + NO_TIE
+    assert log_divergence(k + 1, rate, epsilon) <= found + NO_TIE
+    assert log_divergence(k, rate, 1.01 * epsilon) <= found + NO_TIE
+
+
+@pytest.mark.parametrize(
+    ("k", "rate", "epsilon"),
+    [(10_000, 1e-9, 1.0), (1, 1e-12, 1e-11), (10_000, 1 - 2**-53, 40.0), (1, 1e-300, 1.0), (10**9, 0.5, 1.0)],
+)
+def test_extreme_rates_and_sizes_have_a_finite_divergence(k: int, rate: float, epsilon: float) -> None:
+    assert -inf < log_divergence(k, rate, epsilon) <= log_delta(k, rate, epsilon) + NO_TIE
+
+
+def test_the_divergence_refuses_what_delta_refuses() -> None:
+    for k, rate, epsilon, named in ((0, 0.5, 1.0, "k"), (1, 0.5, 0.5, "epsilon"), (1, 1.0, 9.0, "epsilon")):
+        with pytest.raises(BudgetError, match=f"{named}: must be"):
+            log_divergence(k, rate, epsilon)
 
 
 @given(sizes, rates, above, above)

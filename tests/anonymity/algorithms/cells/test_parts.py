@@ -181,10 +181,10 @@ def test_a_privacy_model_may_not_compare_with_records_that_are_not_published() -
 @pytest.mark.parametrize(
     ("changed", "k", "problem"),
     [
-        ({}, 13, "privacy.k: must be 14 or more"),
-        ({"epsilon": 4.0, "windows": 4}, 15, "privacy.k: must be 16 or more"),
+        ({}, 11, "privacy.k: must be 12 or more"),
+        ({"epsilon": 4.0, "windows": 4}, 12, "privacy.k: must be 13 or more"),
         ({"epsilon": 0.1}, 100, "cells.sample_rate: no k gives"),
-        ({"partition": replace(CELLS, epsilon=0.2)}, 15, "privacy.k: must be 16 or more"),
+        ({"partition": replace(CELLS, epsilon=0.2)}, 12, "privacy.k: must be 13 or more"),
         ({"partition": replace(CELLS, epsilon=1.0)}, 100, "cells.epsilon: must be above 1"),
     ],
 )
