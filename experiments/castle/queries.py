@@ -138,19 +138,21 @@ def workload_error(case: Case, found: Generalized, seed: int, queries: int = _QU
 
 def _relative_errors(found: Generalized, window: slice, selectivity: float, seed: int, queries: int) -> Floats:
     random, policy, tuples = np.random.default_rng(seed), found.tuples.policy, found.tuples
-    has_income = bool(policy.sensitive)
-    income = np.zeros(len(tuples), np.int64)
-    if has_income:
-        income = np.unique(tuples.sensitive[:, 0], return_inverse=True)[1].reshape(-1)
+    has_values = bool(policy.sensitive)
+    sensitive = np.zeros(len(tuples), np.int64)
+    if has_values:
+        sensitive = np.unique(tuples.sensitive[:, 0], return_inverse=True)[1].reshape(-1)
+    distinct = int(sensitive.max(initial=0)) + 1
     known = found.of[window] >= 0
-    values = np.stack([found.of[window][known], income[window][known]])
+    values = np.stack([found.of[window][known], sensitive[window][known]])
     cells, number = np.unique(values, axis=1, return_inverse=True)
     copies = None if found.copies is None else found.copies[window][known]
     weight = np.bincount(number.reshape(-1), copies, cells.shape[1]) * found.weight
-    share = selectivity ** (1 / (len(policy.quasi_identifiers) + has_income))
+    share = selectivity ** (1 / (len(policy.quasi_identifiers) + has_values))
+    wanted = max(round(share * distinct), 1)  # of the sensitive values; one of two incomes
     errors = []
     for _ in range(0, queries, _CHUNK):
-        matches = np.ones((len(income[window]), _CHUNK), bool)
+        matches = np.ones((len(sensitive[window]), _CHUNK), bool)
         estimate = np.ones((cells.shape[1], _CHUNK))
         for i, attribute in enumerate(policy.numeric):
             low, high = _intervals(attribute, share, random)
@@ -165,10 +167,10 @@ def _relative_errors(found: Generalized, window: slice, selectivity: float, seed
             own = found.node[cells[0], i][:, None]
             both = np.minimum(tree.last[own], tree.last[node]) - np.maximum(tree.first[own], tree.first[node]) + 1
             estimate *= np.maximum(both, 0) / (tree.last[own] - tree.first[own] + 1)
-        if has_income and share < 0.75:  # one of the two incomes is nearer to the wanted share than both
-            wanted = random.integers(0, 2, _CHUNK)
-            matches &= income[window][:, None] == wanted
-            estimate *= cells[1][:, None] == wanted
+        if wanted < distinct:
+            first = random.integers(0, distinct, _CHUNK)
+            matches &= (sensitive[window][:, None] - first) % distinct < wanted
+            estimate *= (cells[1][:, None] - first) % distinct < wanted
         actual = matches.sum(0)
         some = actual > 0
         errors.append(np.abs(actual - weight @ estimate)[some] / actual[some])

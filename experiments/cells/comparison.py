@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +21,17 @@ from crenel.anonymity.regions.loss import Sample
 from crenel.anonymity.regions.private import learn_privately
 from experiments.castle.contenders import contender, shuffled
 from experiments.castle.queries import Case, Generalized, published, workload_error
-from experiments.harness import Replay, Stream, Table, in_processes, mean_interval, replay, seeds
+from experiments.harness import Replay, Stream, Table, in_processes, mean_interval, replay, seeds, taxi_stream
+from experiments.nearest.streams import demo
 
 SAMPLE_RATE = 0.2
 EPSILON, DELTA = 1.0, 1e-6
 
 _SEEDS = 5
 _K = 10
-_WINDOWS: tuple[int | None, ...] = (1_000, 10_000, None)
+_NAMES = ("cells", "noisy cells", "nearest", "CASTLE")
 _QUERIED = ("age", "education-num", "hours-per-week", "education")
-"""Quasi-identifiers of the queries, as in the CASTLE paper's experiment with four of them."""
+"""Quasi-identifiers of the queries on Adult, as in the CASTLE paper's experiment with four of them."""
 
 _SELECTIVITY = 0.1
 _QUERIES = 1_000
@@ -44,18 +46,48 @@ _SPARE = 1.3
 
 
 @dataclass(frozen=True)
+class Data:
+    """A data set.
+
+    Attributes
+    ----------
+    name, summary : for the title
+    sensitive : the sensitive attribute that half of the runs publish; None: no run does
+    queried : quasi-identifiers of the queries; None: all
+    windows : of its runs
+    """
+
+    name: str
+    summary: str
+    sensitive: str | None
+    queried: tuple[str, ...] | None
+    windows: tuple[int | None, ...] = (1_000, 10_000, None)
+
+
+_DATA = (
+    Data("Adult", "30,162 records, ten quasi-identifiers", "income", _QUERIED),
+    Data("taxi", "1,000 trips, two quasi-identifiers", None, None, (1_000,)),
+    Data("demo", "49,729 visits, four quasi-identifiers", "diagnosis", None),
+)
+
+
+@dataclass(frozen=True)
 class Run:
     """One replay.
 
     Attributes
     ----------
+    data : name of the data set
     window : records of a window, and the delay of the others in tuples; None: all
-    sensitive : whether income is published
+    sensitive : whether the sensitive attribute is published
+    queried : as of ``Data``
     """
 
+    data: str
     name: str
     window: int | None
     sensitive: bool
+    queried: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -81,36 +113,30 @@ def k_of(epsilon: float) -> int:
     return found
 
 
-_SETTING = "Adult, ten quasi-identifiers; mean and 95 % confidence interval over five random orders"
-
-
-def noisy() -> Table:
-    """Tabulate the measures of cells with ``release: noisy``."""
-    return _tabulated(f"Noisy cells with epsilon {EPSILON:g}, delta {DELTA:g} ({_SETTING})", ("noisy cells",))
-
-
 def results() -> Iterator[Table]:
-    """Tabulate the measures by window, without and with a sensitive attribute: of cells, then of the others."""
-    setting = _SETTING
-    private = f"epsilon {EPSILON:g}, delta {DELTA:g}, sample_rate {SAMPLE_RATE:g}"
-    yield _tabulated(f"Cells with {private} ({setting})", ("cells",))
-    yield noisy()
-    yield _tabulated(f"Nearest and CASTLE without differential privacy ({setting})", ("nearest", "CASTLE"))
+    """Tabulate the measures on each data set by algorithm and window, without and with a sensitive attribute."""
+    return map(_tabulated, _DATA)
 
 
-def _tabulated(title: str, names: Sequence[str]) -> Table:
+def _tabulated(data: Data) -> Table:
+    every = seeds(_SEEDS)
     table = Table(
-        title,
+        f"Cells with epsilon {EPSILON:g}, delta {DELTA:g}, beside nearest and CASTLE without differential privacy "
+        f"({data.name}, {data.summary}; mean and 95 % confidence interval over random orders)",
         ["algorithm", "sensitive", "window, delay", "k or threshold", "mean loss", "suppressed, %", "query error, %"],
     )
-    runs = [Run(name, window, sensitive) for name in names for sensitive in (False, True) for window in _WINDOWS]
-    every = seeds(_SEEDS)
+    runs = [
+        Run(data.name, name, window, sensitive, data.queried)
+        for name in _NAMES
+        for sensitive in ((False, True) if data.sensitive else (False,))
+        for window in data.windows
+    ]
     found = in_processes(_measured, [(run, seed) for run in runs for seed in every])
     for run in runs:
         measures = [next(found) for _ in every]
         table.add(
             run.name,
-            "income" if run.sensitive else "none",
+            data.sensitive if run.sensitive else "none",
             "all" if run.window is None else f"{run.window:,}",
             _threshold(run.name, _LEARNING[run.name][run.window][0]) if run.name in _LEARNING else _K,
             mean_interval([each.loss for each in measures]),
@@ -120,17 +146,25 @@ def _tabulated(title: str, names: Sequence[str]) -> Table:
     return table
 
 
+@cache
+def _stream(name: str) -> Stream:
+    """Return a data set in which each record is that of its own person."""
+    found = stream() if name == "Adult" else taxi_stream() if name == "taxi" else demo(shards=1)
+    return replace(found, policy=replace(found.policy, subject=None), subject=None)
+
+
 def _measured(given: tuple[Run, int]) -> Measures:
     run, seed = given
-    tuples = numbered(shuffled(stream(), seed), sensitive=run.sensitive)
+    tuples = numbered(shuffled(_stream(run.data), seed), sensitive=run.sensitive)
     window = len(tuples) if run.window is None else run.window
     if run.name in _LEARNING:
         made = _cells(tuples, window, *_LEARNING[run.name][run.window], seed, is_noisy=run.name == "noisy cells")
     else:
         setting = contender(run.name, tuples, _K, window)
         made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
-    found = _queried(published(tuples, made), SAMPLE_RATE if run.name == "cells" else 1)
-    case = Case(run.name, _QUERIED, _K, window, _SELECTIVITY)
+    queried = run.queried or tuple(attribute.name for attribute in tuples.policy.quasi_identifiers)
+    found = _queried(published(tuples, made), SAMPLE_RATE if run.name == "cells" else 1, queried)
+    case = Case(run.name, queried, _K, window, _SELECTIVITY)
     suppressed = sum(made.counters.suppressed.values())
     decided = made.counters.released + suppressed
     return Measures(
@@ -141,12 +175,15 @@ def _measured(given: tuple[Run, int]) -> Measures:
 
 
 def numbered(tuples: Stream, *, sensitive: bool) -> Stream:
-    """Return the tuples with their row as a pass-through column, for the measures alone; numbers are integers."""
+    """Return the tuples with their row as a pass-through column, for the measures alone; only integers have a step."""
+    integer = {a.name for i, a in enumerate(tuples.policy.numeric) if not (tuples.numeric[:, i] % 1).any()}
     attributes = tuple(
-        replace(attribute, step=1.0) if isinstance(attribute, Numeric) else attribute
+        replace(attribute, step=1.0 if attribute.name in integer else None)
+        if isinstance(attribute, Numeric)
+        else attribute
         for attribute in tuples.policy.quasi_identifiers
     )
-    names = ("income",) if sensitive else ()
+    names = tuples.policy.sensitive if sensitive else ()
     policy = replace(tuples.policy, quasi_identifiers=attributes, sensitive=names, passthrough=("row",))
     members = tuples.members.select(names).append_column("row", pa.array(np.arange(len(tuples))))
     return replace(tuples, policy=policy, members=members, sensitive=tuples.sensitive[:, : len(names)])
@@ -180,14 +217,14 @@ def _cells(tuples: Stream, window: int, share: float, levels: int, seed: int, *,
     return Replay([shard.finish().releases], shard.counters, 0.0)
 
 
-def _queried(found: Generalized, weight: float) -> Generalized:
+def _queried(found: Generalized, weight: float, queried: tuple[str, ...]) -> Generalized:
     """Return the published attributes of the queries, with the number of records that each published one stands for."""
     tuples = found.tuples
-    numeric = [i for i, attribute in enumerate(tuples.policy.numeric) if attribute.name in _QUERIED]
-    categorical = [i for i, attribute in enumerate(tuples.policy.categorical) if attribute.name in _QUERIED]
+    numeric = [i for i, attribute in enumerate(tuples.policy.numeric) if attribute.name in queried]
+    categorical = [i for i, attribute in enumerate(tuples.policy.categorical) if attribute.name in queried]
     return replace(
         found,
-        tuples=tuples.of_attributes(_QUERIED),
+        tuples=tuples.of_attributes(queried),
         lower=found.lower[:, numeric],
         upper=found.upper[:, numeric],
         node=found.node[:, categorical],

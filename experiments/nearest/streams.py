@@ -62,8 +62,8 @@ def settings() -> list[Setting]:
     ]
 
 
-def demo() -> Stream:
-    """Return one of the four shards of the demo's stream, without rejected rows.
+def demo(shards: int = _SHARDS) -> Stream:
+    """Return one of the shards of the demo's stream, without rejected rows.
 
     The domain of the salary is the range of the stream; the demo declares none.
     """
@@ -71,7 +71,7 @@ def demo() -> Stream:
     trees = {name: load(_HIERARCHIES / f"{name}.csv") for name in ("area", "education")}
     salary = pd.to_numeric(rows["salary"], errors="coerce")
     person = pd.util.hash_array(rows["person"].to_numpy(object))
-    kept = rows["age"].between(18, 100) & salary.notna() & (person % np.uint64(_SHARDS) == 0)
+    kept = rows["age"].between(18, 100) & salary.notna() & (person % np.uint64(shards) == 0)
     for name, tree in trees.items():
         kept &= rows[name].isin(tree.labels[: tree.leaves])
     rows, person = rows[kept].assign(salary=salary[kept]), person[kept.to_numpy()]

@@ -10,7 +10,7 @@ import pytest
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
-from experiments.castle.queries import Case, published, workload_error
+from experiments.castle.queries import Case, Generalized, published, workload_error
 from experiments.cells.accountants import _maxima
 from experiments.cells.audit import bounds, lower_bound
 from experiments.cells.comparison import EPSILON, SAMPLE_RATE, _cells, _queried, k_of
@@ -43,24 +43,42 @@ def test_windows_are_published_apart_and_counts_are_scaled() -> None:
     assert releases.tuples.min() >= k_of(EPSILON - EPSILON * SHARE)
     # All but few of the sampled tuples are published: they stand for all.
     found = published(tuples, made)
-    queried = _queried(found, SAMPLE_RATE)
+    queried = _queried(found, SAMPLE_RATE, ("age",))
     assert [attribute.name for attribute in queried.tuples.policy.quasi_identifiers] == ["age"]
     assert abs((queried.of >= 0).sum() * queried.weight / ROWS - 1) < 0.1
     case = Case("cells", ("age",), 10, WIDTH, 0.5)
-    assert workload_error(case, queried, 0, 250) < 0.2 < workload_error(case, _queried(found, 1), 0, 250)
+    assert workload_error(case, queried, 0, 250) < 0.2 < workload_error(case, _queried(found, 1, ("age",)), 0, 250)
 
 
 def test_noisy_counts_stand_for_all_records() -> None:
     tuples = _stream()
     made = _cells(tuples, WIDTH, SHARE, 3, 0, is_noisy=True)
     assert made.counters.synthetic > 0
-    queried = _queried(published(tuples, made), 1)
+    queried = _queried(published(tuples, made), 1, ("age",))
     assert queried.copies is not None
     assert int(queried.copies.sum()) == made.counters.released
     assert made.counters.released + sum(made.counters.suppressed.values()) == ROWS + made.counters.synthetic
     case = Case("noisy cells", ("age",), 10, WIDTH, 0.5)
     counted = workload_error(case, queried, 0, 250)
     assert counted < 0.2 < workload_error(case, replace(queried, copies=queried.copies // 2), 0, 250)
+
+
+def test_queries_select_some_of_the_sensitive_values() -> None:
+    random = np.random.default_rng(4)
+    values = random.integers(0, 9, ROWS)
+    plain = _stream().of_attributes(("age",))
+    tuples = replace(
+        plain, policy=replace(plain.policy, sensitive=("illness",)), sensitive=values.astype(np.uint64).reshape(-1, 1)
+    )
+    empty = np.zeros((ROWS, 0), np.int32)
+    exact = Generalized(tuples, tuples.numeric, tuples.numeric, empty, np.arange(ROWS))
+    case = Case("exact", ("age",), 1, ROWS, 0.1)
+    assert workload_error(case, exact, 0, 250) == pytest.approx(0, abs=1e-12)
+    # One box for all records knows the values, but not that age depends on them.
+    dependent = replace(tuples, numeric=tuples.numeric // 9 + 11.0 * values[:, None])
+    low, high = dependent.numeric.min(0, keepdims=True), dependent.numeric.max(0, keepdims=True)
+    one_box = Generalized(dependent, low, high, empty[:1], np.zeros(ROWS, np.int64))
+    assert workload_error(case, one_box, 0, 250) > 0.2
 
 
 def test_the_audit_bounds_the_epsilon_of_randomized_response() -> None:
