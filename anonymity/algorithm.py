@@ -57,7 +57,7 @@ class ShardContext:
     @cached_property
     def stored_members(self) -> NDArray[np.uint8]:
         """The form in which state holds the names, types and roles of the published columns."""
-        return with_roles(self.members, self.policy.roles)
+        return with_roles(self.members, self.policy.roles, dict(self.policy.arrays))
 
     @property
     def publishes_in_classes(self) -> bool:
@@ -376,6 +376,7 @@ class Algorithm:
     noise : whether sampling and perturbation may precede the algorithm
     lasting : whether the algorithm supports a guarantee over all releases of a person
         (``crenel.anonymity.model.privacy.Lasting``)
+    arrays : whether the algorithm counts each value of a sensitive array (``Policy.arrays``)
     delay_tuples : function from parameters to the maximum delay in tuples of the shard; None: unbounded
     representative : function from parameters to whether one number, the group's representative, replaces an interval
     synthetic : function from parameters to whether published records are synthetic; k, the privacy models and
@@ -416,6 +417,7 @@ class Algorithm:
     warnings: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
     noise: bool = False
     lasting: bool = False
+    arrays: bool = False
     delay_tuples: Callable[[Any], int | None] = lambda parameters: None
     representative: Callable[[Any], bool] = lambda parameters: False
     synthetic: Callable[[Any], bool] = lambda parameters: False

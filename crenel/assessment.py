@@ -19,6 +19,7 @@ from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify.verdict import Verdict
 from crenel.frames import Frame
 from crenel.jobs.pipeline.sink_columns import written
+from crenel.operators.encode.columns import array_texts
 from crenel.results import Result
 from crenel.settings import Duration, Settings
 from crenel.stream import milliseconds_of, read_sample
@@ -184,7 +185,8 @@ def outputs_of(result: Result, settings: Settings) -> Outputs:
     schemas = written(config)
     tables = {name: getattr(result, name) for name in ("released", "audit", "suppressed", "rejected")}
     sets = {attribute.name for attribute in config.policy.sets}
-    found = {name: _typed(name, table, schemas[name], sets) for name, table in tables.items()}
+    arrays = dict(config.policy.arrays)
+    found = {name: _typed(name, table, schemas[name], sets, arrays) for name, table in tables.items()}
     further = {name: _typed(f"further[{name!r}]", table, schemas[name]) for name, table in result.further.items()}
     counts = [
         {"shard": shard, "name": name, "amount": float(amount)}
@@ -199,8 +201,13 @@ _SUMMARY = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", p
 """Columns of the output ``summary`` of a job, as it is read back."""
 
 
-def _typed(name: str, table: Any, schema: pa.Schema, sets: Collection[str] = ()) -> pa.Table:
-    """Return the columns of a schema of a table of any kind; ``sets``: columns of arrays that become texts."""
+def _typed(
+    name: str, table: Any, schema: pa.Schema, sets: Collection[str] = (), arrays: Collection[str] = ()
+) -> pa.Table:
+    """Return the columns of a schema of a table of any kind.
+
+    ``sets``: columns of arrays that become texts; ``arrays``: those that become JSON.
+    """
     arrow = pa.Table.from_batches(list((frame := Frame.of(table)).batches()), frame.schema)
     columns = []
     for field in schema:
@@ -210,8 +217,11 @@ def _typed(name: str, table: Any, schema: pa.Schema, sets: Collection[str] = ())
             column = decoded(arrow[field.name].combine_chunks())
             if field.name in sets:
                 column = pc.binary_join(column.cast(pa.list_(pa.string())), SEPARATOR)
+            if field.name in arrays:
+                columns.append(array_texts(column.cast(pa.list_(column.type.value_type))))
+                continue
             columns.append(_cast(column, field))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError):  # a text has no type of elements
             raise ValueError(
                 f"result.{name}: the column {field.name!r} is not of type {field.type}; is it of other settings?"
             ) from None

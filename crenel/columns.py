@@ -37,7 +37,13 @@ def sql_type(of: pa.DataType) -> str:
     if pa.types.is_timestamp(of):
         precision = {"s": 0, "ms": 3, "us": 6, "ns": 9}[of.unit]
         return f"TIMESTAMP({precision})" if of.tz is None else f"TIMESTAMP_LTZ({precision})"
+    if _is_list(of):
+        return f"ARRAY<{sql_type(of.value_type)}>"
     return str(of).upper()
+
+
+def _is_list(of: pa.DataType) -> bool:
+    return bool(pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of))
 
 
 def is_text(of: pa.DataType) -> bool:
@@ -147,6 +153,11 @@ def _times(column: pa.Array) -> pd.Series[Any]:
     return _series(values.view("datetime64[ms]"))
 
 
+def _lists(column: pa.Array) -> pa.Array:
+    """Return lists of text or of int64."""
+    return column.cast(pa.list_(pa.string() if is_text(column.type.value_type) else pa.int64()))
+
+
 _FORMS: Mapping[Kind, Any] = {
     "number": _numbers,
     "real": _floats,
@@ -156,4 +167,5 @@ _FORMS: Mapping[Kind, Any] = {
     "integer": _integers,
     "boolean": _booleans,
     "timestamp": _times,
+    "array": _lists,
 }

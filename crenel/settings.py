@@ -269,6 +269,8 @@ class Policy:
     neutralize_formulas : whether a text of a sensitive, pass-through or reference column that begins with ``=``, ``+``,
         ``-``, ``@``, a tab or a carriage return gets an apostrophe in front, so that no spreadsheet evaluates it
     contract : contract of the data; None: none
+    arrays : sensitive columns that are arrays, each with the maximum number of distinct values of a record, 1 to 64; a
+        record with more is rejected as ``too_many_values``
     """
 
     quasi_identifiers: Mapping[str, Numeric | Categorical]
@@ -284,6 +286,7 @@ class Policy:
     pseudonym: Pseudonym | None = None
     neutralize_formulas: bool = False
     contract: Contract | None = None
+    arrays: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

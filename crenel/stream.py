@@ -594,6 +594,7 @@ class _Plan:
             found = layout(settings, SourceColumns(types, has_watermark=True), "data")
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
+        found = replace(found, encode=found.encode.readable)
         if not found.encode.divided_by_row:
             found = replace(found, encode=replace(found.encode, passthrough=()))
         members = [(name, pa.bool_()) for name in policy.sensitive]

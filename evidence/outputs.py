@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +21,7 @@ class Outputs:
 
     Ends of intervals, losses, and figures of noise are ``float64``. Counts, shards, ids, positions and event times
     (epoch milliseconds) are ``int64``. Kinds, reasons, generalized categories, and sensitive, noised and pass-through
-    values are ``string``, as they were written. A missing value is null.
+    values are ``string``, as they were written. A sensitive array is JSON. A missing value is null.
 
     Attributes
     ----------
@@ -65,6 +66,42 @@ def ends(attribute: Numeric, table: pa.Table) -> tuple[NDArray[np.float64], NDAr
     if attribute.missing == "value":
         lower, upper = (np.where(np.isnan(values), attribute.middle, values) for values in (lower, upper))
     return lower, upper
+
+
+def values_of(outputs: Outputs, name: str) -> tuple[NDArray[np.int64], pa.ChunkedArray]:
+    """Return the values of a sensitive column of ``released``, each with its row.
+
+    A row has one value, and of a sensitive array each of its distinct values. An empty array, like a missing one, has
+    a missing value alone.
+
+    Returns
+    -------
+    row : (values,) ascending
+    value : (values,) text; a missing one is null, and in an array an empty text
+    """
+    column = outputs.released[name]
+    if name not in dict(outputs.policy.arrays):
+        return np.arange(len(column)), column
+    rows, texts = list[int](), list[str]()
+    for row, text in enumerate(column.to_pylist()):
+        distinct = elements(text)
+        rows += [row] * len(distinct)
+        texts += distinct
+    return np.array(rows, np.int64), pa.chunked_array([pa.array(texts, pa.string())])
+
+
+def elements(array: str | None) -> list[str]:
+    """Return the distinct elements of an array in JSON, each as text, a missing one as an empty text.
+
+    An empty array, and a missing one, have a missing element.
+
+    Examples
+    --------
+    >>> elements('["flu", "gout", "flu"]'), elements("[7]"), elements("[]")
+    (['flu', 'gout'], ['7'], [''])
+    """
+    found = (json.loads(array) if array else None) or [None]
+    return sorted({"" if element is None else str(element) for element in found})
 
 
 def split_audit(log: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -37,7 +37,7 @@ _LARGE = 1000
 """Minimum number of rows for which results are sent as a message of their own."""
 
 _IN_ARROW = (pa.string(), pa.binary())
-"""Types of the columns that stay in Arrow format."""
+"""Types of the columns that stay in Arrow format, besides lists."""
 
 _lock = threading.Lock()
 
@@ -99,13 +99,17 @@ class _ArrowTexts:
         self, timezone: Any, field_types: Sequence[Any], batches: Sequence[pa.RecordBatch]
     ) -> list[pd.Series[Any]]:
         (batch,) = batches
-        others = [number for number, column in enumerate(batch.columns) if column.type not in _IN_ARROW]
+        others = [number for number, column in enumerate(batch.columns) if not _stays(column)]
         types = [field_types[number] for number in others]
         converted = iter(self._convert(timezone, types, [batch.select(others)]) if others else ())
         return [
-            pd.Series(ArrowExtensionArray(column), copy=False) if column.type in _IN_ARROW else next(converted)
+            pd.Series(ArrowExtensionArray(column), copy=False) if _stays(column) else next(converted)
             for column in batch.columns
         ]
+
+
+def _stays(column: pa.Array) -> bool:
+    return column.type in _IN_ARROW or bool(pa.types.is_list(column.type))
 
 
 def _end_with_java() -> None:

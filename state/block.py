@@ -53,7 +53,8 @@ class TupleColumns:
     numeric : (tuples, numeric quasi-identifiers), finite
     categorical : (tuples, categorical quasi-identifiers), leaf positions in each hierarchy
     subject : (tuples,) 64-bit keyed hashes; None where each tuple is its own person
-    sensitive : (tuples, sensitive attributes) 64-bit codes, equal where the values are equal
+    sensitive : (tuples, codes) 64-bit codes of sensitive values, equal where the values are equal. A sensitive array
+        has several columns, filled up with ``crenel.state.columns.NO_FURTHER``
     event_time : (tuples,) epoch milliseconds, ``NO_TIME`` where there is none
     members : the published columns, one row per tuple
     """

@@ -6,8 +6,9 @@ role. All its entries have these columns, so a restore under others converts eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,13 +25,28 @@ As a float64 it is a NaN that is the code of no number. An integer may equal it 
 same value, which is the safe side.
 """
 
+NO_FURTHER = NO_VALUE + np.uint64(1)
+"""Code in the columns of a sensitive array after the last value of a record; no value has it."""
+
 _ROLE = b"role"
+_WIDTH = b"values"
 _ANY_VERSION = 65535
 
 
-def with_roles(members: pa.Schema, roles: Mapping[str, str]) -> NDArray[np.uint8]:
-    """Return the stored form of a schema of published columns, with the role of each."""
-    fields = [field.with_metadata({_ROLE: roles[field.name].encode()}) for field in members]
+def with_roles(
+    members: pa.Schema, roles: Mapping[str, str], arrays: Mapping[str, int] = MappingProxyType({})
+) -> NDArray[np.uint8]:
+    """Return the stored form of a schema of published columns, with the role of each.
+
+    ``arrays``: the maximum number of values of a record, by sensitive array.
+    """
+    fields = [
+        field.with_metadata(
+            {_ROLE: roles[field.name].encode()}
+            | ({_WIDTH: str(arrays[field.name]).encode()} if field.name in arrays else {})
+        )
+        for field in members
+    ]
     return np.frombuffer(pa.schema(fields).serialize(), np.uint8)
 
 
@@ -42,10 +58,12 @@ class StoredColumns:
     ----------
     members : schema of ``crenel.state.block.TupleColumns.members``
     roles : role by column, in that order
+    arrays : the maximum number of values of a record, by sensitive array
     """
 
     members: pa.Schema
     roles: Mapping[str, str]
+    arrays: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stored: NDArray[np.uint8]) -> StoredColumns | None:
@@ -54,13 +72,20 @@ class StoredColumns:
             return None
         with readable("schema of the published columns"):
             schema = pa.ipc.read_schema(pa.py_buffer(stored.tobytes()))
-            roles = {field.name: (field.metadata or {})[_ROLE].decode() for field in schema}
-            return cls(schema.remove_metadata(), roles)
+            properties = {field.name: field.metadata or {} for field in schema}
+            roles = {name: of[_ROLE].decode() for name, of in properties.items()}
+            arrays = {name: int(of[_WIDTH]) for name, of in properties.items() if _WIDTH in of}
+            return cls(schema.remove_metadata(), roles, arrays)
 
     @property
     def sensitive(self) -> list[str]:
         """The sensitive columns, in the order of ``crenel.state.block.TupleColumns.sensitive``."""
         return [name for name, role in self.roles.items() if role == "sensitive"]
+
+    @property
+    def codes(self) -> list[tuple[str, int]]:
+        """The columns of ``crenel.state.block.TupleColumns.sensitive``: several for a sensitive array, numbered."""
+        return [(name, column) for name in self.sensitive for column in range(self.arrays.get(name, 1))]
 
 
 @dataclass(frozen=True)
@@ -77,12 +102,11 @@ class ColumnChange:
 
     def of_sensitive(self, values: NDArray[Any], added: Any) -> NDArray[Any]:
         """Return (rows, sensitive columns, ...) values under the new columns; ``added`` is the value of new ones."""
-        indices = {name: index for index, name in enumerate(self.before.sensitive)}
-        found = np.full((len(values), len(self.after.sensitive), *values.shape[2:]), added, values.dtype)
-        for index, name in enumerate(self.after.sensitive):
-            if name in indices:
-                found[:, index] = values[:, indices[name]]
-        return found
+        return _reordered(values, self.before.sensitive, self.after.sensitive, added)
+
+    def of_codes(self, codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return (rows, codes) codes of values under the new columns; records have no value of new ones."""
+        return _reordered(codes, self.before.codes, self.after.codes, NO_VALUE)
 
     def of_members(self, members: pa.RecordBatch, rows: int) -> pa.RecordBatch:
         """Return published values under the new columns; a new one has null in all of its ``rows``."""
@@ -92,6 +116,15 @@ class ColumnChange:
             for field in self.after.members
         ]  # fmt: skip
         return pa.record_batch(columns, schema=self.after.members)
+
+
+def _reordered(values: NDArray[Any], before: Sequence[Any], after: Sequence[Any], added: Any) -> NDArray[Any]:
+    indices = {name: index for index, name in enumerate(before)}
+    found = np.full((len(values), len(after), *values.shape[2:]), added, values.dtype)
+    for index, name in enumerate(after):
+        if name in indices:
+            found[:, index] = values[:, indices[name]]
+    return found
 
 
 Converter: TypeAlias = Callable[[Mapping[int, bytes], ColumnChange, str], dict[int, bytes]]
@@ -133,7 +166,7 @@ def each(edit: Callable[[dict[str, Column], ColumnChange], None]) -> Converter:
 def _tuples(columns: dict[str, Column], change: ColumnChange) -> None:
     rows = len(array(columns, "event_time"))
     members = change.of_members(read_members(columns, change.before.members), rows)
-    columns["sensitive"] = change.of_sensitive(array(columns, "sensitive"), NO_VALUE)
+    columns["sensitive"] = change.of_codes(array(columns, "sensitive"))
     columns |= written_members(members)
 
 

@@ -30,7 +30,7 @@ from crenel.anonymity.privacy_models.buffered_values import with_slots as waitin
 from crenel.anonymity.privacy_models.checks import Checks, checks_of
 from crenel.anonymity.privacy_models.counting import Counts, empty_counts
 from crenel.anonymity.privacy_models.lookup import with_numbers
-from crenel.anonymity.privacy_models.tally import Counter, empty_counter
+from crenel.anonymity.privacy_models.tally import Counter, empty_counter, most_values
 from crenel.anonymity.space.boxes_by_attribute import BoxesByAttribute, boxes_by_attribute
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
 
@@ -43,7 +43,7 @@ class Tuples(NamedTuple):
     numeric : (slots, numeric) values of the numeric quasi-identifiers
     leaf : (slots, categorical) values of the categorical quasi-identifiers, as hierarchy nodes
     subject : (slots,) keyed hash of the person
-    sensitive : (slots, sensitive) codes of the sensitive values
+    sensitive : (slots, codes) codes of the sensitive values, as in ``crenel.state.block.TupleColumns``
     event_time : (slots,) epoch milliseconds
     position : (slots,) position in the shard's stream, from 0
     cluster : (slots,) row of the tuple's cluster, ``NONE`` where the slot is free
@@ -239,8 +239,8 @@ def empty_arrays(
             subjects=np.zeros(rows, np.int64),
             changed=np.zeros(rows, np.bool_),
         ),
-        waiting=empty_waiting(empty_counts(0), sensitive, 0),
-        counter=empty_counter(sensitive, 0),
+        waiting=empty_waiting(empty_counts(0), policy.widths, 0),
+        counter=empty_counter(policy.widths, 0),
         by_position=_expiry(0),
         by_time=_expiry(0),
         omega=Omega(
@@ -293,10 +293,10 @@ def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameter
     return extend(
         type(arrays),
         arrays,
-        checks=arrays.checks._replace(lookup=with_numbers(arrays.checks.lookup, slots)),
+        checks=arrays.checks._replace(lookup=with_numbers(arrays.checks.lookup, most_values(policy.widths, slots))),
         tuples=tuples,
         waiting=waiting_with_slots(arrays.waiting, slots),
-        counter=empty_counter(sensitive, slots),
+        counter=empty_counter(policy.widths, slots),
         by_position=by_position,
         by_time=by_time,
         out=empty_out(slots, boxes(slots, policy), sensitive),
@@ -310,7 +310,7 @@ def _tuples(slots: int, policy: Policy) -> Tuples:
         numeric=zeros((slots, len(policy.numeric))),
         leaf=zeros((slots, len(policy.categorical)), np.int32),
         subject=zeros(slots, np.uint64),
-        sensitive=zeros((slots, len(policy.sensitive)), np.uint64),
+        sensitive=zeros((slots, sum(policy.widths)), np.uint64),
         event_time=zeros(slots, np.int64),
         position=zeros(slots, np.int64),
         cluster=full(slots, NONE, np.int32),

@@ -109,6 +109,7 @@ def delayed_algorithm(
             compile=compile,
             warnings=lambda given: delay_warnings(given, name),
             noise=True,
+            arrays=True,
             delay_tuples=lambda given: given.delay_tuples,
             outputs=(OUTPUT,),
         )

@@ -246,7 +246,7 @@ class DelayedShard(Shard):
         if (slots := self._slots.reserve(count)) is not None:
             arrays = self._enlarged(arrays, slots)
         checked = len(arrays.checks.address) > 0
-        entries = count * entries_of(len(policy.sensitive), by_name=policy.subject is not None, checked=checked)
+        entries = count * entries_of(sum(policy.widths), by_name=policy.subject is not None, checked=checked)
         waiting = arrays.waiting._replace(counts=grown(arrays.waiting.counts, entries))
         self.arrays = arrays._replace(waiting=waiting)
 
@@ -337,7 +337,7 @@ class DelayedShard(Shard):
         kept = {name: getattr(before, name) for name in self._outlive}
         self.arrays = made._replace(**kept)
         entries = len(used) * entries_of(
-            len(context.policy.sensitive),
+            sum(context.policy.widths),
             by_name=context.policy.subject is not None,
             checked=len(made.checks.address) > 0,
         )

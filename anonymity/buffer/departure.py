@@ -34,7 +34,7 @@ class Columns(NamedTuple):
     ----------
     points : (slots,) the tuples as boxes of no width
     subject : (slots,) keyed hashes
-    value : (slots, sensitive) numbers of the sensitive values
+    value : (slots, columns) numbers of the sensitive values, as ``count_set`` takes them
     event_time : (slots,) epoch milliseconds
     position : (slots,) positions in the shard's stream
     """

@@ -26,7 +26,7 @@ def require_tuples(tuples: TupleColumns, position: NDArray[np.int64], policy: Po
     shapes: dict[str, tuple[NDArray[Any], tuple[int, ...], type[np.generic]]] = {
         "numeric": (tuples.numeric, (count, len(policy.numeric)), np.float64),
         "categorical": (tuples.categorical, (count, len(policy.categorical)), np.int32),
-        "sensitive": (tuples.sensitive, (count, len(policy.sensitive)), np.uint64),
+        "sensitive": (tuples.sensitive, (count, sum(policy.widths)), np.uint64),
         "event_time": (tuples.event_time, (count,), np.int64),
         "position": (position, (count,), np.int64),
     }

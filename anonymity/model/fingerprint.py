@@ -89,9 +89,9 @@ def fingerprint(
     yields.
 
     Some fields are present only where they apply. Sampling and noise include the noise steps, because buffered tuples
-    carry noise drawn on arrival. Noised attributes include their grids, and sensitive columns of ``privacy`` their
-    references. The algorithm appears unless it is CASTLE, which older state does not name. ``epoch`` appears unless it
-    is 1; another epoch means other shards.
+    carry noise drawn on arrival. Sensitive arrays include their sizes. Noised attributes include their grids, and
+    sensitive columns of ``privacy`` their references. The algorithm appears unless it is CASTLE, which older state does
+    not name. ``epoch`` appears unless it is 1; another epoch means other shards.
 
     k, l and the algorithm's parameters may change between two runs, except ``parameters``, by their fields. A reference
     may appear or disappear together with the privacy models that use it. A change of ``source``, the texts of
@@ -122,6 +122,8 @@ def fingerprint(
             fields[f"{place}.hierarchy"] = _content(attribute.hierarchy)
     if shards.regions is not None:
         fields["shards.regions"] = shards.regions.cuts
+    if policy.arrays:
+        fields["policy.arrays"] = sorted(policy.arrays)
     if policy.noised:
         fields["policy.noised"] = [[attribute.name, attribute.domain, attribute.step] for attribute in policy.noised]
     for column in () if privacy is None else privacy.sensitive:

@@ -14,6 +14,7 @@ REJECTION_MEANINGS: Mapping[str, str] = {
     "unreadable": "a defect of Crenel: the record made the encoder raise an exception. ``column`` is empty if no "
     "single column is the cause. The log of the TaskManager names the class of the exception and its line in the code, "
     "once for each worker, and no value",
+    "too_many_values": "an array with more distinct values than ``policy.arrays`` allows",
 }
 REJECTIONS = (*REJECTION_MEANINGS,)
 """Reasons for rejecting a record; stored as positions, so the order is part of the block format."""

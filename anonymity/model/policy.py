@@ -17,6 +17,9 @@ SHARD_BY_SUBJECT = "subject"
 
 SHARD_BY_REGIONS = "regions"
 
+MOST_VALUES = 64
+"""Maximum number of distinct values that a record may have in a sensitive array."""
+
 
 @dataclass(frozen=True)
 class Pseudonym:
@@ -60,6 +63,8 @@ class Policy:
         has a setting of its own
     pseudonym : a code of the subject, published with each record; None: no code
     neutralize_formulas : whether published texts that a spreadsheet would evaluate get an apostrophe in front
+    arrays : sensitive columns that are arrays, each with the maximum number of distinct values of a record, 1 to
+        ``MOST_VALUES``
     """
 
     quasi_identifiers: tuple[QuasiIdentifier, ...]
@@ -74,6 +79,7 @@ class Policy:
     noised: tuple[Noised, ...] = ()
     pseudonym: Pseudonym | None = None
     neutralize_formulas: bool = False
+    arrays: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.event_time_limit is not None and self.event_time is None:
@@ -102,6 +108,11 @@ class Policy:
                 )
         if self.pseudonym is not None:
             self._require_pseudonym(self.pseudonym)
+        for name, values in self.arrays:
+            if name not in self.sensitive:
+                raise PolicyError(f"policy.arrays.{name}: is not a column of policy.sensitive; name it there too")
+            if not 1 <= values <= MOST_VALUES:
+                raise PolicyError(f"policy.arrays.{name}: must be from 1 to {MOST_VALUES}, not {values}")
 
     def _require_pseudonym(self, pseudonym: Pseudonym) -> None:
         if self.subject is None:
@@ -129,6 +140,12 @@ class Policy:
     def sets(self) -> tuple[Categorical, ...]:
         """The categorical quasi-identifiers of which the set of values of each class is published."""
         return tuple(a for a in self.categorical if a.publish == "set")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Maximum number of values of a record, by sensitive column."""
+        arrays = dict(self.arrays)
+        return tuple(arrays.get(name, 1) for name in self.sensitive)
 
     @property
     def presence(self) -> tuple[tuple[int, int], ...]:

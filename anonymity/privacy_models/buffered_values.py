@@ -5,6 +5,7 @@ They tell whether any set of buffered tuples can satisfy the privacy models.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from crenel.anonymity.privacy_models.checks import Checks, lack, only_diversity
 from crenel.anonymity.privacy_models.counting import Counts, add, discard, number, unnumber
 from crenel.anonymity.privacy_models.lookup import note_number
 from crenel.anonymity.privacy_models.tally import Tally, empty_tally
+from crenel.state.columns import NO_FURTHER
 
 _NOBODY = -1
 
@@ -30,7 +32,8 @@ class Waiting(NamedTuple):
     ----------
     counts : tuples of each subject, in total and in each group of an algorithm; and the numbers of values
     tally : of all buffered tuples; of values only where a check needs them
-    value : (slots, attributes) number of each tuple's value among the buffered ones
+    value : (slots, columns) number of each tuple's value among the buffered ones, in the columns of ``Tally.first``;
+        negative after its last value of an attribute
     tuples : (attributes, values) tuples with each value
     free : (attributes, values) numbers to assign again, ``freed`` of them
     freed : (attributes,) length of ``free``
@@ -44,22 +47,25 @@ class Waiting(NamedTuple):
     freed: NDArray[np.int64]
 
 
-def empty_waiting(counts: Counts, attributes: int, slots: int) -> Waiting:
-    """Return counts of no persons, with room for ``slots`` tuples."""
+def empty_waiting(counts: Counts, attributes: int | Sequence[int], slots: int) -> Waiting:
+    """Return counts of no persons, with room for ``slots`` tuples.
+
+    ``attributes`` is that of ``crenel.anonymity.privacy_models.tally.first_columns``.
+    """
+    tally = empty_tally(attributes, slots)
     return Waiting(
         counts=counts,
-        tally=empty_tally(attributes, slots),
-        value=zeros((slots, attributes), np.int32),
-        tuples=zeros((attributes, slots), np.int64),
-        free=zeros((attributes, slots), np.int32),
-        freed=np.zeros(attributes, np.int64),
+        tally=tally,
+        value=zeros((slots, int(tally.first[-1])), np.int32),
+        tuples=zeros(tally.counts.shape, np.int64),
+        free=zeros(tally.counts.shape, np.int32),
+        freed=np.zeros(len(tally.values), np.int64),
     )
 
 
 def with_slots(waiting: Waiting, slots: int) -> Waiting:
     """Return the same counts with room for ``slots`` tuples."""
-    attributes = len(waiting.freed)
-    larger = empty_waiting(waiting.counts, attributes, slots)
+    larger = empty_waiting(waiting.counts, np.diff(waiting.tally.first).tolist(), slots)
     held = len(waiting.value)
     larger.value[:held] = waiting.value
     used = int(waiting.tally.used.max(initial=0))  # beyond, no page has been touched, and none should be
@@ -81,9 +87,9 @@ def with_slots(waiting: Waiting, slots: int) -> Waiting:
     return larger
 
 
-def entries_of(attributes: int, *, by_name: bool, checked: bool) -> int:
-    """Return the maximum number of entries that one tuple takes in the table of counts."""
-    return attributes + by_name * (2 + checked * attributes)
+def entries_of(columns: int, *, by_name: bool, checked: bool) -> int:
+    """Return the maximum number of entries that one tuple takes in the table of counts; ``columns``: of its values."""
+    return columns + by_name * (2 + checked * columns)
 
 
 @leaf
@@ -108,26 +114,31 @@ def add_buffered(
     if not by_name or add(waiting.counts, np.int64(_OF_ALL), subject):
         tally.persons[0] += 1
     for a in range(attributes):
-        fresh = np.int64(tally.used[a])
-        if waiting.freed[a] > 0:
-            fresh = np.int64(waiting.free[a, waiting.freed[a] - 1])
-        found = number(waiting.counts, 4 * a + _OF_ATTRIBUTE, codes[slot, a], fresh)
-        fresh_value = waiting.tuples[a, found] == 0
-        if fresh_value and waiting.freed[a] > 0:
-            waiting.freed[a] -= 1
-        elif fresh_value:
-            tally.used[a] += 1
-            tally.named[a, found] = found
-        if fresh_value or checks.lookup.seen.follows[a]:  # a known value may have been counted as "others" before
-            note_number(checks.lookup, np.int64(a), found, codes[slot, a])
-        waiting.tuples[a, found] += 1
-        waiting.value[slot, a] = found
-        if len(checks.address) > 0 and (
-            not by_name or add(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
-        ):
-            tally.values[a] += tally.counts[a, found] == 0
-            tally.counts[a, found] += 1
-            tally.held[a] += 1
+        for c in range(tally.first[a], tally.first[a + 1]):
+            code = codes[slot, c]
+            if c > tally.first[a] and code == NO_FURTHER:
+                waiting.value[slot, c] = -1
+                continue
+            fresh = np.int64(tally.used[a])
+            if waiting.freed[a] > 0:
+                fresh = np.int64(waiting.free[a, waiting.freed[a] - 1])
+            found = number(waiting.counts, 4 * a + _OF_ATTRIBUTE, code, fresh)
+            fresh_value = waiting.tuples[a, found] == 0
+            if fresh_value and waiting.freed[a] > 0:
+                waiting.freed[a] -= 1
+            elif fresh_value:
+                tally.used[a] += 1
+                tally.named[a, found] = found
+            if fresh_value or checks.lookup.seen.follows[a]:  # a known value may have been counted as "others" before
+                note_number(checks.lookup, np.int64(a), found, code)
+            waiting.tuples[a, found] += 1
+            waiting.value[slot, c] = found
+            if len(checks.address) > 0 and (
+                not by_name or add(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
+            ):
+                tally.values[a] += tally.counts[a, found] == 0
+                tally.counts[a, found] += 1
+                tally.held[a] += 1
 
 
 @inner_leaf
@@ -140,25 +151,33 @@ def remove_buffered(
     if not by_name or discard(waiting.counts, np.int64(_OF_ALL), subject):
         tally.persons[0] -= 1
     for a in range(attributes):
-        found = np.int64(waiting.value[slot, a])
-        if len(checks.address) > 0 and (
-            not by_name or discard(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
-        ):
-            tally.counts[a, found] -= 1
-            tally.values[a] -= tally.counts[a, found] == 0
-            tally.held[a] -= 1
-        waiting.tuples[a, found] -= 1
-        if waiting.tuples[a, found] == 0:
-            unnumber(waiting.counts, 4 * a + _OF_ATTRIBUTE, codes[slot, a])
-            waiting.free[a, waiting.freed[a]] = found
-            waiting.freed[a] += 1
+        for c in range(tally.first[a], tally.first[a + 1]):
+            found = np.int64(waiting.value[slot, c])
+            if found < 0:
+                break
+            if len(checks.address) > 0 and (
+                not by_name or discard(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
+            ):
+                tally.counts[a, found] -= 1
+                tally.values[a] -= tally.counts[a, found] == 0
+                tally.held[a] -= 1
+            waiting.tuples[a, found] -= 1
+            if waiting.tuples[a, found] == 0:
+                unnumber(waiting.counts, 4 * a + _OF_ATTRIBUTE, codes[slot, c])
+                waiting.free[a, waiting.freed[a]] = found
+                waiting.freed[a] += 1
 
 
 @leaf
 def first_unsatisfiable(waiting: Waiting, checks: Checks) -> Int:
-    """Return the first check that no set of buffered tuples can satisfy; -1 where there is none."""
+    """Return the first check that no set of buffered tuples can satisfy; -1 where there is none.
+
+    ``diversity`` is conservative above l = 2 for a sensitive array, so a subset's may be larger than that of all.
+    """
     for check in range(len(checks.address)):
-        if checks.address[check] != 0:
+        a = checks.attribute[check]
+        several = waiting.tally.first[a + 1] - waiting.tally.first[a] > 1
+        if checks.address[check] != 0 or (several and checks.parameter[check] > 2.0):
             if waiting.tally.values[checks.attribute[check]] < checks.values[check]:
                 return np.int64(check)
         elif lack(checks, np.int64(check), waiting.tally) > 0.0:

@@ -92,7 +92,7 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
         np.ascontiguousarray(reasons),
         np.array([len(numbers) for numbers in compared], np.int64),
         _side_by_side(compared),
-        lookup_of(references),
+        lookup_of(references, policy.widths),
     )
 
 

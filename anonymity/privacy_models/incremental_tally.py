@@ -2,11 +2,12 @@
 
 The tuples of a window carry numbers for persons, for values of each sensitive attribute, and for pairs of both. The
 pairs let one person count once for a value. Where no person has two tuples, only values need numbers, and an exchange
-of two tuples is evaluated without changing the tally.
+of two tuples is evaluated without changing the tally. A tuple may have several distinct values of one attribute.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ class IncrementalTally(NamedTuple):
     tally : of the set
     place : (attributes, values) index in ``tally.counts`` of each value number; -1 where it has none
     people : (persons,) tuples of each person, where some person has several
+    attribute : (columns,) the attribute of each column of a tuple's values
     pairs : (attributes, pairs) tuples of each person and value, where some person has several
     lacks : (1, checks) the shortfall of the set, as written by ``after_exchange``
     """
@@ -33,18 +35,23 @@ class IncrementalTally(NamedTuple):
     tally: Tally
     place: NDArray[np.int32]
     people: NDArray[np.int32]
+    attribute: NDArray[np.int64]
     pairs: NDArray[np.int32]
     lacks: NDArray[np.float64]
 
 
-def empty_trial(attributes: int, tuples: int, checks: Checks) -> IncrementalTally:
-    """Return an empty set with room for ``tuples`` numbers; without checks it has no attributes."""
-    attributes = attributes if len(checks.address) else 0
+def empty_trial(attributes: int | Sequence[int], tuples: int, checks: Checks) -> IncrementalTally:
+    """Return an empty set with room for the numbers of ``tuples`` tuples; without checks it has no attributes.
+
+    ``attributes`` is that of ``crenel.anonymity.privacy_models.tally.first_columns``.
+    """
+    tally = empty_tally(attributes if len(checks.address) else 0, tuples)
     return IncrementalTally(
-        tally=empty_tally(attributes, tuples),
-        place=full((attributes, tuples), -1, np.int32),
+        tally=tally,
+        place=full(tally.counts.shape, -1, np.int32),
         people=zeros(tuples, np.int32),
-        pairs=zeros((attributes, tuples), np.int32),
+        attribute=np.repeat(np.arange(len(tally.values)), np.diff(tally.first)),
+        pairs=zeros(tally.counts.shape, np.int32),
         lacks=np.zeros((1, len(checks.address))),
     )
 
@@ -55,25 +62,28 @@ def put(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, alone: boo
 
     Parameters
     ----------
-    codes : (slots, 1 + 2 attributes) numbers of each tuple's person, values, and pairs of both
+    codes : (slots, 1 + 2 columns) numbers of each tuple's person, values, and pairs of both; negative in the columns of
+        an attribute after the last value
     slot : slot of the tuple
     alone : whether no person of the window has two tuples; persons and pairs then need no numbers
     """
     tally = trial.tally
-    attributes = len(tally.values)
+    columns = len(trial.attribute)
     if alone:
         tally.persons[0] += 1
     else:
         trial.people[codes[slot, 0]] += 1
         if trial.people[codes[slot, 0]] == 1:
             tally.persons[0] += 1
-    for a in range(attributes):
+    for c in range(columns):
+        a, value = trial.attribute[c], codes[slot, 1 + c]
+        if value < 0:
+            continue
         if not alone:
-            pair = codes[slot, 1 + attributes + a]
+            pair = codes[slot, 1 + columns + c]
             trial.pairs[a, pair] += 1
             if trial.pairs[a, pair] > 1:
                 continue
-        value = codes[slot, 1 + a]
         place = np.int64(trial.place[a, value])
         if place < 0:
             place = np.int64(tally.used[a])
@@ -110,11 +120,15 @@ def put_chain(
         slot = np.int64(following[slot])
     tally = trial.tally
     tally.persons[0] += tuples
-    for a in range(len(tally.values)):
-        used, values = np.int64(tally.used[a]), np.int64(tally.values[a])
+    for c in range(len(trial.attribute)):
+        a = trial.attribute[c]
+        used, values, held = np.int64(tally.used[a]), np.int64(tally.values[a]), np.int64(0)
         slot = first
         while slot >= 0:
-            value = codes[slot, 1 + a]
+            value = codes[slot, 1 + c]
+            if value < 0:
+                slot = np.int64(following[slot])
+                continue
             place = np.int64(trial.place[a, value])
             if place < 0:
                 place = used
@@ -124,29 +138,33 @@ def put_chain(
                 tally.counts[a, place] = 0
             values += tally.counts[a, place] == 0
             tally.counts[a, place] += 1
+            held += 1
             slot = np.int64(following[slot])
         tally.used[a], tally.values[a] = used, values
-        tally.held[a] += tuples
+        tally.held[a] += held
 
 
 @leaf
 def remove_tuple(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
     """Remove a tuple that ``put`` added; parameters as for ``put``."""
     tally = trial.tally
-    attributes = len(tally.values)
+    columns = len(trial.attribute)
     if alone:
         tally.persons[0] -= 1
     else:
         trial.people[codes[slot, 0]] -= 1
         if trial.people[codes[slot, 0]] == 0:
             tally.persons[0] -= 1
-    for a in range(attributes):
+    for c in range(columns):
+        a, value = trial.attribute[c], codes[slot, 1 + c]
+        if value < 0:
+            continue
         if not alone:
-            pair = codes[slot, 1 + attributes + a]
+            pair = codes[slot, 1 + columns + c]
             trial.pairs[a, pair] -= 1
             if trial.pairs[a, pair] > 0:
                 continue
-        place = trial.place[a, codes[slot, 1 + a]]
+        place = trial.place[a, value]
         tally.counts[a, place] -= 1
         tally.values[a] -= tally.counts[a, place] == 0
         tally.held[a] -= 1
@@ -248,7 +266,7 @@ def can_reduce_shortfall(
 ) -> bool:
     """Return whether adding a tuple could reduce the shortfall of a set; may be True where it could not.
 
-    Where no person has two tuples, l-diversity needs a value that the set lacks.
+    Where no person has several values, l-diversity needs a value that the set lacks.
 
     Parameters
     ----------
@@ -258,7 +276,9 @@ def can_reduce_shortfall(
     for check in range(len(checks.address)):
         if lacks[row, check] > 0.0:
             a = checks.attribute[check]
-            if not alone or checks.address[check] != 0 or lacks_value(trial, a, codes[slot, 1 + a]):
+            c = trial.tally.first[a]
+            several = not alone or trial.tally.first[a + 1] - c > 1
+            if several or checks.address[check] != 0 or lacks_value(trial, a, codes[slot, 1 + c]):
                 return True
     return False
 

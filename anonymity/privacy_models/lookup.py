@@ -41,8 +41,10 @@ class Lookup(NamedTuple):
     seen: ValueFrequencies
 
 
-def lookup_of(references: Sequence[Reference | None]) -> Lookup:
-    """Return the references of the columns, without numbers.
+def lookup_of(references: Sequence[Reference | None], widths: Sequence[int] = ()) -> Lookup:
+    """Return the references of the attributes, without numbers.
+
+    ``widths``: the maximum number of values that a tuple has of each; empty: one.
 
     Raises
     ------
@@ -56,7 +58,7 @@ def lookup_of(references: Sequence[Reference | None]) -> Lookup:
         share=np.zeros((len(references), most)),
         held=np.full(len(references), UNKNOWN, np.int64),
         row=np.zeros((len(references), 0), np.int32),
-        seen=empty_seen([reference is not None and reference.of_stream for reference in references]),
+        seen=empty_seen([reference is not None and reference.of_stream for reference in references], widths),
     )
     for a, reference in enumerate(references):
         if reference is None:
@@ -81,10 +83,12 @@ def with_numbers(lookup: Lookup, numbers: int) -> Lookup:
 
 @entry
 def renumber(lookup: Lookup, number: NDArray[np.int32], codes: NDArray[np.uint64], slots: NDArray[np.int32]) -> None:
-    """Record anew the values behind the numbers of some tuples; ``number`` and ``codes`` are (slots, attributes)."""
+    """Record anew the values behind the numbers of some tuples; ``number`` and ``codes`` are (slots, columns)."""
     for i in range(len(slots)):
-        for a in range(number.shape[1]):
-            note_number(lookup, np.int64(a), np.int64(number[slots[i], a]), codes[slots[i], a])
+        for a in range(len(lookup.held)):
+            for c in range(lookup.seen.first[a], lookup.seen.first[a + 1]):
+                if number[slots[i], c] >= 0:
+                    note_number(lookup, np.int64(a), np.int64(number[slots[i], c]), codes[slots[i], c])
 
 
 def shares_of(lookup: Lookup, attribute: int) -> NDArray[np.float64]:

@@ -1,10 +1,12 @@
 """Number of persons in a set with each sensitive value, and l-diversity by it.
 
-A person counts once for a value, however many of the person's tuples have it.
+A person counts once for a value, however many of the person's tuples have it. A tuple has several values of a
+sensitive array, and its person counts once for each, as a person with several tuples does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,6 +34,7 @@ class Tally(NamedTuple):
     counts : (attributes, places) persons with each value; 0 at places without a value
     used : (attributes,) number of assigned places
     named : (attributes, places) the number of the value at each place
+    first : (attributes + 1,) first column of each attribute among the values of a tuple, and the number of columns
     """
 
     persons: NDArray[np.int64]
@@ -40,6 +43,7 @@ class Tally(NamedTuple):
     counts: NDArray[np.int64]
     used: NDArray[np.int64]
     named: NDArray[np.int32]
+    first: NDArray[np.int64]
 
 
 class Counter(NamedTuple):
@@ -57,8 +61,29 @@ class Counter(NamedTuple):
     same: NDArray[np.int64]
 
 
-def empty_tally(attributes: int, capacity: int) -> Tally:
-    """Return a tally of no persons, with room for ``capacity`` values of each attribute."""
+def first_columns(attributes: int | Sequence[int]) -> NDArray[np.int64]:
+    """Return ``Tally.first``.
+
+    Parameters
+    ----------
+    attributes : number of attributes, or the maximum number of values that a tuple has of each
+    """
+    widths = np.ones(attributes, np.int64) if isinstance(attributes, int) else np.array(attributes, np.int64)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
+
+
+def most_values(attributes: int | Sequence[int], tuples: int) -> int:
+    """Return the maximum number of distinct values of an attribute among some tuples."""
+    return tuples if isinstance(attributes, int) else tuples * max(attributes, default=1)
+
+
+def empty_tally(attributes: int | Sequence[int], tuples: int) -> Tally:
+    """Return a tally of no persons, with room for the values of ``tuples`` tuples.
+
+    ``attributes`` is that of ``first_columns``.
+    """
+    first, capacity = first_columns(attributes), most_values(attributes, tuples)
+    attributes = len(first) - 1
     return Tally(
         persons=np.zeros(1, np.int64),
         values=np.zeros(attributes, np.int64),
@@ -66,12 +91,14 @@ def empty_tally(attributes: int, capacity: int) -> Tally:
         counts=zeros((attributes, capacity), np.int64),
         used=np.zeros(attributes, np.int64),
         named=zeros((attributes, capacity), np.int32),
+        first=first,
     )
 
 
-def empty_counter(attributes: int, tuples: int) -> Counter:
-    """Return working arrays for sets of up to ``tuples`` tuples, with value numbers below that."""
-    return Counter(empty_tally(attributes, tuples), full((attributes, tuples), -1, np.int32), zeros(tuples, np.int64))
+def empty_counter(attributes: int | Sequence[int], tuples: int) -> Counter:
+    """Return working arrays for sets of up to ``tuples`` tuples; value numbers are below their ``most_values``."""
+    tally = empty_tally(attributes, tuples)
+    return Counter(tally, full(tally.counts.shape, -1, np.int32), zeros(tuples, np.int64))
 
 
 @procedure
@@ -88,7 +115,8 @@ def count_set(
     ----------
     members : (tuples,) slots of the set
     subject : (slots,) keyed hashes
-    value : (slots, attributes) numbers of the sensitive values
+    value : (slots, columns) numbers of the sensitive values, in the columns of ``Tally.first``; the distinct values of
+        one tuple come first in the columns of their attribute, negative numbers in the others
     known_by_name : whether the policy names a subject; otherwise each tuple is its own person
     """
     tally, place, same = counter.tally, counter.place, counter.same
@@ -97,34 +125,41 @@ def count_set(
         persons = _chain_subjects(same, members, subject)
     tally.persons[0] = persons
     repeated = persons < len(members)
-    for a in range(value.shape[1]):
+    for a in range(len(tally.values)):
         used, held = np.int64(0), np.int64(0)
+        first, stop = tally.first[a], tally.first[a + 1]
         for i in range(len(members)):
-            number = value[members[i], a]
-            if repeated and _seen(same, members, value, i, a):
-                continue
-            index = place[a, number]
-            if index < 0:
-                index = np.int32(used)
-                place[a, number] = index
-                tally.counts[a, index] = 0
-                tally.named[a, index] = number
-                used += 1
-            tally.counts[a, index] += 1
-            held += 1
-        for i in range(len(members)):
-            place[a, value[members[i], a]] = -1
+            for c in range(first, stop):
+                number = value[members[i], c]
+                if number < 0:
+                    break
+                if repeated and _seen(same, members, value, i, number, first, stop):
+                    continue
+                index = place[a, number]
+                if index < 0:
+                    index = np.int32(used)
+                    place[a, number] = index
+                    tally.counts[a, index] = 0
+                    tally.named[a, index] = number
+                    used += 1
+                tally.counts[a, index] += 1
+                held += 1
+        for index in range(used):
+            place[a, tally.named[a, index]] = -1
         tally.values[a] = tally.used[a] = used
         tally.held[a] = held
 
 
 @leaf
-def _seen(same: NDArray[np.int64], members: Slots, value: NDArray[np.int32], i: Int, a: Int) -> bool:
-    # Whether an earlier tuple of the i-th tuple's subject has the same value.
+def _seen(
+    same: NDArray[np.int64], members: Slots, value: NDArray[np.int32], i: Int, number: Int, first: Int, stop: Int
+) -> bool:
+    # Whether an earlier tuple of the i-th tuple's subject has the value of a number.
     earlier = same[i]
     while earlier >= 0:
-        if value[members[earlier], a] == value[members[i], a]:
-            return True
+        for c in range(first, stop):
+            if value[members[earlier], c] == number:
+                return True
         earlier = same[earlier]
     return False
 

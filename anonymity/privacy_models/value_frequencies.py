@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, leaf
 from crenel.anonymity.privacy_models.counting import Counts, empty_counts, number, numbered, unnumber
+from crenel.state.columns import NO_FURTHER
 
 MOST_SEEN = 4096
 """Maximum number of values per column with a count of their own; values that appear after them count as others."""
@@ -31,6 +32,7 @@ class ValueFrequencies(NamedTuple):
     used : (attributes,) number of rows
     total : (attributes,) all tuples, including those with other values
     changed : (attributes, rows / TOGETHER) whether an entry must be stored
+    first : (attributes + 1,) first column of each attribute among the codes of a tuple, and the number of columns
     """
 
     follows: NDArray[np.bool_]
@@ -40,10 +42,11 @@ class ValueFrequencies(NamedTuple):
     used: NDArray[np.int64]
     total: NDArray[np.int64]
     changed: NDArray[np.bool_]
+    first: NDArray[np.int64]
 
 
-def empty_seen(follows: Sequence[bool]) -> ValueFrequencies:
-    """Return frequencies of no tuples."""
+def empty_seen(follows: Sequence[bool], widths: Sequence[int] = ()) -> ValueFrequencies:
+    """Return frequencies of no tuples; ``widths``: maximum number of values that a tuple has of each; empty: one."""
     columns, rows = len(follows), MOST_SEEN if any(follows) else 0
     return ValueFrequencies(
         follows=np.array(follows, np.bool_),
@@ -53,20 +56,25 @@ def empty_seen(follows: Sequence[bool]) -> ValueFrequencies:
         used=np.zeros(columns, np.int64),
         total=np.zeros(columns, np.int64),
         changed=np.zeros((columns, rows // ENTRY_VALUES), np.bool_),
+        first=np.cumsum([0, *(widths or [1] * columns)]),
     )
 
 
 @leaf
 def add_value(seen: ValueFrequencies, codes: NDArray[np.uint64], slot: Int, first: Int) -> None:
-    """Count an admitted tuple.
+    """Count an admitted tuple, once for each of its values.
 
     Parameters
     ----------
-    codes : (slots, at least first + attributes) codes of all tuples, the sensitive ones from column ``first`` on
+    codes : (slots, at least first + columns) codes of all tuples, the sensitive ones from column ``first`` on
     """
     for a in range(len(seen.follows)):
-        if seen.follows[a]:
-            code = codes[slot, first + a]
+        if not seen.follows[a]:
+            continue
+        for c in range(first + seen.first[a], first + seen.first[a + 1]):
+            code = codes[slot, c]
+            if code == NO_FURTHER:
+                break
             row = numbered(seen.table, np.int64(a), code)
             if row < 0 and code != 0 and seen.used[a] < MOST_SEEN:
                 row = np.int64(seen.used[a])
@@ -97,17 +105,20 @@ def remove_value(seen: ValueFrequencies, codes: NDArray[np.uint64], k: Int) -> N
 
     Parameters
     ----------
-    codes : (tuples, attributes) sensitive codes of the person's tuples
+    codes : (tuples, columns) sensitive codes of the person's tuples
     k : minimum number of tuples of a value with a count of its own
     """
     for a in range(len(seen.follows)):
         if seen.follows[a]:
             for i in range(len(codes)):
-                row = numbered(seen.table, np.int64(a), codes[i, a])
-                seen.total[a] -= 1
-                if row >= 0:
-                    seen.amount[a, row] -= 1
-                    seen.changed[a, row // ENTRY_VALUES] = True
+                for c in range(seen.first[a], seen.first[a + 1]):
+                    if codes[i, c] == NO_FURTHER:
+                        break
+                    row = numbered(seen.table, np.int64(a), codes[i, c])
+                    seen.total[a] -= 1
+                    if row >= 0:
+                        seen.amount[a, row] -= 1
+                        seen.changed[a, row // ENTRY_VALUES] = True
             for row in range(seen.used[a]):
                 if seen.code[a, row] != 0 and seen.amount[a, row] < k:
                     unnumber(seen.table, np.int64(a), seen.code[a, row])

@@ -3,20 +3,24 @@
 The attacker knows the quasi-identifiers of a person and takes the best-fitting released rows. The attacker weights each
 row by how few persons fit it, and guesses the value with the largest weight. Inference about persons outside the data
 is no disclosure; these persons are the control group (Giomi and others, "A Unified Framework for Quantifying Privacy
-Risk in Synthetic Data", 2023).
+Risk in Synthetic Data", 2023). Of a sensitive array, the attacker guesses one value, and is right if the person's array
+has it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from crenel.evidence.attack.attack_data import Groups
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers, voted
+from crenel.evidence.outputs import elements
 
 
 @dataclass(frozen=True)
@@ -25,16 +29,33 @@ class Values:
 
     Attributes
     ----------
-    released : (released rows,)
-    known : (tuples,) true values; values without a released row have larger numbers
+    released : (released values,)
+    row : (released values,) the released row of each; a row has several values of an array
+    known : (tuples,) true values, or numbers of true arrays; values without a released row have larger numbers
+    held : (pairs,) for arrays, number of each array * ``count`` + each of its values, ascending; None: one value each
+    count : number of values
     """
 
     released: Integers
+    row: Integers
     known: Integers
+    held: Integers | None = None
+    count: int = 0
+
+    def holds(self, truth: Integers, guessed: Integers) -> NDArray[np.bool_]:
+        """Return (persons,) whether each guess is the true value, or one of the true array's; ``truth``: ``known``."""
+        if self.held is None:
+            return np.asarray(truth == guessed)
+        return np.isin(truth * self.count + guessed, self.held) & (guessed >= 0)
 
 
-def values(released: pa.ChunkedArray, known: pa.Array) -> Values:
-    """Assign numbers to the values of both columns; equal numbers are equal values, however written."""
+def values(released: pa.ChunkedArray, known: pa.Array, *, arrays: bool = False) -> Values:
+    """Assign numbers to the values of both columns; equal numbers are equal values, however written.
+
+    ``arrays``: whether both columns hold arrays, as JSON.
+    """
+    if arrays:
+        return _values_of_arrays(released, known)
     left, came = released.to_pandas(), pa.chunked_array([known]).to_pandas()
     if pa.types.is_integer(known.type) or pa.types.is_floating(known.type) or pa.types.is_decimal(known.type):
         left, came = pd.to_numeric(left), pd.to_numeric(came)
@@ -42,13 +63,34 @@ def values(released: pa.ChunkedArray, known: pa.Array) -> Values:
         left, came = left.astype(str), pa.chunked_array([known.cast(pa.string())]).to_pandas().astype(str)
     commonest = pd.Index(left.value_counts(sort=True, dropna=False).index)
     numbers = pd.Index(commonest.append(pd.Index(came.unique())).unique())
-    return Values(numbers.get_indexer(left).astype(np.int64), numbers.get_indexer(came).astype(np.int64))
+    return Values(
+        numbers.get_indexer(left).astype(np.int64), np.arange(len(left)), numbers.get_indexer(came).astype(np.int64)
+    )
 
 
-def guess(seen: Groups, weight: Floats, points: Floats, value: Integers) -> Integers:
-    """Return (points,) the guessed value of each; -1 without released rows. ``value``: (released rows,)."""
-    rows, offsets = seen.rows()
-    return voted(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.metric, offsets, value[rows])
+def _values_of_arrays(released: pa.ChunkedArray, known: pa.Array) -> Values:
+    rows = [elements(text) for text in released.to_pylist()]
+    arrays = known.dictionary_encode(null_encoding="encode")
+    distinct = [elements(text) for text in arrays.dictionary.to_pylist()]
+    common = Counter(value for of in rows for value in of)
+    numbers = {value: number for number, (value, _) in enumerate(common.most_common())}
+    for value in (value for of in distinct for value in of):
+        numbers.setdefault(value, len(numbers))
+    return Values(
+        released=np.array([numbers[value] for of in rows for value in of], np.int64),
+        row=np.repeat(np.arange(len(rows)), [len(of) for of in rows]),
+        known=arrays.indices.to_numpy().astype(np.int64),
+        held=np.array([i * len(numbers) + numbers[value] for i, of in enumerate(distinct) for value in of], np.int64),
+        count=len(numbers),
+    )
+
+
+def guess(seen: Groups, weight: Floats, points: Floats, value: Values) -> Integers:
+    """Return (points,) the guessed value of each; -1 without released rows."""
+    of = seen.of[value.row]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(seen.size)))])
+    ordered = value.released[np.argsort(of, kind="stable")]
+    return voted(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.metric, offsets, ordered)
 
 
 def disclose(seen: Groups, weight: Floats, points: Floats, value: Values, truth: Integers) -> tuple[Tries, Tries]:
@@ -59,13 +101,14 @@ def disclose(seen: Groups, weight: Floats, points: Floats, value: Values, truth:
     points : (persons, dimensions) the attacker's knowledge of each
     truth : (persons,) true value of each, as in ``Values.known``
     """
-    guessed = guess(seen, weight, points, value.released)
-    return Tries(len(truth), float((guessed == truth).sum())), Tries(len(truth), float((truth == 0).sum()))
+    guessed = guess(seen, weight, points, value)
+    right, usual = (value.holds(truth, of) for of in (guessed, np.zeros(len(truth), np.int64)))
+    return Tries(len(truth), float(right.sum())), Tries(len(truth), float(usual.sum()))
 
 
-def majorities(seen: Groups, value: Integers) -> Integers:
-    """Return (groups,) the most common value of each; ``value``: (released rows,)."""
-    keys, counts = np.unique(np.column_stack([seen.of, value]), axis=0, return_counts=True)
+def majorities(seen: Groups, value: Values) -> Integers:
+    """Return (groups,) the most common value of each."""
+    keys, counts = np.unique(np.column_stack([seen.of[value.row], value.released]), axis=0, return_counts=True)
     # The most common value is last; the lower of two equally common values wins.
     order = np.lexsort((-keys[:, 1], counts, keys[:, 0]))
     last = np.cumsum(np.bincount(keys[:, 0], minlength=len(seen.size))) - 1
@@ -73,15 +116,17 @@ def majorities(seen: Groups, value: Integers) -> Integers:
     return commonest
 
 
-def homogeneity(seen: Groups, value: Integers, random: np.random.Generator) -> tuple[Tries, Tries]:
-    """Return released rows in groups of a single value, and their number after a random permutation of values."""
-    return _homogeneous(seen, value), _homogeneous(seen, random.permutation(value))
+def homogeneity(seen: Groups, value: Values, random: np.random.Generator) -> tuple[Tries, Tries]:
+    """Return released rows in groups that share a value, and their number after a random permutation of values."""
+    mixed = np.argsort(random.permutation(len(seen.of)))
+    return _homogeneous(seen, value.released, value.row), _homogeneous(seen, value.released, mixed[value.row])
 
 
-def _homogeneous(seen: Groups, value: Integers) -> Tries:
-    rows, offsets = seen.rows()
-    if not len(rows):
+def _homogeneous(seen: Groups, value: Integers, row: Integers) -> Tries:
+    if not len(seen.of):
         return Tries(0, 0.0)
-    mine = value[rows]
-    least, most = (of.reduceat(mine, offsets[:-1]) for of in (np.minimum, np.maximum))
-    return Tries(len(rows), float(seen.size[least == most].sum()))
+    count = int(value.max()) + 1
+    pairs, rows = np.unique(seen.of[row] * count + value, return_counts=True)
+    group = pairs // count
+    shared = np.unique(group[rows == seen.size[group]])
+    return Tries(len(seen.of), float(seen.size[shared].sum()))

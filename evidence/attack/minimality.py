@@ -36,11 +36,13 @@ def minimality(
 
     Parameters
     ----------
-    column : index of the sensitive attribute
+    column : index of the sensitive attribute; of an array, the attacker guesses all values together
     draws : number of permutations
     rank_by_release : called after each
     """
-    codes, value = np.unique(sample.tuples.sensitive[:, column], return_inverse=True)
+    begin = sum(sample.policy.widths[:column])
+    columns = slice(begin, begin + sample.policy.widths[column])
+    codes, value = np.unique(sample.tuples.sensitive[:, columns], axis=0, return_inverse=True)
     value = value.reshape(-1)
     first = replay_outputs(sample, setting)
     group = _groups(first)
@@ -54,7 +56,7 @@ def minimality(
         # Shuffle within each group: sort by group, then by a random number.
         mixed[member[order]] = value[member[order]][np.lexsort((random.random(len(order)), group[order]))]
         sensitive = sample.tuples.sensitive.copy()
-        sensitive[:, column] = codes[mixed]
+        sensitive[:, columns] = codes[mixed]
         again = replay_outputs(replace(sample, tuples=replace(sample.tuples, sensitive=sensitive)), setting)
         kept = np.isin(names, _named(again, _groups(again)))
         formed += kept

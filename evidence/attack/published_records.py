@@ -71,12 +71,13 @@ def attack_outputs(
     for knows, of, _ in observers:
         sums.add("linking", knows, identity.link_unseen(of, rows), baseline=blind, promised=1 / k, note=note)
     for name in sample.policy.sensitive:
-        value = disclosure.values(outputs.released[name], sample.tuples.members.column(name))
+        known, arrays = sample.tuples.members.column(name), name in dict(sample.policy.arrays)
+        value = disclosure.values(outputs.released[name], known, arrays=arrays)
         for (knows, of, _), weight in zip(observers, weights, strict=True):
             right, usual = disclosure.disclose(of, weight, of.points[targets], value, value.known[targets])
             sums.add(f"disclosure of {name}", knows, right, baseline=usual)
         for knows, of, own in observers:
-            add_homogeneity(sums, name, knows, disclosure.homogeneity(of, value.released, own))
+            add_homogeneity(sums, name, knows, disclosure.homogeneity(of, value, own))
     pseudonym = outputs.policy.pseudonym
     if pseudonym is not None and pseudonym.links_releases and pseudonym.column in outputs.released.column_names:
         codes = outputs.released[pseudonym.column].to_pandas().astype(str)

@@ -236,22 +236,22 @@ class _Attacker:
         scene, outside = self._scene, points_of(control)
         for name in scene.sample.policy.sensitive:
             came = [of.tuples.members.column(name) for of in (scene.sample, control)]
-            value = disclosure.values(scene.outputs.released[name], pa.concat_arrays(came))
+            arrays = name in dict(scene.sample.policy.arrays)
+            value = disclosure.values(scene.outputs.released[name], pa.concat_arrays(came), arrays=arrays)
             truth, control_truth = value.known[targets], value.known[len(scene.sample) :]
             for who in (self.blind, *self._timed, *self._placed, self._momentary):
                 right, usual = disclosure.disclose(who.seen, who.weight, who.seen.points[targets], value, truth)
                 self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
             for who in (self.blind, self._momentary):
                 first = identity.rank(scene, self._truth, who.seen, who.weight, targets, 1)
-                hits = (first.own[:, 0] > 0) & (
-                    disclosure.majorities(who.seen, value.released)[first.first[:, 0]] == truth
-                )
-                found = Tries(len(targets), float(hits.sum()))
+                majority = disclosure.majorities(who.seen, value)[first.first[:, 0]]
+                right_class = (first.own[:, 0] > 0) & value.holds(truth, majority)
+                found = Tries(len(targets), float(right_class.sum()))
                 self._sums.add(f"disclosure of {name}, class found", who.knows, found)
-            released_groups, common = self._releases, disclosure.majorities(self._releases, value.released)
+            released_groups, common = self._releases, disclosure.majorities(self._releases, value)
             row = np.empty(len(scene.points), np.int64)
             row[self._truth.row] = np.arange(len(self._truth.row))
-            hits = Tries(len(targets), float((common[released_groups.of[row[targets]]] == truth).sum()))
+            hits = Tries(len(targets), float(value.holds(truth, common[released_groups.of[row[targets]]]).sum()))
             self._sums.add(f"disclosure of {name}", RELEASE_KNOWN, hits, baseline=usual)
             right, _ = disclosure.disclose(self.blind.seen, self.blind.weight, scene.points[targets], value, truth)
             others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, control_truth)
@@ -261,7 +261,7 @@ class _Attacker:
                 *((who, self._random) for who in (self.blind, *self._timed[:1])),
                 (self._placed[0], self._random_placed),
             ):
-                add_homogeneity(self._sums, name, who.knows, disclosure.homogeneity(who.seen, value.released, random))
+                add_homogeneity(self._sums, name, who.knows, disclosure.homogeneity(who.seen, value, random))
 
     def downcoding(self) -> None:
         """Infer finer generalizations than published."""

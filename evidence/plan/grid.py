@@ -15,6 +15,7 @@ from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from crenel.evidence.plan.choice import Wanted
 from crenel.evidence.plan.point import Point, waits
 from crenel.evidence.sample import Sample, Setting
+from crenel.state.columns import NO_FURTHER
 
 _FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
 _WITHIN = (0.9, 0.45, 0.225, 0.1)
@@ -78,7 +79,7 @@ def around(setting: Setting, sample: Sample, wanted: Wanted, own: Mapping[str, t
     dotted = {name: texts for name, texts in own.items() if "." in name}
     grid = Grid(
         values=values,
-        algorithms=_algorithms(setting),
+        algorithms=_algorithms(setting, sample),
         k=tuple(dict.fromkeys(v for v in (k, setting.privacy.k, 2 * k, max(k // 2, 1)) if v >= l)),
         l=tuple(v for v in (l, l + 1, l - 1) if v == l or 1 <= v <= min(k, values)),
         waits=_waits(setting, sample, wanted, k),
@@ -90,15 +91,17 @@ def around(setting: Setting, sample: Sample, wanted: Wanted, own: Mapping[str, t
 
 
 def _values(sample: Sample) -> int:
-    return min((len(np.unique(column)) for column in sample.tuples.sensitive.T), default=1)
+    codes = np.split(sample.tuples.sensitive, np.cumsum(sample.policy.widths)[:-1], axis=1)
+    return min((len(np.unique(of[of != NO_FURTHER])) for of in codes if of.size), default=1)
 
 
-def _algorithms(setting: Setting) -> tuple[str, ...]:
+def _algorithms(setting: Setting, sample: Sample) -> tuple[str, ...]:
     others = [
         other.name
         for other in known_algorithms().values()
         if (setting.sampling_and_noise is None or other.noise)
         and (setting.privacy.lasting is None or other.lasting)
+        and (not sample.policy.arrays or other.arrays)
         and not any(parameter.required and "." not in parameter.path for parameter in other.settings)
     ]
     return tuple(dict.fromkeys((setting.algorithm.name, *others)))

@@ -109,23 +109,28 @@ class Diversity:
     distance: NDArray[np.float64]
 
 
-def diversity(left: Releases, column: pa.ChunkedArray) -> Diversity:
-    """Return the diversity of a column of ``released``; suppressed tuples count neither in groups nor in the total."""
+def diversity(left: Releases, rows: NDArray[np.int64], column: pa.ChunkedArray) -> Diversity:
+    """Return the diversity of a column of ``released``; suppressed tuples count neither in groups nor in the total.
+
+    ``rows`` and ``column`` are as ``crenel.evidence.outputs.values_of`` returns them. A row counts once for each value.
+    """
     codes = column.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-    codes = codes[left.rows].astype(np.int64)
+    first, stop = np.searchsorted(rows, left.rows, "left"), np.searchsorted(rows, left.rows, "right")
+    counts = stop - first
+    group_of = np.repeat(left.group, counts)
+    codes = codes[np.repeat(stop - np.cumsum(counts), counts) + np.arange(counts.sum())].astype(np.int64)
     if not len(codes):
         none = np.zeros(0)
         return Diversity(none.astype(np.int64), none.astype(np.int64), none, none)
     kinds = int(codes.max()) + 1
-    pair, amount = np.unique(left.group * kinds + codes, return_counts=True)
+    pair, amount = np.unique(group_of * kinds + codes, return_counts=True)
     group, value = pair // kinds, pair % kinds
-    rows = np.bincount(left.group)
-    share = amount / rows[group]
+    share = amount / np.bincount(group_of)[group]
     common = np.bincount(codes, minlength=kinds) / len(codes)
     # The distance is the sum of positive differences, because the negative ones have the same sum.
     more = np.maximum(share - common[value], 0)
     return Diversity(
-        rows=rows.astype(np.int64),
+        rows=np.bincount(left.group).astype(np.int64),
         values=np.bincount(group),
         entropy=np.abs(np.bincount(group, -share * np.log2(share))),
         distance=np.bincount(group, more).astype(np.float64),

@@ -8,7 +8,7 @@ import numpy as np
 
 from crenel.anonymity.model.policy import Policy, without_domain
 from crenel.evidence.attack.result import Attack
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs, values_of
 from crenel.evidence.report import pictures
 from crenel.evidence.report.bins import bins_of_counts, bins_of_real, bins_of_whole, weighted_quantile
 from crenel.evidence.report.context import About, Flow, Section, Table, count, listed, plain, share
@@ -172,7 +172,7 @@ def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
     for place, name in enumerate(outputs.policy.sensitive):
         shown, title = plain(name), f"Diversity of {plain(name)}"
         anchor = f"diversity-{place}"
-        found = diversity(left, outputs.released[name])
+        found = diversity(left, *values_of(outputs, name))
         if not len(found.rows):
             yield Section(anchor, title, ("No published row has values to count.",))
             continue

@@ -53,14 +53,22 @@ def keeps_recursive(factor: float, place: float, counts: Sequence[int]) -> bool:
     return counts[0] < factor * sum(counts[int(place) - 1 :]) * (1 + ROUNDED)
 
 
-def keeps_beta(beta: float, counts: Mapping[str, int], reference: Reference) -> bool:
-    """Test beta-likeness: each share is at most 1 + beta times its reference (Cao and Karras, 2012, Definition 2)."""
-    usual, persons = dict(zip(reference.values, reference.shares, strict=True)), sum(counts.values())
+def keeps_beta(beta: float, persons: int, counts: Mapping[str, int], reference: Reference) -> bool:
+    """Test beta-likeness: each share is at most 1 + beta times its reference (Cao and Karras, 2012, Definition 2).
+
+    The largest share of a value over all choices of one value per person is that of the persons who have it.
+    """
+    usual = dict(zip(reference.values, reference.shares, strict=True))
     return all(count / persons <= (1 + beta) * usual.get(value, 0.0) * (1 + ROUNDED) for value, count in counts.items())
 
 
-def keeps_t(most: float, counts: Mapping[str, int], reference: Reference) -> bool:
-    """Test t-closeness (Li, Li and Venkatasubramanian, 2007, Section 5) by the reference's distance."""
+def keeps_t(most: float, persons: int, counts: Mapping[str, int], reference: Reference) -> bool | None:
+    """Test t-closeness (Li, Li and Venkatasubramanian, 2007, Section 5) by the reference's distance.
+
+    None where a person has two values: the model would have to hold for either choice.
+    """
+    if sum(counts.values()) != persons:
+        return None
     return distance(counts, reference) <= most + ROUNDED
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Parameter
 from crenel.anonymity.model.reference import Reference
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs, values_of
 from crenel.evidence.verify import formulas
 from crenel.evidence.verify.classes import ALONE, FOLLOWING, Classes, counted, numbered
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
@@ -33,7 +33,7 @@ _BY_COUNTS: Mapping[str, Callable[..., bool]] = {
     "entropy_l": formulas.keeps_entropy,
     "recursive": formulas.keeps_recursive,
 }
-_BY_VALUES: Mapping[str, Callable[[float, Mapping[str, int], Reference], bool]] = {
+_BY_VALUES: Mapping[str, Callable[[float, int, Mapping[str, int], Reference], bool | None]] = {
     "t": formulas.keeps_t,
     "beta": formulas.keeps_beta,
 }
@@ -80,14 +80,17 @@ class RevealedReleases:
         row = self.audit.slice(place, 1).to_pylist()[0]
         return Finding(text, row["shard"], row["release_id"])
 
-    def members(self, classes: Classes, values: NDArray[np.int64]) -> dict[int, tuple[int, dict[int, int]]]:
+    def members(
+        self, classes: Classes, rows: NDArray[np.int64], values: NDArray[np.int64]
+    ) -> dict[int, tuple[int, dict[int, int]]]:
         """Return by index in ``audit`` the persons of each release, and the persons by value number.
 
         Where persons are unknown, the result covers releases for which ``audit`` states as many subjects as tuples.
+        ``rows`` and ``values``: (values,) distinct values of each row of ``released``.
         """
-        keys, persons = classes.released, classes.rows
+        keys, persons = classes.released[rows], classes.rows
         if self.by == CODES:
-            triples = np.unique(np.stack([keys, self.person, values], axis=1), axis=0)
+            triples = np.unique(np.stack([keys, self.person[rows], values], axis=1), axis=0)
             keys, values = triples[:, 0], triples[:, 2]
             pairs = np.unique(triples[:, :2], axis=0)
             persons = np.bincount(pairs[:, 0], minlength=classes.count)
@@ -98,7 +101,7 @@ class RevealedReleases:
             if (place := int(self.of[key])) >= 0 and (self.by != UNKNOWN or stated[place] == tuples[place])
         }
 
-    def joint_members(self, classes: Classes, values: NDArray[np.int64]) -> Members:
+    def joint_members(self, classes: Classes, rows: NDArray[np.int64], values: NDArray[np.int64]) -> Members:
         """Return the persons, and persons by value, of several releases that share one generalization.
 
         The key is the index of the first of these releases. The result covers releases for which ``audit`` states as
@@ -111,7 +114,7 @@ class RevealedReleases:
         row_of_key = {key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.of[key] < 0}
         return {
             row_of_key[key]: (int(classes.rows[key]), counts)
-            for key, counts in counted(classes.released, values)
+            for key, counts in counted(classes.released[rows], values)
             if key in row_of_key and fit[key]
         }
 
@@ -161,15 +164,16 @@ def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Priv
     """Check each privacy model of each sensitive column, recomputed from the rows."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     for column in outputs.policy.sensitive:
-        values = numbered(outputs.released[column])
-        members = seen.members(classes, values)
+        rows, texts_of_rows = values_of(outputs, column)
+        values = numbered(texts_of_rows)
+        members = seen.members(classes, rows, values)
         least = privacy.l_of(column)[0]
         yield judged(
             f"l of {column}",
             _how_many(f"{least} or more, as each release says, and as many as its rows have,", members, audit),
-            list(_undiverse(seen, classes, column, least, values, members)),
+            list(_undiverse(seen, classes, column, least, (rows, values), members)),
         )
-        texts = dict(zip(values.tolist(), outputs.released[column].to_pylist(), strict=True))
+        texts = dict(zip(values.tolist(), texts_of_rows.to_pylist(), strict=True))
         for model, parameter, _ in privacy.further_of(column):
             name = f"{model.name} of {column}"
             reference = privacy.reference_of(column)
@@ -179,7 +183,7 @@ def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Priv
             elif keeps is None:
                 yield unseen(name, "how it is computed is not known here")
             else:
-                joint_members = seen.joint_members(classes, values) if model.name in _MIXED else {}
+                joint_members = seen.joint_members(classes, rows, values) if model.name in _MIXED else {}
                 yield _kept(seen, name, keeps, members, joint_members)
 
 
@@ -188,13 +192,13 @@ def _undiverse(
     classes: Classes,
     column: str,
     least: int,
-    values: NDArray[np.int64],
+    values: tuple[NDArray[np.int64], NDArray[np.int64]],
     members: Members,
 ) -> Iterator[Finding]:
     stated, kinds = seen.audit[f"diversity_{column}"].to_numpy(), classes.kind.astype(str)
     for place in np.flatnonzero((stated < least) & (kinds != "generalized")).tolist():
         yield seen.release(place, f"has a diversity of {stated[place]}")
-    distinct = {key: len(counts) for key, counts in counted(classes.released, values)}
+    distinct = {key: len(counts) for key, counts in counted(classes.released[values[0]], values[1])}
     grouped = ~np.isin(kinds, ("generalized", *FOLLOWING))
     for place in np.flatnonzero(grouped).tolist():
         if place in members:
@@ -240,11 +244,9 @@ def _judge(
     of_values, compared = _BY_VALUES[name], reference
 
     def keeps(persons: int, counts: Mapping[int, int]) -> bool | None:
-        if sum(counts.values()) != persons:
-            return None  # a person has two values, and the model would have to hold for either choice
         named: dict[str, int] = {}
         for number, count in counts.items():
             named[texts[number] or ""] = count
-        return of_values(numbers[0], named, compared)
+        return of_values(numbers[0], persons, named, compared)
 
     return keeps

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from crenel.anonymity.model.privacy import Privacy
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs, values_of
 from crenel.evidence.verify import accounts, chain, persons
 from crenel.evidence.verify.classes import Classes, counted, numbered
 from crenel.evidence.verify.domain import domain, losses
@@ -124,7 +124,8 @@ def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: Classes) -> Iter
     for column in outputs.policy.sensitive:
         least = privacy.l_of(column)[0]
         if not loose:
-            values = counted(classes.released, numbered(outputs.released[column]))
+            rows, texts = values_of(outputs, column)
+            values = counted(classes.released[rows], numbered(texts))
             findings = [
                 Finding(f"only {len(distinct)} values lie under one generalization")
                 for _, distinct in values

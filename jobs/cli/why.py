@@ -38,6 +38,7 @@ _HELPS = {
     "outside_domain": "a wider domain in policy.quasi_identifiers would admit them",
     "unknown_category": "a hierarchy with their values would admit them",
     "bad_type": "source.query must convert them to numbers",
+    "too_many_values": "a larger number in policy.arrays would admit them",
     "unreadable": "a defect of Crenel; report the line of the TaskManager's log that names the place in the code",
 }
 """Remedies for rejections, by reason."""

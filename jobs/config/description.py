@@ -18,7 +18,9 @@ def roles(config: Config) -> Iterator[tuple[str, str]]:
         if isinstance(attribute, Presence):
             continue
         yield "quasi-identifier", f"{attribute.name}: {_described(attribute)}"
-    yield "sensitive", ", ".join(policy.sensitive) or "none"
+    widths = dict(policy.arrays)
+    sensitive = (f"{name} (up to {widths[name]} values)" if name in widths else name for name in policy.sensitive)
+    yield "sensitive", ", ".join(sensitive) or "none"
     for noised in policy.noised:
         yield "noised", f"{noised.name}: {_described(noised)}"
     yield "pass-through", ", ".join(policy.passthrough) or "none"

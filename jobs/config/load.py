@@ -314,6 +314,12 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
     yield from _unpublishable(file, policy)
     if file.privacy.core().lasting is not None:
         yield from _not_lasting(file, policy)
+    if policy.arrays and not algorithm.arrays:
+        fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.arrays)
+        yield (
+            f"policy.arrays: {algorithm.name} counts one value of a record; choose {fit}, or make each value a record "
+            "of the same person by CROSS JOIN UNNEST in source.query"
+        )
     if policy.pseudonym is not None:
         yield from _not_pseudonymous(file, policy.pseudonym)
     own = {output.name for output in algorithm.outputs}
@@ -397,6 +403,8 @@ def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
     if not file.chosen.lasting:
         fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.lasting)
         yield f"{field} is not made for {file.chosen.name}; choose {fit}, or each_release"
+    if policy.arrays:
+        yield f"{field} counts one value of a record; remove policy.arrays, or choose each_release"
     if policy.subject is None:
         yield f"{field} is about persons, but policy.subject names no column; name one"
     if file.shards.by != SHARD_BY_SUBJECT:

@@ -14,7 +14,7 @@ from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 from crenel.anonymity.model.hierarchy import load as load_hierarchy
-from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
+from crenel.anonymity.model.policy import MOST_VALUES, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
 from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.model.privacy_model import Sensitive, known_privacy_models
 from crenel.anonymity.model.reference import Reference
@@ -42,7 +42,7 @@ from crenel.jobs.config.sections import AlgorithmSection, further_of, model_fiel
 from crenel.jobs.config.source import SourceSection
 
 _Section = TypeVar("_Section", bound=Section)
-_SECTIONS = ("quasi_identifiers", "noised", "pseudonym", "contract")
+_SECTIONS = ("quasi_identifiers", "noised", "pseudonym", "contract", "arrays")
 
 
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
@@ -180,6 +180,9 @@ class PolicySection(Section):
         None,
         description="the path of a contract, a mapping such as {file: visits.odcs.yaml, confirmed: [trip_id]}, or null",
     )
+    arrays: dict[Column, Whole] = Field(
+        {}, description=f"sensitive arrays: 'column: 8', the maximum number of values of a record, 1 to {MOST_VALUES}"
+    )
 
     @check(mode="after")
     def _possible(self) -> PolicySection:
@@ -196,6 +199,7 @@ class PolicySection(Section):
             quasi_identifiers=tuple(self._attribute(name, field) for name, field in self.quasi_identifiers.items()),
             noised=tuple(Noised(name, field.domain, field.step) for name, field in self.noised.items()),
             pseudonym=None if self.pseudonym is None else self.pseudonym.core(),
+            arrays=tuple(self.arrays.items()),
             **{role: getattr(self, role) for role in PolicySection.model_fields if role not in _SECTIONS},
         )
 

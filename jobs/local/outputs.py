@@ -49,8 +49,9 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
         raise OutputsError(f"sinks.released.connector: {connector!r} keeps nothing that could be read; choose another")
     folders = {name: folder for name, options in kept.items() if (folder := _folder(options)) is not None}
     paths = {"released": released_paths(config, schemas["released"].names)} if config.is_nested else {}
+    arrays = dict(config.policy.arrays)
     read = {
-        name: read_folder(name, folder, kept[name], schemas[name].names, paths.get(name))
+        name: read_folder(name, folder, kept[name], schemas[name].names, paths.get(name), arrays)
         for name, folder in folders.items()
     }
     texts = {name: None if found is None else found[0] for name, found in read.items()}

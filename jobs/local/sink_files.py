@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow.parquet
 
 from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.errors import InputError
+from crenel.operators.encode.columns import array_texts
 
 _OR_CHAIN = ", or with another audit_chain"
 
@@ -32,6 +33,7 @@ def read_folder(
     options: Mapping[str, str],
     columns: Sequence[str],
     paths: Mapping[str, tuple[str, ...]] | None = None,
+    arrays: Collection[str] = (),
 ) -> tuple[dict[str, pa.ChunkedArray], tuple[tuple[str, int], ...]] | None:
     """Return all rows of the finished files of a folder, as text columns, and name and row count of each file.
 
@@ -43,6 +45,7 @@ def read_folder(
     columns : required columns of each row, in this order where the format has no names
     paths : where each column is in a nested record (``crenel.jobs.pipeline.sink_columns.released_paths``); None:
         records are flat
+    arrays : sensitive arrays among the columns, which become JSON; other arrays are sets
 
     Raises
     ------
@@ -57,7 +60,7 @@ def read_folder(
             raise OutputsError(f"{place} holds unfinished files only; wait for a checkpoint, or for the job's end")
         names = {path: name for name, path in (paths or {name: (name,) for name in columns}).items()}
         read = {"csv": _csv, "json": _json, "parquet": _parquet}[options["format"]]
-        parts = [(file.name, part) for file in files if (part := read(place, file, options, names)) is not None]
+        parts = [(file.name, part) for file in files if (part := read(place, file, options, names, arrays)) is not None]
     except OSError as error:
         raise OutputsError(f"{place} cannot be read: {error.strerror}") from None
     if not parts:
@@ -84,7 +87,11 @@ def _unfinished(folder: Path) -> bool:
 
 
 def _csv(
-    place: str, file: Path, options: Mapping[str, str], names: Mapping[tuple[str, ...], str]
+    place: str,
+    file: Path,
+    options: Mapping[str, str],
+    names: Mapping[tuple[str, ...], str],
+    arrays: Collection[str],
 ) -> dict[str, pa.ChunkedArray] | None:
     columns = [*names.values()]
     content = _whole(place, file)
@@ -131,7 +138,11 @@ def _csv(
 
 
 def _json(
-    place: str, file: Path, options: Mapping[str, str], names: Mapping[tuple[str, ...], str]
+    place: str,
+    file: Path,
+    options: Mapping[str, str],
+    names: Mapping[tuple[str, ...], str],
+    arrays: Collection[str],
 ) -> dict[str, pa.ChunkedArray] | None:
     content = _whole(place, file)
     if not content:
@@ -146,14 +157,18 @@ def _json(
             raise OutputsError(f"{place}: line {number} of {file.name} is not JSON") from None
         if isinstance(row, dict):
             row = dict(_flat(row, names))
-        if not isinstance(row, dict) or not required <= row.keys() <= values_of.keys():
+        if (
+            not isinstance(row, dict)
+            or not required <= row.keys() <= values_of.keys()
+            or not all(isinstance(row.get(name), list | None) for name in arrays if name in values_of)
+        ):
             raise OutputsError(
                 f"{place}: line {number} of {file.name} has other columns than this configuration gives; these are "
                 f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
             )
         for name, values in values_of.items():
             value = row.get(name)
-            if isinstance(value, list):  # a set
+            if isinstance(value, list) and name not in arrays:  # a set
                 value = SEPARATOR.join(map(str, value))
             values.append(value if value is None or isinstance(value, str) else json.dumps(value))
     return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in values_of.items()}
@@ -170,7 +185,11 @@ def _flat(row: Mapping[str, Any], names: Mapping[tuple[str, ...], str], above: t
 
 
 def _parquet(
-    place: str, file: Path, options: Mapping[str, str], names: Mapping[tuple[str, ...], str]
+    place: str,
+    file: Path,
+    options: Mapping[str, str],
+    names: Mapping[tuple[str, ...], str],
+    arrays: Collection[str],
 ) -> dict[str, pa.ChunkedArray] | None:
     try:
         table = pyarrow.parquet.read_table(file)
@@ -180,14 +199,16 @@ def _parquet(
                 "policy"
             )
         return {
-            name: _text(pc.struct_field(table[first], steps) if steps else table[first])
+            name: _text(pc.struct_field(table[first], steps) if steps else table[first], as_json=name in arrays)
             for (first, *steps), name in names.items()
         }
     except pa.ArrowException:
         raise OutputsError(f"{place}: {file.name} is not a whole file of Parquet") from None
 
 
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _text(column: pa.ChunkedArray, *, as_json: bool) -> pa.ChunkedArray:
+    if as_json:
+        return pa.chunked_array([array_texts(column)])
     if column.type == pa.list_(pa.string()):  # a set
         return pc.binary_join(column, SEPARATOR)
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):  # passed through

@@ -74,8 +74,11 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             if config.is_nested and sink == "released":
                 sets, paths = {attribute.name for attribute in config.policy.sets}, released_paths(config, columns)
             expressions = {column: ".".join(map(quote, path)) for column, path in paths.items()}
+            arrays = dict(config.policy.arrays)
             forms = [
-                f"ARRAY_JOIN({expressions[column]}, {literal(SEPARATOR)})"
+                f"JSON_STRING({expressions[column]})"
+                if column in arrays
+                else f"ARRAY_JOIN({expressions[column]}, {literal(SEPARATOR)})"
                 if column in sets
                 else f"CAST({expressions[column]} AS STRING)"
                 for column in columns

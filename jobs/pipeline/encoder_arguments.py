@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
 from crenel.jobs.pipeline.packing import CARRIED, packed
-from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, quote
+from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, element_of, quote
 from crenel.operators.encode.columns import Kind, Read
 from crenel.operators.encode.records import Form
 
@@ -35,10 +35,13 @@ class Reader:
     ----------
     types : type by column; None where the source has no such column, which is reported elsewhere
     neutralized : ``Policy.neutralize_formulas``
+    arrays : sensitive columns that are arrays, as in ``Policy.arrays``
     """
 
-    def __init__(self, types: dict[str, SqlType | None], *, neutralized: bool = False) -> None:
-        self._types, self._neutralized = types, neutralized
+    def __init__(
+        self, types: dict[str, SqlType | None], *, neutralized: bool = False, arrays: Collection[str] = ()
+    ) -> None:
+        self._types, self._neutralized, self._arrays = types, neutralized, arrays
         self.arguments: list[str] = []
         self.argument_forms: list[ArgumentForm | None] = []
         self.problems: list[str] = []
@@ -122,12 +125,17 @@ class Reader:
         sql = self._types[name]
         if sql is None:
             return Read(name, "text", 0)
+        if role == "sensitive" and name in self._arrays:
+            return self._array(name, sql)
         further = CARRIED if role == "passthrough" else ()
         valid = f"a published column is of {_SHOWN}; {_CONVERT}, or drop it"
         if role == "passthrough":
             valid = f"a passed-through column is of {_SHOWN}, ROW, ARRAY, MAP and BYTES; {_CONVERT}, or drop it"
         elif sql.name in ("ARRAY", "MULTISET"):
-            valid += ". With CROSS JOIN UNNEST in source.query each value is a record of the same person"
+            valid += (
+                f". For an array of text or whole numbers, give its maximum number of values as policy.arrays.{name}. "
+                "With CROSS JOIN UNNEST in source.query each value is a record of the same person"
+            )
         self._require(f"policy.{role}", sql, (*_SIMPLE, *further), valid, column=name)
         kind = member_kind(role, sql)
         if kind == "bytes":
@@ -145,6 +153,20 @@ class Reader:
             text = self._add(_as_text(name, sql))
             return self._shown(Read(name, "text", text, longest=sql.precision, padded=sql.name == "CHAR"), sql)
         return self._shown(self._text(name, sql), sql)
+
+    def _array(self, name: str, sql: SqlType) -> Read:
+        """Add a sensitive array: its values, and its published form."""
+        element = element_of(sql)
+        if element is None or element.name not in ("STRING", *INTEGERS):
+            self.problems.append(
+                f"policy.arrays.{name}: column {name!r} has the type {sql.text}; it is an ARRAY of STRING or of whole "
+                f"numbers; {_CONVERT}, or remove it from policy.arrays"
+            )
+            return Read(name, "text", 0)
+        kind: Kind = "text" if element.name == "STRING" else "integer"
+        wanted = "ARRAY<STRING>" if kind == "text" else "ARRAY<BIGINT>"
+        value = self._add(_cast(name, replace(sql, name=sql.text), wanted))
+        return Read(name, "array", value, element=kind, packed=self._add(packed(name, sql)))
 
     def subject(self, name: str) -> Read:
         """Add the column that identifies persons, as text."""

@@ -49,6 +49,9 @@ AnyNumeric = TypeVar("AnyNumeric", bound=Numeric)
 INTEGER_STEP = 1.0
 """Step of an integer column without a configured step."""
 
+_CARRIED = ("bytes", "array")
+"""Forms of columns that pass through the operator as bytes."""
+
 _ROLES = "quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference or drop"
 _UNKNOWN = SqlType("STRING", "STRING")
 """Placeholder type for a column that the source lacks, until the error is raised."""
@@ -143,7 +146,11 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     policy, stepless = _fill_steps(config.policy, found, noise=noise)
     if config.algorithm.private:
         policy = _with_whole_steps(policy, found)
-    reader = Reader({name: found.get(name) for name in policy.roles}, neutralized=policy.neutralize_formulas)
+    reader = Reader(
+        {name: found.get(name) for name in policy.roles},
+        neutralized=policy.neutralize_formulas,
+        arrays=dict(policy.arrays),
+    )
     encode = _encode_plan(config, policy, reader, found, elsewhere=source.has_watermark)
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
     generalization = Generalization(
@@ -166,7 +173,7 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     sinks = sink_columns(config, _generalized(generalization, types), own, timestamps=timestamps)
     problems = [*source.problems, *_unmatched(policy, found), *reader.problems, *stepless, *_unfit_ends(policy, found)]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
-    problems += _unfit_for_carried(config, {read.name: types[read.name] for read in reads if read.kind == "bytes"})
+    problems += _unfit_for_carried(config, {read.name: types[read.name] for read in reads if read.kind in _CARRIED})
     if config.is_nested and has_no_arrays(config.sinks.get("released", {})):
         problems.append(
             "shape: 'nested' needs ROW, which the sink of released does not hold; write JSON, Avro or Parquet"
@@ -256,7 +263,7 @@ def _back(read: Read, sql: SqlType, column: OutputColumn) -> Column:
         stamp = f"TIMESTAMPADD(MILLISECOND, {column.row}, TIMESTAMP '1970-01-01 00:00:00.000')"
         return Column(read.name, sql.text, _cast(stamp, "TIMESTAMP(3)", sql.text))
     row = column.row
-    if read.kind == "bytes":
+    if read.kind in _CARRIED:
         return Column(read.name, sql.text, unpacked(row, sql))
     if sql.name == "DECIMAL" and sql.precision == sql.scale:
         # Such a type has no digit before the point, and Flink takes the zero in its own '0.5' for an overflow.
@@ -301,7 +308,7 @@ def _repeated(sink: str, columns: tuple[Column, ...]) -> Iterator[str]:
 def _unfit_for_carried(config: Config, types: Mapping[str, SqlType]) -> Iterator[str]:
     """Yield problems of columns that pass through as bytes, with the sink that shall hold them and with the chain."""
     for name, sql in types.items():
-        column = f"policy.passthrough: column {name!r} has the type {sql.text}"
+        column = f"policy.{config.policy.roles[name]}: column {name!r} has the type {sql.text}"
         if sql.name in NESTED and has_no_arrays(config.sinks.get("released", {})):
             yield (
                 f"{column}, which the sink of released does not hold; write JSON, Avro or Parquet, or make it text or "

@@ -11,6 +11,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.pipeline.layout import Layout
+from crenel.jobs.pipeline.sql_types import SqlType, element_of, parse
 from crenel.operators.encode.columns import codes_of
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -50,12 +51,18 @@ def with_codes(privacy: Privacy, found: Layout, where: Path | str = "source") ->
 def _in_order(column: Sensitive, found: Layout) -> Sensitive:
     """Sort the reference values of a numeric column with ordered distance."""
     reference = column.reference
-    kind = found.published[column.name] if reference is not None else ""
-    if reference is None or reference.distance != "ordered" or not kind.startswith(_NUMBERS):
+    kind = _type(column, found).name if reference is not None else ""
+    if reference is None or reference.distance != "ordered" or kind not in _NUMBERS:
         return column
     rows = sorted(zip(reference.values, reference.shares, strict=True), key=lambda row: _number(row[0]))
     values, shares = zip(*rows, strict=True)
     return replace(column, reference=replace(reference, values=values, shares=shares))
+
+
+def _type(column: Sensitive, found: Layout) -> SqlType:
+    """Return the type of the values of a column; of an array, that of its elements."""
+    sql = parse(found.published[column.name])
+    return element_of(sql) or sql
 
 
 def _number(text: str) -> float:
@@ -76,7 +83,7 @@ def _codes(column: Sensitive, found: Layout) -> list[int | None]:
 
 
 def _problems(column: Sensitive, coded: Coded, found: Layout) -> Iterator[str]:
-    place, kind = f"privacy.sensitive.{column.name}.reference", found.published[column.name]
+    place, kind = f"privacy.sensitive.{column.name}.reference", _type(column, found).text
     first: dict[int, int] = {}
     for number, code in enumerate(coded[column.name], 1):
         if code is None:

@@ -50,6 +50,7 @@ class SourceBlocks:
         if file is not None:
             config = replace(config, source=replace(config.source, ddl=read_from(tables, config.source, file)))
         found = read_layout(tables, config)
+        found = replace(found, encode=found.encode.readable)
         self.policy: Policy = found.policy
         self.plan = operator_plan(config, found)
         self.setup = job_setup(tables, replace(config, sinks={}))

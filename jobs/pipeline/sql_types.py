@@ -107,6 +107,19 @@ def fields_of(row: SqlType) -> dict[str, str]:
     return fields
 
 
+def element_of(array: SqlType) -> SqlType | None:
+    """Return the type of the elements of an array; None for any other type.
+
+    Examples
+    --------
+    >>> element_of(parse("ARRAY<STRING NOT NULL>")).name
+    'STRING'
+    """
+    if array.name != "ARRAY":
+        return None
+    return parse(array.text.removeprefix("ARRAY<").removesuffix(">"))
+
+
 def literal(text: str) -> str:
     """Quote a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.errors import PolicyError
 from crenel.operators.encode import hashing
 from crenel.state.block import NO_TIME
+from crenel.state.columns import NO_FURTHER
 
-Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp", "bytes"]
+Kind: TypeAlias = Literal[
+    "number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp", "bytes", "array"
+]
 """Forms in which the values of a column arrive.
 
 - ``number``: whole numbers, or float64 in which NaN stands for a missing value
@@ -29,6 +33,8 @@ Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "in
 - ``boolean``: bool, None where missing
 - ``timestamp``: datetime64, in UTC where it has a zone, NaT where missing
 - ``bytes``: bytes, None where missing
+- ``array``: lists of text or int64, null where missing; the published value is ``bytes``, an argument of its own, or
+    JSON
 """
 
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
@@ -47,6 +53,7 @@ _TYPES = {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("ms"),
     "bytes": pa.binary(),
+    "array": pa.string(),
 }
 
 
@@ -64,6 +71,8 @@ class Read:
     longest : maximum number of characters of a published text, longer texts are cut; None: no limit
     padded : whether shorter texts are padded with spaces to ``longest``
     neutralized : whether texts that a spreadsheet would evaluate get an apostrophe in front
+    element : form of the elements of an array, ``text`` or ``integer``; None for other columns
+    packed : position of the argument with the published form of an array; None: JSON is
     """
 
     name: str
@@ -73,6 +82,8 @@ class Read:
     longest: int | None = None
     padded: bool = False
     neutralized: bool = False
+    element: Kind | None = None
+    packed: int | None = None
 
 
 class UnreadableError(Exception):
@@ -102,7 +113,7 @@ def reading(argument: int) -> Iterator[None]:
 
 def members_schema(reads: tuple[Read, ...]) -> pa.Schema:
     """Return the schema of ``Block.members`` for the published columns."""
-    return pa.schema([(read.name, _TYPES[read.kind]) for read in reads])
+    return pa.schema([(read.name, pa.binary() if read.packed is not None else _TYPES[read.kind]) for read in reads])
 
 
 class Batch:
@@ -195,6 +206,10 @@ class Batch:
             unknown = times == NO_TIME
             column = pa.array(times, pa.int64(), mask=unknown).view(_TYPES[read.kind])
             return column, unknown if column.null_count else None
+        if read.packed is not None:
+            return as_arrow(self._argument(read.packed), pa.binary()), None
+        if read.kind == "array":
+            return array_texts(self._lists(read)), None
         if read.kind in ("text", "bytes"):
             column = self.texts(read) if read.kind == "text" else as_arrow(self._argument(read.value), pa.binary())
             return column, _absent(column)
@@ -221,6 +236,53 @@ class Batch:
         else:
             codes = hashing.boolean_codes(values.astype(np.bool_))
         return codes if missing is None else np.where(missing, hashing.NULL, codes)
+
+    def array_codes(
+        self, read: Read, key: str, width: int, null_text: str | None
+    ) -> tuple[NDArray[np.uint64], Mask, Mask]:
+        """Return the codes of the distinct values of each array, and two masks of records.
+
+        An empty array counts as one missing value, which equals an empty text, as some formats write both alike.
+
+        Parameters
+        ----------
+        width : maximum number of distinct values of a record
+        null_text : as for ``published_codes``
+
+        Returns
+        -------
+        codes : (rows, width) in ascending order, followed by ``NO_FURTHER``; undefined in records with too many values
+        missing : whether the array is missing, or has a missing element
+        too_many : whether the array has more than ``width`` distinct values
+        """
+        lists = self._lists(read)
+        lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+        elements = lists.flatten()
+        row = np.concatenate([np.repeat(np.arange(self.rows), lengths), np.flatnonzero(lengths == 0)])
+        absent = np.ones(len(row), np.bool_)
+        absent[: len(elements)] = elements.is_null().to_numpy(zero_copy_only=False)
+        elements = pa.concat_arrays([elements, pa.nulls(len(row) - len(elements), elements.type)])
+        if read.element == "integer":
+            elements = pd.Series(elements.fill_null(0).to_numpy())
+        element = Read(read.name, read.element or "text", 0)
+        codes = Batch((elements,)).published_codes(element, key, absent, null_text or "")
+        codes = np.where(codes == NO_FURTHER, hashing.NULL, codes)
+        order = np.lexsort((codes, row))
+        row, codes, absent = row[order], codes[order], absent[order]
+        first = np.ones(len(row), np.bool_)
+        first[1:] = (np.diff(row) != 0) | (codes[1:] != codes[:-1])
+        missing = lists.is_null().to_numpy(zero_copy_only=False)
+        missing[row[absent & (lengths[row] > 0)]] = True
+        row, codes = row[first], codes[first]
+        counts = np.bincount(row, minlength=self.rows)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        table = np.full((self.rows, width), NO_FURTHER)
+        fits = place < width
+        table[row[fits], place[fits]] = codes[fits]
+        return table, missing, counts > width
+
+    def _lists(self, read: Read) -> pa.ListArray:
+        return as_arrow(self._argument(read.value), pa.list_(_TYPES[read.element or "text"]))
 
     def published_codes(self, read: Read, key: str, missing: Mask | None, null_text: str | None) -> NDArray[np.uint64]:
         """Return ``codes`` of a published column that are also equal for values with the same published form.
@@ -259,6 +321,11 @@ def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(found, pa.ChunkedArray):
         return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
     return found
+
+
+def array_texts(lists: pa.Array | pa.ChunkedArray) -> pa.StringArray:
+    """Return arrays as JSON, null where missing."""
+    return pa.array([None if array is None else json.dumps(array) for array in lists.to_pylist()], pa.string())
 
 
 def without_formulas(texts: pa.StringArray) -> pa.StringArray:
@@ -328,6 +395,8 @@ def codes_of(values: Sequence[str], read: Read, key: str, null_text: str | None)
     read : form of the column; for ``single``, a number is rounded to float32, as in such a column
     key, null_text : as for ``Batch.published_codes``
     """
+    if read.kind == "array":
+        read = Read(read.name, read.element or "text", 0)
     if read.kind == "text":
         alone = Read(read.name, "text", 0, longest=read.longest, padded=read.padded, neutralized=read.neutralized)
         texts = pd.Series([*values, ""], dtype=object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -70,6 +70,11 @@ class EncodePlan:
         single = (self.subject, self.event_time, self.reference, self.watermark)
         lists = (*self.quasi_identifiers, *self.sensitive, *self.noised, *self.passthrough)
         return (*lists, *(read for read in single if read is not None))
+
+    @property
+    def readable(self) -> EncodePlan:
+        """The same plan with sensitive arrays as JSON in the published values, for readers in Python."""
+        return replace(self, sensitive=tuple(replace(read, packed=None) for read in self.sensitive))
 
     @property
     def divided_by_row(self) -> bool:
@@ -165,7 +170,8 @@ class Encoder:
         argument : the position of an unreadable one; None: unknown
         """
         plan = self._plan
-        known = (read.name for read in plan.reads if argument is not None and argument in (read.value, read.missing))
+        arguments = ((read.name, (read.value, read.missing, read.packed)) for read in plan.reads)
+        known = (name for name, positions in arguments if argument is not None and argument in positions)
         name = next(known, None)
         column = plan.checked.index(name if name in plan.checked else None)
         event_time, reference = np.full(1, np.int64(NO_TIME)), None
@@ -181,7 +187,7 @@ class Encoder:
             numeric=np.empty((0, len(plan.policy.numeric))),
             categorical=np.empty((0, len(plan.policy.categorical)), np.int32),
             subject=None if plan.subject is None else np.empty(0, np.uint64),
-            sensitive=np.empty((0, len(plan.sensitive)), np.uint64),
+            sensitive=np.empty((0, sum(plan.policy.widths)), np.uint64),
             event_time=np.empty(0, np.int64),
             members=pa.RecordBatch.from_pylist([], schema=self._schema),
             rejected=Rejected(
@@ -240,13 +246,18 @@ class Encoder:
                     found = self._categories[attribute.name].leaves(batch, read)
                     wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
                     categorical.append(found.leaf)
-        members, sensitive = [], []
-        for read in plan.sensitive:
+        members, sensitive = [], list[NDArray[np.uint64]]()
+        null_text = plan.null_text if self._keep_missing else None
+        for read, width in zip(plan.sensitive, plan.policy.widths, strict=True):
             with reading(read.value):
                 member, missing = batch.member(read)
-                wrong.next(missing=None if self._keep_missing else missing)
                 members.append(member)
-                null_text = plan.null_text if self._keep_missing else None
+                if read.kind == "array":
+                    codes, missing, too_many = batch.array_codes(read, self._hash_key, width, null_text)
+                    wrong.next(missing=None if self._keep_missing else missing, too_many_values=too_many)
+                    sensitive.extend(codes.T)
+                    continue
+                wrong.next(missing=None if self._keep_missing else missing)
                 sensitive.append(batch.published_codes(read, self._hash_key, missing, null_text))
         passed = []
         for attribute, read in zip(plan.policy.noised, plan.noised, strict=True):

@@ -48,7 +48,7 @@ def observe_all(domain: Domain, points: Boxes) -> None:
 
 @entry
 def see_all(seen: ValueFrequencies, codes: NDArray[np.uint64]) -> None:
-    """Count the sensitive values of some tuples, (tuples, attributes)."""
+    """Count the sensitive values of some tuples, (tuples, columns)."""
     for i in range(len(codes)):
         add_value(seen, codes, np.int64(i), np.int64(0))
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,12 @@ from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.noise.release_noise import admit, with_slots, within
 from crenel.anonymity.privacy_models.checks import SUBJECTS, checks_of
 from crenel.anonymity.privacy_models.lookup import with_numbers
-from crenel.anonymity.privacy_models.tally import empty_counter
+from crenel.anonymity.privacy_models.tally import empty_counter, first_columns, most_values
 from crenel.anonymity.privacy_models.value_frequencies import remove_value
 from crenel.anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from crenel.state.batch import BatchState
 from crenel.state.block import NO_TIME, Block, BufferedTuples
+from crenel.state.columns import NO_FURTHER
 from crenel.state.shard import Changes
 
 
@@ -305,13 +307,15 @@ class BatchShard(Shard):
 
     def _arrays_of(self, waiting: BufferedTuples) -> BatchArrays:
         policy = self.context.policy
-        count, sensitive = len(waiting), len(policy.sensitive)
+        count, first = len(waiting), first_columns(policy.widths)
         noise = with_slots(self._noise, count)
         admit(noise, np.arange(count, dtype=np.int32), waiting.members)
-        value = np.zeros((count, sensitive), np.int32)
-        lookup = with_numbers(self._checks.lookup, count)
-        for a in range(sensitive):
-            codes, value[:, a] = np.unique(waiting.sensitive[:, a], return_inverse=True)
+        value = np.full(waiting.sensitive.shape, -1, np.int32)
+        lookup = with_numbers(self._checks.lookup, most_values(policy.widths, count))
+        for a, (start, stop) in enumerate(pairwise(first.tolist())):
+            of = waiting.sensitive[:, start:stop]
+            present = of != NO_FURTHER
+            codes, value[:, start:stop][present] = np.unique(of[present], return_inverse=True)
             procedures.note_numbers(lookup, a, codes)
         return BatchArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
             now=self._state,
@@ -326,8 +330,8 @@ class BatchShard(Shard):
                 event_time=waiting.event_time,
                 position=waiting.position,
             ),
-            counter=empty_counter(sensitive, count),
-            out=empty_out(count, boxes(count, policy), sensitive),
+            counter=empty_counter(policy.widths, count),
+            out=empty_out(count, boxes(count, policy), len(policy.sensitive)),
             totals=self._totals,
             noise=noise,
         )

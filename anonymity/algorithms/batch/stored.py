@@ -157,7 +157,7 @@ def no_tuples(context: ShardContext) -> BufferedTuples:
         numeric=np.zeros((0, len(policy.numeric))),
         categorical=np.zeros((0, len(policy.categorical)), np.int32),
         subject=None if policy.subject is None else np.zeros(0, np.uint64),
-        sensitive=np.zeros((0, len(policy.sensitive)), np.uint64),
+        sensitive=np.zeros((0, sum(policy.widths)), np.uint64),
         event_time=np.zeros(0, np.int64),
         members=pa.record_batch([pa.array([], field.type) for field in context.members], schema=context.members),
         position=np.zeros(0, np.int64),

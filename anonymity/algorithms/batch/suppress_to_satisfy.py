@@ -16,7 +16,7 @@ def suppress_to_satisfy(shard: BatchShard) -> list[tuple[int, int]]:
     For a model other than l-diversity, these are the newest tuples of the most common values. Each value keeps at most
     the largest number of tuples for which the model holds. If the model compares with a reference distribution, that
     number applies to the reference's most common value. Other values keep a number in proportion to their reference
-    share, and values outside the reference keep none.
+    share, and values outside the reference keep none. A tuple with several values is kept where each of them has room.
 
     Returns
     -------
@@ -40,20 +40,24 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
     arrays = shard.arrays()
     if check < 0 or arrays.checks.address[check] == 0:
         return members[:0]
-    value = arrays.tuples.value[members, arrays.checks.attribute[check]]
+    attribute = arrays.checks.attribute[check]
+    first = arrays.counter.tally.first
+    values = arrays.tuples.value[members, first[attribute] : first[attribute + 1]]
+    place, column = np.nonzero(values >= 0)  # each value of each member
+    value = values[place, column]
     weight = _weights(arrays.checks, check, value)
     order = np.argsort(value, kind="stable")
-    first = np.flatnonzero(np.diff(value[order], prepend=-1))
-    size = np.diff(first, append=len(order))
-    earlier = np.empty(len(order), np.int64)  # for each member, the number of earlier tuples with its value
-    earlier[order] = np.arange(len(order)) - np.repeat(first, size)
+    start = np.flatnonzero(np.diff(value[order], prepend=-1))
+    size = np.diff(start, append=len(order))
+    earlier = np.empty(len(order), np.int64)  # for each value of a member, the number of earlier tuples with it
+    earlier[order] = np.arange(len(order)) - np.repeat(start, size)
     rest = members[:0]
     least, most = 1, int(size.max()) - 1
     if arrays.checks.length[check]:  # the cap that keeps all members with a weight
         most = int(np.ceil((earlier[weight > 0] + 1) / weight[weight > 0]).max(initial=0))
     while least <= most:
         number = (least + most) // 2
-        tried = members[earlier < number * weight]
+        tried = np.delete(members, place[earlier >= number * weight])
         found = shard.first_broken(tried)
         if found == check:
             most = number - 1

@@ -99,6 +99,7 @@ def algorithm_of_windows(
             tell=tell,
             summary=summary,
             compile=compile,
+            arrays=True,
             delay_tuples=lambda given: None if given.window.tuples is None else given.window.tuples - 1,
         )
     )

@@ -185,13 +185,14 @@ def split(shard: CastleArrays, members: Members) -> Int:
 def may_break(shard: CastleArrays, row: Int) -> bool:
     """Return whether parts of a cluster might violate a privacy model.
 
-    They cannot where l-diversity of one column is the only model and each subject has one tuple: ``split_l`` then
-    gives each part l values.
+    They cannot where l-diversity of one column is the only model and each subject has one tuple with one value:
+    ``split_l`` then gives each part l values.
     """
     checks, clusters = shard.checks, shard.clusters
     if len(checks.address) == 0:
         return False
-    if len(checks.address) > 1 or checks.address[0] != 0:
+    tally = shard.counter.tally
+    if len(checks.address) > 1 or checks.address[0] != 0 or tally.first[-1] > len(tally.values):
         return True
     return bool(clusters.subjects[row] < clusters.tuples[row])
 

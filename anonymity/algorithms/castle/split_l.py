@@ -45,27 +45,28 @@ def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
     """Return disjoint buckets by sensitive value, where each subject has one tuple (CASTLE, generate_buckets).
 
     The paper has one sensitive attribute (Section 4.2). Of several, this function takes the tightest: the attribute
-    with the fewest distinct values beyond its requirement. ``join_broken_parts`` checks the others.
+    with the fewest distinct values beyond its requirement. ``join_broken_parts`` checks the others. A member with
+    several values of that attribute is in the bucket of the first; ``join_broken_parts`` counts all of them.
     """
     sensitive = shard.tuples.sensitive
     counter = shard.counter
     count_set(counter, members.slot, shard.tuples.subject, shard.waiting.value, shard.config.by_name != 0)
     least, values = shard.checks.values, counter.tally.values
-    needed = np.ones(max(sensitive.shape[1], 1), np.int64)
-    if sensitive.shape[1] == 0:  # no sensitive attribute, so no part has several values
+    needed = np.ones(max(len(values), 1), np.int64)
+    if len(values) == 0:  # no sensitive attribute, so no part has several values
         needed[0] = max(shard.config.least_values, 2)
     for check in range(len(least)):
         needed[shard.checks.attribute[check]] = max(needed[shard.checks.attribute[check]], least[check])
     tightest = 0
-    for a in range(1, sensitive.shape[1]):
+    for a in range(1, len(values)):
         beyond, before = values[a] - needed[a], values[tightest] - needed[tightest]
         if needed[a] > 1 and (beyond < before or needed[tightest] == 1):
             tightest = a
     count = len(members.part)
     value, bucket = np.zeros(count, np.uint64), np.empty(count, np.int64)
-    if sensitive.shape[1] > 0:
+    if len(values) > 0:
         for i in range(count):
-            value[i] = sensitive[members.slot[i], tightest]
+            value[i] = sensitive[members.slot[i], counter.tally.first[tightest]]
     grouped = group(bucket, number_equal(value, bucket))
     size = np.empty(len(grouped.start) - 1, np.int64)
     for b in range(len(size)):

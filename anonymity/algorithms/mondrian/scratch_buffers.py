@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ class Work(NamedTuple):
     cut : best cut so far: its ``attribute``, its run of places from ``first`` to ``last``, and the total ``loss``
     points : (tuples,) the tuples as boxes of no width
     order : (attributes, tuples) the tuples in the order of each attribute, numbers before categories
-    codes : (tuples, 1 + 2 sensitive) as ``crenel.anonymity.privacy_models.incremental_tally.put`` takes them
+    codes : (tuples, 1 + 2 columns) as ``crenel.anonymity.privacy_models.incremental_tally.put`` takes them
     here, there : tallies of the two sides of a cut
     box : (3,) ``WHOLE``, ``BEFORE``, ``AFTER``
     after : (tuples,) InfoLoss of all tuples from each place on
@@ -71,6 +72,7 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
     config = record("k by_loss counted alone")
     config.k, config.by_loss, config.alone = arrays.config.k, by_loss, alone
     config.counted = not alone or len(arrays.checks.address) > 0
+    widths = np.diff(arrays.counter.tally.first).tolist()
     children = int(np.bincount(arrays.domain.parent).max(initial=0))
 
     def boxes(rows: int) -> Boxes:
@@ -85,8 +87,8 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
         checks=arrays.checks,
         order=order,
         codes=codes,
-        here=empty_trial(arrays.tuples.value.shape[1], tuples, arrays.checks),
-        there=empty_trial(arrays.tuples.value.shape[1], tuples, arrays.checks),
+        here=empty_trial(widths, tuples, arrays.checks),
+        there=empty_trial(widths, tuples, arrays.checks),
         box=boxes(3),
         after=zeros(tuples),
         inside=zeros(tuples, np.bool_),
@@ -100,14 +102,17 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
 
 def _codes(arrays: BatchArrays) -> tuple[NDArray[np.int32], bool]:
     """Return numbers of each tuple's person, values and pairs of both, and whether each person has one tuple."""
-    tuples, sensitive = arrays.tuples.value.shape
-    codes = zeros((tuples, 1 + 2 * sensitive), np.int32)
+    tuples, columns = arrays.tuples.value.shape
+    codes = zeros((tuples, 1 + 2 * columns), np.int32)
     codes[:, 0] = np.arange(tuples)
-    codes[:, 1 : 1 + sensitive] = arrays.tuples.value
+    codes[:, 1 : 1 + columns] = arrays.tuples.value
     if arrays.config.by_name:
         codes[:, 0] = np.unique(arrays.tuples.subject, return_inverse=True)[1]
     alone = not tuples or int(codes[:, 0].max()) + 1 == tuples
-    for a in range(0 if alone else sensitive):
-        pair = codes[:, 0] * np.int64(tuples) + arrays.tuples.value[:, a]
-        codes[:, 1 + sensitive + a] = np.unique(pair, return_inverse=True)[1]
+    for start, stop in () if alone else pairwise(arrays.counter.tally.first.tolist()):
+        value = arrays.tuples.value[:, start:stop]
+        pair = codes[:, :1] * np.int64(value.max(initial=0) + 1) + value
+        codes[:, 1 + columns + start : 1 + columns + stop][value >= 0] = np.unique(
+            pair[value >= 0], return_inverse=True
+        )[1]
     return codes, alone

@@ -74,7 +74,7 @@ class NearestArrays(CastleArrays):
     Attributes
     ----------
     cells : buffered tuples in cells of neighbors
-    codes : (slots, 1 + sensitive) an unused column, then the number of each sensitive value, as ``trial`` takes them
+    codes : (slots, 1 + columns) an unused column, then the number of each sensitive value, as ``trial`` takes them
     trial : tally of the group that grows
     group : (2 * slots,) slots of the group's members, and as much scratch space
     box : (2,) generalization of the group, and the previous one
@@ -113,11 +113,11 @@ def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameter
 
 
 def _search(shared: CastleArrays, policy: Policy) -> dict[str, Any]:
-    slots, sensitive = len(shared.tuples.position), len(policy.sensitive)
+    slots = len(shared.tuples.position)
     return {
         "cells": empty_cells(slots, policy),
-        "codes": zeros((slots, 1 + sensitive), np.int32),
-        "trial": empty_trial(sensitive, slots, shared.checks),
+        "codes": zeros((slots, 1 + sum(policy.widths)), np.int32),
+        "trial": empty_trial(policy.widths, slots, shared.checks),
         "group": zeros(2 * slots, np.int64),
         "box": boxes(2, policy),
     }

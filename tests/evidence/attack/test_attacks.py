@@ -146,7 +146,7 @@ def test_a_homogeneous_class_discloses() -> None:
     two = scene(people, {"age_min": [20.0] * 2 + [50.0] * 3, "age_max": [21.0] * 2 + [52.0] * 3}, range(5))
     seen, random = groups(two), np.random.default_rng(0)
     value = disclosure.values(two.outputs.released["illness"], people.tuples.members.column("illness"))
-    found, _ = disclosure.homogeneity(seen, value.released, random)
+    found, _ = disclosure.homogeneity(seen, value, random)
     assert found == Tries(5, 2.0)
     right, usual = disclosure.disclose(seen, identity.weights(seen, random), two.points, value, value.known)
     assert right == Tries(5, 4.0)  # the second class has flu, but of one
@@ -161,9 +161,9 @@ def test_rows_that_fewer_people_fit_count_for_more() -> None:
     seen = groups(of)
     value = disclosure.values(of.outputs.released["illness"], people.tuples.members.column("illness"))
     weight = identity.weights(seen, np.random.default_rng(0))
-    guessed = disclosure.guess(seen, weight, of.points[:1], value.released)
+    guessed = disclosure.guess(seen, weight, of.points[:1], value)
     assert guessed.tolist() == value.known[:1].tolist()
-    assert disclosure.majorities(seen, value.released).tolist() == value.known[[0, 2]].tolist()
+    assert disclosure.majorities(seen, value).tolist() == value.known[[0, 2]].tolist()
 
 
 def test_values_are_compared_as_the_numbers_or_texts_that_they_are() -> None:

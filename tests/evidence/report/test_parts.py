@@ -19,7 +19,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.model.privacy_model import Sensitive
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs, values_of
 from crenel.evidence.report.bins import bins_of_real, bins_of_whole, weighted_quantile
 from crenel.evidence.report.context import share
 from crenel.evidence.report.distributions import OTHERS, Came, axes, spreads
@@ -64,7 +64,8 @@ def test_a_quantile_is_the_least_value_that_so_many_do_not_exceed(found: list[tu
 
 @given(made_releases(), st.booleans())
 def test_diversity_is_that_of_rows_that_share_a_generalization(made: list[Release], audited: bool) -> None:
-    found = diversity(releases(outputs(made, audited=audited), published=True), outputs(made).released["illness"])
+    made_outputs = outputs(made, audited=audited)
+    found = diversity(releases(made_outputs, published=True), *values_of(made_outputs, "illness"))
     groups: dict[object, list[str]] = {}
     for one in made:
         groups.setdefault(one.shared, []).extend(t[3] for t in one.tuples)

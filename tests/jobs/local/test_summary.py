@@ -65,6 +65,7 @@ def test_shards_are_added_up() -> None:
         "unknown_category": 0,
         "bad_type": 0,
         "unreadable": 0,
+        "too_many_values": 0,
     }
     assert summary.releases == {
         "cluster": 6,
@@ -143,7 +144,14 @@ def test_json_holds_every_number_of_the_issue() -> None:
         "released": 100,
         "suppressed": {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0},
         "withheld": 10,
-        "rejected": {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0, "unreadable": 0},
+        "rejected": {
+            "missing": 2,
+            "outside_domain": 0,
+            "unknown_category": 0,
+            "bad_type": 0,
+            "unreadable": 0,
+            "too_many_values": 0,
+        },
         "forgotten": 0,
         "releases": 13,
         "releases_by_kind": {

@@ -1,0 +1,248 @@
+"""Sensitive arrays in a program: each privacy model counts a person once for each value of the person's array."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crenel
+
+ILLNESSES = ("flu", "asthma", "diabetes", "gout", "angina", "migraine", "eczema", "cancer")
+K = 5
+
+ALGORITHMS: dict[str, Any] = {
+    "nearest": crenel.Nearest(delay=crenel.Delay(tuples=60)),
+    "castle": crenel.Castle(delay=crenel.Delay(tuples=60)),
+    "mondrian": crenel.Mondrian(window=crenel.Window(tuples=100)),
+    "ola": crenel.Ola(window=crenel.Window(tuples=100), max_suppression=0.3),
+}
+
+
+def settings(algorithm: str, privacy: crenel.Privacy, **policy: Any) -> crenel.Settings:
+    levels = crenel.Numbers(domain=(0, 99), levels=[5, 10, 50])
+    age = crenel.Categorical(levels) if algorithm == "ola" else crenel.Numeric((0, 99))
+    arrays = {"subject": "person", "sensitive": ["illnesses"], "arrays": {"illnesses": 3}} | policy
+    return crenel.Settings(
+        policy=crenel.Policy(quasi_identifiers={"age": age}, **arrays),
+        privacy=privacy,
+        algorithm=ALGORITHMS[algorithm],
+        seed=7,
+    )
+
+
+def records(count: int, *, persons: int | None = None, seed: int = 1) -> pa.Table:
+    """Return records with up to three illnesses each, the first ones more common; some have none."""
+    draw = random.Random(seed)
+    common = [len(ILLNESSES) - i for i in range(len(ILLNESSES))]
+    sets = [list(dict.fromkeys(draw.choices(ILLNESSES, common, k=draw.randrange(4)))) for _ in range(count)]
+    return pa.table(
+        {
+            "person": [f"p{i if persons is None else draw.randrange(persons)}" for i in range(count)],
+            "age": [draw.randrange(100) for _ in range(count)],
+            "illnesses": pa.array(sets, pa.list_(pa.string())),
+        }
+    )
+
+
+def classes(result: crenel.Result, data: pa.Table) -> list[dict[str, set[str | None]]]:
+    """Return the values of each person, by the class of the records; a person without a value has a missing one."""
+    found = []
+    rows = result.released["row"].to_pylist()
+    given = data.to_pylist()
+    start = 0
+    for tuples in result.audit["tuples"].to_pylist():
+        members: dict[str, set[str | None]] = {}
+        for row in rows[start : start + tuples]:
+            members.setdefault(given[row]["person"], set()).update(given[row]["illnesses"] or [None])
+        found.append(members)
+        start += tuples
+    return found
+
+
+def diversity(members: dict[str, set[str | None]]) -> int:
+    """Return the largest l for which the l - 1 most common values have fewer persons in sum than the class."""
+    counts = sorted(Counter(value for values in members.values() for value in values).values(), reverse=True)
+    l, total = 1, 0  # noqa: E741
+    for count in counts:
+        total += count
+        if total >= len(members):
+            return l
+        l += 1  # noqa: E741
+    return l - 1
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_few_values_are_true_of_all_persons_of_a_class(algorithm: str) -> None:
+    data = records(400, persons=300)
+    result = crenel.anonymize(data, settings(algorithm, crenel.Privacy(k=K, l=3)), row_numbers=True)
+    assert result.released["illnesses"].to_pylist() == [
+        data["illnesses"][row].as_py() for row in result.released["row"].to_pylist()
+    ]
+    assert result.released.num_rows > 250
+    assert result.released.num_rows + result.suppressed.num_rows == 400
+    made = classes(result, data)
+    assert [len(members) for members in made] == result.audit["subjects"].to_pylist()
+    assert [diversity(members) for members in made] == result.audit["diversity_illnesses"].to_pylist()
+    assert min(map(diversity, made)) >= 3
+    assert min(map(len, made)) >= K
+
+
+def test_a_value_of_everybody_is_no_diversity_however_many_others_there_are() -> None:
+    sets = [["flu", other] for other in ILLNESSES[1:]] * 5
+    data = pa.table({"person": [f"p{i}" for i in range(35)], "age": [30] * 35, "illnesses": sets})
+    for algorithm in ALGORITHMS:
+        result = crenel.anonymize(data, settings(algorithm, crenel.Privacy(k=K, l=2)))
+        assert result.released.num_rows == 0
+        assert result.suppressed.num_rows == 35
+
+
+@pytest.mark.parametrize("algorithm", ["nearest", "mondrian"])
+def test_the_share_of_persons_with_a_value_is_bounded(algorithm: str) -> None:
+    data = records(400)
+    privacy = crenel.Privacy(k=K, l=1, alpha=0.5, entropy_l=2.5)
+    result = crenel.anonymize(data, settings(algorithm, privacy), row_numbers=True)
+    assert result.released.num_rows > 200
+    for members in classes(result, data):
+        counts = Counter(value for values in members.values() for value in values)
+        assert max(counts.values()) <= 0.5 * len(members)
+        left, once = len(members), []  # each person counts for the commonest value that has room
+        for count in sorted(counts.values(), reverse=True):
+            once.append(min(count, left))
+            left -= once[-1]
+        shares = [count / len(members) for count in once if count]
+        assert -sum(share * log(share) for share in shares) >= log(2.5) - 1e-9
+
+
+def test_one_value_each_is_treated_as_a_plain_column() -> None:
+    data = records(300, persons=200)
+    one = [values[:1] or ["none"] for values in data["illnesses"].to_pylist()]
+    arrays = data.set_column(2, "illnesses", pa.array(one, pa.list_(pa.string())))
+    plain = data.set_column(2, "illnesses", pa.array([value for (value,) in one]))
+    for algorithm in ("nearest", "mondrian"):
+        privacy = crenel.Privacy(k=K, l=2, t=0.5)
+        left = crenel.anonymize(arrays, settings(algorithm, privacy, arrays={"illnesses": 1}))
+        right = crenel.anonymize(plain, settings(algorithm, privacy, arrays={}))
+        assert left.audit.equals(right.audit)
+        assert [[value] for value in right.released["illnesses"].to_pylist()] == left.released["illnesses"].to_pylist()
+
+
+def test_order_and_repetition_in_an_array_change_nothing() -> None:
+    data = records(200)
+    repeated = [[*reversed(values), *values] for values in data["illnesses"].to_pylist()]
+    other = data.set_column(2, "illnesses", pa.array(repeated, pa.list_(pa.string())))
+    made = [crenel.anonymize(of, settings("nearest", crenel.Privacy(k=K, l=3))) for of in (data, other)]
+    assert made[0].audit.equals(made[1].audit)
+
+
+def rejected(values: Sequence[Any], kind: pa.DataType, **policy: Any) -> list[tuple[int, str, str]]:
+    data = pa.table(
+        {"person": [f"p{i}" for i in range(len(values))], "age": [1] * len(values), "illnesses": pa.array(values, kind)}
+    )
+    result = crenel.anonymize(data, settings("mondrian", crenel.Privacy(k=2), **policy), row_numbers=True)
+    assert result.released.num_rows + result.suppressed.num_rows + result.rejected.num_rows == len(values)
+    return [(row["row"], row["column"], row["reason"]) for row in result.rejected.to_pylist()]
+
+
+def test_arrays_without_values_are_kept_and_those_with_missing_or_too_many_are_rejected() -> None:
+    values = [
+        ["flu"],
+        [],
+        None,
+        ["flu", None],
+        ["a", "b", "c"],
+        ["a", "b", "c", "d"],
+        ["a"] * 9,
+        [str(i) for i in range(10**6)],
+    ]
+    wrong = [(5, "illnesses", "too_many_values"), (7, "illnesses", "too_many_values")]
+    missing = [(2, "illnesses", "missing"), (3, "illnesses", "missing")]
+    for kind in (pa.list_(pa.string()), pa.large_list(pa.large_string())):
+        assert sorted(rejected(values, kind)) == sorted(missing + wrong)
+        assert rejected(values, kind, missing="value") == wrong
+    whole = [[0], [], None, [0, None], [0, 1, -1], [0, 1, 2, 3], [0] * 9]
+    assert sorted(rejected(whole, pa.list_(pa.int16()))) == [*missing, wrong[0]]
+    # 0 is a value like others, and not the end of the values.
+    assert rejected([[0, 1], [0, 2], [0, 3], [4]], pa.list_(pa.int64()), arrays={"illnesses": 2}) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"arrays": {}}, "policy.arrays.illnesses"),
+        ({"arrays": {"illnesses": 0}}, "policy.arrays.illnesses: must be from 1 to 64"),
+        ({"arrays": {"age": 2}}, "policy.arrays.age: is not a column of policy.sensitive"),
+        ({"sensitive": ["town"], "passthrough": ["illnesses"], "arrays": {"town": 2}}, "policy.arrays.town"),
+    ],
+)
+def test_unfit_arrays_are_refused_by_their_field(policy: dict[str, Any], words: str) -> None:
+    data = records(10).append_column("town", pa.array(["x"] * 10))
+    policy = {"drop": ["town"]} | policy if "town" not in policy.get("sensitive", ()) else policy
+    with pytest.raises(crenel.ConfigError, match=words.replace(".", r"\.")):
+        crenel.anonymize(data, settings("nearest", crenel.Privacy(k=2), **policy))
+
+
+@pytest.mark.parametrize("algorithm", ["nearest", "mondrian"])
+def test_a_stream_goes_on_from_a_snapshot(algorithm: str) -> None:
+    of = settings(algorithm, crenel.Privacy(k=K, l=3, t=0.6))
+    data = records(300, persons=200)
+    whole = crenel.anonymize(data, of)
+    with crenel.open_stream(of) as stream:
+        parts = [stream.push(data.slice(0, 150)).released]
+        stored = stream.snapshot()
+    with crenel.open_stream(of, snapshot=stored) as stream:
+        parts += [stream.push(data.slice(150)).released, stream.finish().released]
+    assert pa.concat_tables(parts).equals(whole.released)
+    wider = replace(of, policy=replace(of.policy, arrays={"illnesses": 4}))
+    with pytest.raises(crenel.PolicyError, match=r"cannot change on a restore: policy\.arrays"):
+        crenel.open_stream(wider, snapshot=stored)
+
+
+def test_evidence_counts_each_value_of_an_array() -> None:
+    of = settings("nearest", crenel.Privacy(k=K, l=3, alpha=0.6))
+    data = records(1200)
+    result = crenel.anonymize(data, of)
+    verdict = crenel.verify(result, of)
+    assert verdict.outcome == "holds", verdict
+    broken = result.released["illnesses"].to_pylist()
+    broken[:50] = [["flu"]] * 50
+    column = result.released.column_names.index("illnesses")
+    released = result.released.set_column(column, "illnesses", pa.array(broken, pa.list_(pa.string())))
+    worse = crenel.verify(replace(result, released=released), of)
+    assert {check.name for check in worse.checks if check.outcome == "broken"} == {
+        "l of illnesses",
+        "alpha of illnesses",
+    }
+    found = {
+        (attack.name, attack.knows): attack
+        for results in (
+            crenel.attack(data, of, seeds=1, targets=400),
+            crenel.attack(data, of, seeds=1, targets=400, result=result),
+        )
+        for attack in results.attacks
+    }
+    for (name, _), attack in found.items():
+        if name == "disclosure of illnesses, beside control":
+            assert attack.success <= 0.6
+        if name == "homogeneity in illnesses":
+            assert attack.success < 0.05
+    assert any(name == "disclosure of illnesses" for name, _ in found)
+    page = crenel.report(result, of, data=data)
+    assert "Diversity of illnesses" in page
+    assert crenel.plan(data, of, replays=4, rows=600).settings
+    assert crenel.why(data, of, rows=600)
+
+
+def test_algorithms_that_count_one_value_refuse_arrays() -> None:
+    of = settings("nearest", crenel.Privacy(k=2))
+    words = r"policy\.arrays: suhdsa counts one value of a record; choose .*'algorithm: nearest'"
+    with pytest.raises(crenel.ConfigError, match=words):
+        replace(of, algorithm=crenel.Suhdsa(tuples=50))
+    with pytest.raises(crenel.ConfigError, match=r"counts one value of a record; remove policy\.arrays"):
+        replace(of, privacy=crenel.Privacy(k=2, persons=crenel.Persons(guarantee="lasting")))
