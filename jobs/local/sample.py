@@ -37,6 +37,9 @@ _FEWEST = 2
 _FIRST_ROWS = 1000
 """Number of rows that the check of the first rows reads, rounded up to whole blocks."""
 
+_LARGEST_BLOCK = "256 mb"
+"""Maximum size of a block. Flink's own, 2 MB, fails the job on a record with a long text or array."""
+
 _UNKNOWN = "unknown_category"
 
 
@@ -173,7 +176,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
         from crenel.jobs.pipeline.sampling import SourceBlocks
 
         java.join()
-        settings = local_settings(config.flink, None, folder)
+        settings = {**local_settings(config.flink, None, folder), "collect-sink.batch-size.max": _LARGEST_BLOCK}
         try:
             # Checkpoints would delay each result until the next of them.
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)

@@ -94,6 +94,11 @@ def test_arrays_are_published_whole_and_counted_by_value(mini: Host, tmp_path: P
     checked = mini.crenel("verify", tmp_path / "job.yaml", "--set", f"shape={shape}")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "l of visit.illnesses" in checked.stdout
+    if shape == "flat":
+        shown = mini.crenel("attack", tmp_path / "job.yaml", "--seeds", "1", "--json")
+        assert shown.returncode == 0, shown.stderr
+        found = json.loads(shown.stdout)
+        assert all("disclosure of visit.illnesses" in json.dumps(found[of]) for of in ("outputs", "replays"))
     # One row with the value of another class's row leaves its own class less diverse than the audit log states.
     files = [path for path in sorted((tmp_path / "released").rglob("part-*")) if path.stat().st_size]
     content = [json.loads(line) for line in files[0].read_text("utf-8").splitlines()]
