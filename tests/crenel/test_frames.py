@@ -139,7 +139,7 @@ def test_columns_that_do_not_fit_the_policy_are_all_named() -> None:
     problems = "\n".join(caught.value.problems)
     assert "policy.quasi_identifiers: the source has no column 'age'" in problems
     assert "the source's column 'extra' has no role" in problems
-    assert "policy.quasi_identifiers.height: has the type LIST" in problems
+    assert "policy.quasi_identifiers.height: has the type ARRAY<DOUBLE>" in problems
     assert "source.query" not in problems
 
 
