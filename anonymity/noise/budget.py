@@ -89,7 +89,7 @@ def log_divergence(k: int, sample_rate: float, epsilon: float) -> float:
     above = least - bound.gamma * n if bound.gamma < 0.5 else bound.rest * n - (n - least)
     ratio = np.maximum(n - least[:-1], 0) / least[1:] * (sample_rate / (1 - sample_rate))
     weights = np.cumprod(np.append(1.0, ratio)) * above / (bound.rest * n)
-    first = _log_probability(np.array([n], np.float64), np.array([k], np.float64), sample_rate)
+    first = log_probability(np.array([n], np.float64), np.array([k], np.float64), sample_rate)
     return min(float(first[0]) + log(weights.sum()), 0.0)
 
 
@@ -254,10 +254,10 @@ def _log_tails(n: Floats, least: Floats, rate: float) -> Floats:
     """
     step = np.arange(1, _TERMS)
     ratio = np.maximum(n[:, None] - least[:, None] - step + 1, 0) / (least[:, None] + step) * (rate / (1 - rate))
-    return _log_probability(n, least, rate) + np.log1p(np.cumprod(ratio, axis=1).sum(axis=1))
+    return log_probability(n, least, rate) + np.log1p(np.cumprod(ratio, axis=1).sum(axis=1))
 
 
-def _log_probability(n: Floats, j: Floats, rate: float) -> Floats:
+def log_probability(n: Floats, j: Floats, rate: float) -> Floats:
     """Return ln P[Binomial(n, rate) = j], 0 < j <= n, by Loader's saddle-point form (2000), precise for large n."""
     rest = n - j
     share = rest / (n * (1 - rate))

@@ -8,6 +8,7 @@ from math import exp, inf, isfinite, lgamma, log1p
 import numpy as np
 
 from crenel.anonymity.noise.budget import BudgetError, log_divergence, smallest_epsilon
+from crenel.anonymity.noise.privacy_loss import LARGEST_K, delta_of_losses
 
 _GRID = 96
 """Number of epsilons of a window that are tried; each one gives a valid bound."""
@@ -56,8 +57,8 @@ def composed_delta(epsilon: float, windows: int, window_epsilon: float, window_d
     return min(-float(np.expm1(keeps)) * (1 - min(pure, 1.0)) + min(pure, 1.0), 1.0)
 
 
-def delta_over_horizon(k: int, sample_rate: float, epsilon: float, windows: int) -> tuple[float, float]:
-    """Return the least delta over some windows that is known, and the epsilon of one window that gives it.
+def delta_over_horizon(k: int, sample_rate: float, epsilon: float, windows: int) -> float:
+    """Return the least delta over some windows that is known: that of their privacy losses, or of their parameters.
 
     Parameters
     ----------
@@ -66,15 +67,32 @@ def delta_over_horizon(k: int, sample_rate: float, epsilon: float, windows: int)
     epsilon : of all windows together, above 0
     windows : number of windows to which a person contributes at most
 
+    Examples
+    --------
+    >>> delta_over_horizon(12, 0.2, 1.0, 1) <= 1e-6
+    True
+    >>> delta_over_horizon(10, 0.2, 4.0, 4) <= 1e-6 < delta_of_parameters(12, 0.2, 4.0, 4)[0]
+    True
+    """
+    delta = delta_of_parameters(k, sample_rate, epsilon, windows)[0]
+    # For one window, the least delta has a closed form.
+    return delta if windows == 1 else min(delta, delta_of_losses(k, sample_rate, epsilon, windows))
+
+
+def delta_of_parameters(k: int, sample_rate: float, epsilon: float, windows: int) -> tuple[float, float]:
+    """Return the least delta over windows known by one epsilon and delta each, and the epsilon that gives it.
+
+    Parameters are those of ``delta_over_horizon``.
+
     Returns
     -------
     delta and epsilon of a window; (1, inf) where the sample rate is too high for any.
 
     Examples
     --------
-    >>> delta, _ = delta_over_horizon(12, 0.2, 1.0, 1)
-    >>> delta <= 1e-6
-    True
+    >>> delta, one = delta_of_parameters(13, 0.2, 4.0, 4)
+    >>> delta <= 1e-6, one
+    (True, 1.0)
     """
     best = (1.0, inf)
     for one in _epsilons_of_window(sample_rate, epsilon, windows):
@@ -86,6 +104,8 @@ def delta_over_horizon(k: int, sample_rate: float, epsilon: float, windows: int)
 def holds(k: int, sample_rate: float, epsilon: float, delta: float, windows: int = 1) -> bool:
     """Return whether some windows together are (epsilon, delta)-differentially private; as for ``least_k``."""
     most = delta * (1 + _TIE)
+    if windows > 1 and delta_of_losses(k, sample_rate, epsilon, windows) <= most:
+        return True
     return any(
         composed_delta(epsilon, windows, one, 0.0) < most
         and composed_delta(epsilon, windows, one, exp(log_divergence(k, sample_rate, one))) <= most
@@ -156,7 +176,9 @@ def least_k(sample_rate: float, epsilon: float, delta: float, windows: int = 1) 
     # The delta of a window falls to 0 as k grows, also at the smallest epsilon of the sample rate.
     narrowest = smallest_epsilon(sample_rate)
     if narrowest > epsilon or composed_delta(epsilon, windows, narrowest, 0.0) >= delta:
-        return None
+        # Only the losses of several windows can give the guarantee, and a k beyond the largest one gives no more.
+        if windows == 1 or not holds(LARGEST_K, sample_rate, epsilon, delta, windows):
+            return None
     return least_number(lambda k: holds(k, sample_rate, epsilon, delta, windows))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crenel.anonymity.noise.composition import composed_delta, delta_over_horizon, least_k
+from crenel.anonymity.noise.composition import composed_delta, delta_of_parameters, delta_over_horizon, least_k
 from crenel.anonymity.noise.selection import NoisyCounts, noisy_counts, threshold_for
 from experiments.harness import Table, installed
 
@@ -53,7 +53,8 @@ def _composition(python: Path) -> Table:
         f"Delta over windows: Crenel and {DP_ACCOUNTING} (delta 1e-06 is wanted)",
         [
             *("release", "sample_rate", "epsilon", "windows", "epsilon of a window", "k or threshold"),
-            *("Crenel", "dp-accounting, composition", "dp-accounting, counts", "least k by counts"),
+            *("Crenel", "Crenel, composition", "dp-accounting, composition", "dp-accounting, counts"),
+            "dp-accounting, least k",
         ],
     )
     rows: list[tuple[Any, ...]] = []
@@ -61,25 +62,24 @@ def _composition(python: Path) -> Table:
     for rate, epsilon, windows in _SAMPLED:
         k = least_k(rate, epsilon, DELTA, windows)
         assert k is not None
-        total, one = delta_over_horizon(k, rate, epsilon, windows)
-        of_window = delta_over_horizon(k, rate, one, 1)[0]
-        rows.append(("sampled", f"{rate:g}", epsilon, windows, one, k, total))
+        by_parameters, one = delta_of_parameters(k, rate, epsilon, windows)
+        of_window = delta_over_horizon(k, rate, one, 1)
+        total = delta_over_horizon(k, rate, epsilon, windows)
+        rows.append(("sampled", f"{rate:g}", epsilon, windows, one, k, total, by_parameters))
         questions += [("composed", epsilon, windows, one, of_window), ("by_samples", epsilon, windows, k, rate)]
-        questions.append(("least_k", epsilon, windows, DELTA, k, rate))
+        questions.append(("least_k", epsilon, windows, DELTA, k + 1, rate))
     for epsilon, windows in _NOISY:
         counts = noisy_counts(1, epsilon, DELTA, windows)
         total = composed_delta(epsilon, windows, counts.epsilon, counts.delta)
-        rows.append(("noisy", "-", epsilon, windows, counts.epsilon, counts.threshold, total))
+        rows.append(("noisy", "-", epsilon, windows, counts.epsilon, counts.threshold, total, total))
         questions.append(("composed", epsilon, windows, counts.epsilon, counts.delta))
         questions.append(("by_noise", epsilon, windows, counts.epsilon, counts.threshold))
     answers = answered(python, questions)
-    for release, rate_shown, epsilon, windows, one, number, total in rows:
+    for release, rate_shown, epsilon, windows, one, number, total, by_parameters in rows:
         composition, of_counts = f"{next(answers):.12e}", f"{next(answers):.3e}"
         least = next(answers) if release == "sampled" else "-"
-        shown = f"{total:.12e}"
-        table.add(
-            release, rate_shown, f"{epsilon:g}", windows, f"{one:.6g}", number, shown, composition, of_counts, least
-        )
+        deltas = f"{total:.12e}", f"{by_parameters:.12e}", composition, of_counts
+        table.add(release, rate_shown, f"{epsilon:g}", windows, f"{one:.6g}", number, *deltas, least)
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp, inf, isfinite
 from typing import Literal
 
 from crenel.anonymity.model.attributes import Numeric
@@ -14,7 +14,15 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.reference import OF_STREAM
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.noise.budget import log_divergence, smallest_epsilon
-from crenel.anonymity.noise.composition import composed_delta, delta_over_horizon, holds, least_k, persons_for
+from crenel.anonymity.noise.composition import (
+    composed_delta,
+    delta_of_parameters,
+    delta_over_horizon,
+    holds,
+    least_k,
+    persons_for,
+)
+from crenel.anonymity.noise.privacy_loss import delta_of_losses
 from crenel.anonymity.noise.selection import LEAST_EPSILON, NoisyCounts, noisy_counts, threshold_for
 
 _OFTEN = 0.95
@@ -122,14 +130,16 @@ class CellsParameters:
     def account(self, k: int) -> dict[str, float]:
         """Return the figures of ``crenel budget`` by name, for a k that is large enough.
 
-        The epsilon of a window is the one at which the delta of all windows is least, or with ``release: noisy`` the
-        threshold. ``persons_published_often`` is the number of persons of a key, in the stream, which is published with
-        a probability of 0.95 at least; keys of fewer persons are suppressed more often. Keys of
-        ``persons_published_rarely`` or fewer are published with a probability of 0.05 at most.
+        ``delta_over_horizon`` counts for the guarantee: the smaller of ``delta_by_privacy_loss``, which only several
+        windows have, and ``delta_by_composition``, which only an epsilon of a window has. That epsilon is the one at
+        which the delta by composition is least, or with ``release: noisy`` the threshold. ``persons_published_often``
+        is the number of persons of a key, in the stream, which is published with a probability of 0.95 at least; keys
+        of fewer persons are suppressed more often. Keys of ``persons_published_rarely`` or fewer are published with a
+        probability of 0.05 at most.
         """
         windows, epsilon = self.windows_of_person, self.epsilon - self.spent
         basic, counts = epsilon / windows, self.noisy_counts(k)
-        figures = {
+        figures: dict[str, float] = {
             "k": k,
             "windows": windows,
             "epsilon": self.epsilon,
@@ -148,13 +158,15 @@ class CellsParameters:
                 "persons_published_often": counts.persons_for(_OFTEN),
             }
         rate = self._rate
-        delta, of_window = delta_over_horizon(k, rate, epsilon, windows)
+        delta, of_window = delta_of_parameters(k, rate, epsilon, windows)
         least = least_k(rate, epsilon, self.delta, windows)
+        figures |= {"sample_rate": rate, "delta_over_horizon": delta_over_horizon(k, rate, epsilon, windows)}
+        if windows > 1:
+            figures["delta_by_privacy_loss"] = delta_of_losses(k, rate, epsilon, windows)
+        if isfinite(of_window):
+            of_parameters = {"epsilon_of_window": of_window, "delta_of_window": exp(log_divergence(k, rate, of_window))}
+            figures |= of_parameters | {"delta_by_composition": delta}
         return figures | {
-            "sample_rate": rate,
-            "epsilon_of_window": of_window,
-            "delta_of_window": exp(log_divergence(k, rate, of_window)),
-            "delta_by_composition": delta,
             "delta_by_basic_composition": (
                 windows * exp(log_divergence(k, rate, basic)) if basic >= smallest_epsilon(rate) else 1.0
             ),

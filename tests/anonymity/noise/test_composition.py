@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
-from math import exp
+from math import exp, inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.noise.budget import BudgetError, log_divergence
-from crenel.anonymity.noise.composition import composed_delta, delta_over_horizon, holds, least_k
+from crenel.anonymity.noise.composition import composed_delta, delta_of_parameters, delta_over_horizon, holds, least_k
 
 
 @given(st.integers(1, 6), st.floats(0.05, 2), st.floats(0, 8))
@@ -59,7 +59,7 @@ def test_the_delta_of_one_window_agrees_with_dp_accounting(
     k: int, rate: float, epsilon: float, expected: float
 ) -> None:
     # dp-accounting 0.6.0, over the distributions of the counts of all numbers of persons.
-    assert delta_over_horizon(k, rate, epsilon, 1)[0] == pytest.approx(expected, rel=1e-11, abs=1e-15)
+    assert delta_over_horizon(k, rate, epsilon, 1) == pytest.approx(expected, rel=1e-11, abs=1e-15)
 
 
 def test_basic_composition_is_a_case() -> None:
@@ -82,12 +82,31 @@ def test_the_least_k_holds_and_the_one_below_does_not(sample_rate: float, epsilo
         return
     assert holds(least, sample_rate, epsilon, 1e-6, windows)
     assert least == 1 or not holds(least - 1, sample_rate, epsilon, 1e-6, windows)
-    assert delta_over_horizon(least, sample_rate, epsilon, windows)[0] <= 1e-6 * (1 + 1e-9)
+    assert delta_over_horizon(least, sample_rate, epsilon, windows) <= 1e-6 * (1 + 1e-9)
 
 
-def test_advanced_composition_needs_a_smaller_k_than_basic() -> None:
-    basic = next(k for k in range(1, 1000) if 30 * exp(log_divergence(k, 0.05, 4 / 30)) <= 1e-6)
-    assert (basic, least_k(0.05, 4, 1e-6, 30)) == (19, 17)
+@pytest.mark.parametrize(
+    ("rate", "epsilon", "windows", "expected"),
+    [
+        (0.05, 4.0, 30, (19, 17, 6)),
+        (0.2, 4.0, 4, (13, 13, 10)),
+        (0.1, 1.0, 4, (18, 18, 9)),
+    ],
+)
+def test_privacy_losses_need_a_smaller_k_than_parameters_do(
+    rate: float, epsilon: float, windows: int, expected: tuple[int, int, int]
+) -> None:
+    basic = next(k for k in range(1, 100) if windows * exp(log_divergence(k, rate, epsilon / windows)) <= 1e-6)
+    optimal = next(k for k in range(1, 100) if delta_of_parameters(k, rate, epsilon, windows)[0] <= 1e-6)
+    assert (basic, optimal, least_k(rate, epsilon, 1e-6, windows)) == expected
+
+
+def test_losses_give_a_k_where_no_epsilon_of_a_window_does() -> None:
+    assert delta_of_parameters(1000, 0.5, 0.6, 4) == (1.0, inf)
+    least = least_k(0.5, 0.6, 1e-6, 4)
+    assert least is not None
+    assert delta_over_horizon(least, 0.5, 0.6, 4) <= 1e-6
+    assert least_k(0.5, 0.01, 1e-6, 4) is None
 
 
 def test_arguments_out_of_range_are_refused() -> None:

@@ -182,7 +182,7 @@ def test_a_privacy_model_may_not_compare_with_records_that_are_not_published() -
     ("changed", "k", "problem"),
     [
         ({}, 11, "privacy.k: must be 12 or more"),
-        ({"epsilon": 4.0, "windows": 4}, 12, "privacy.k: must be 13 or more"),
+        ({"epsilon": 4.0, "windows": 4}, 9, "privacy.k: must be 10 or more"),
         ({"epsilon": 0.1}, 100, "cells.sample_rate: no k gives"),
         ({"partition": replace(CELLS, epsilon=0.2)}, 12, "privacy.k: must be 13 or more"),
         ({"partition": replace(CELLS, epsilon=1.0)}, 100, "cells.epsilon: must be above 1"),
@@ -194,6 +194,19 @@ def test_the_promise_needs_a_least_k(changed: dict[str, Any], k: int, problem: s
     assert found.startswith(problem)
     if problem.startswith("privacy.k"):
         assert not list(replace(PARAMETERS, **changed).problems(policy, Privacy(k + 1)))
+
+
+def test_the_account_names_the_bound_that_counts() -> None:
+    one = PARAMETERS.account(12)
+    assert one["delta_over_horizon"] == one["delta_by_composition"] == one["delta_of_window"]
+    assert "delta_by_privacy_loss" not in one
+    several = replace(PARAMETERS, epsilon=4.0, windows=4).account(10)
+    assert several["delta_over_horizon"] == several["delta_by_privacy_loss"] <= 1e-6 < several["delta_by_composition"]
+    assert several["least_k"] == 10
+    # No epsilon of a window goes with such a sample rate.
+    losses_only = replace(PARAMETERS, sample_rate=0.5, epsilon=0.6, windows=4).account(200)
+    assert losses_only["delta_over_horizon"] <= 1e-6
+    assert not losses_only.keys() & {"epsilon_of_window", "delta_of_window", "delta_by_composition"}
 
 
 @pytest.mark.parametrize(
