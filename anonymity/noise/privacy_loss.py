@@ -60,19 +60,31 @@ def delta_of_losses(k: int, sample_rate: float, epsilon: float, windows: int) ->
     >>> [delta_of_losses(k, 0.2, 4.0, 4) <= 1e-6 for k in (9, 10)]
     [False, True]
     """
+    return max(directed_deltas(k, sample_rate, epsilon, windows))
+
+
+def directed_deltas(k: int, sample_rate: float, epsilon: float, windows: int) -> tuple[float, float]:
+    """Return upper bounds of the divergences with the person from without, and without from with.
+
+    Parameters are those of ``delta_of_losses``.
+
+    Examples
+    --------
+    >>> with_person, without = directed_deltas(10, 0.2, 4.0, 4)
+    >>> without < with_person <= 1e-6
+    True
+    """
     k = min(k, LARGEST_K)
     reach = epsilon + max(epsilon, min(_BEYOND, 10 * epsilon))
     at_epsilon = ceil(epsilon / reach * _STEPS)
     step = epsilon / at_epsilon
     top = ceil(reach / step)
     loss, with_person, without = _dominating_pair(k, sample_rate, step)
-    pairs = (
-        # T - 1 may be k - 1, and T may not. The rest of T - 1 has the smallest loss.
-        _Losses.of(loss, with_person, float(loss[-1]), sample_rate**k, step, top),
-        # In the other direction each loss is the opposite one, at most -ln(1 - beta).
-        _Losses.of(-loss, without, -log1p(-sample_rate), 0.0, step, top),
-    )
-    return min(max(pair.composed(windows).delta(at_epsilon, step) for pair in pairs), 1.0)
+    # T - 1 may be k - 1, and T may not. The rest of T - 1 has the smallest loss.
+    removed = _Losses.of(loss, with_person, float(loss[-1]), sample_rate**k, step, top)
+    # In the other direction each loss is the opposite one, at most -ln(1 - beta).
+    added = _Losses.of(-loss, without, -log1p(-sample_rate), 0.0, step, top)
+    return removed.composed(windows).delta(at_epsilon, step), added.composed(windows).delta(at_epsilon, step)
 
 
 def _dominating_pair(k: int, rate: float, step: float) -> tuple[Floats, Floats, Floats]:
@@ -118,7 +130,8 @@ class _Losses:
         top = len(self.finite) // 2
         finite = sums[top:-top]
         finite[0] += sums[:top].sum()
-        return _Losses(finite, self.infinite + other.infinite + float(sums[-top:].sum()))
+        infinite = self.infinite + other.infinite * max(1 - self.infinite, 0.0)
+        return _Losses(finite, infinite + float(sums[-top:].sum()))
 
     def composed(self, windows: int) -> _Losses:
         """Return the sum of as many independent losses."""
@@ -132,4 +145,4 @@ class _Losses:
         """Return the delta at the epsilon of a grid point."""
         above = self.finite[len(self.finite) // 2 + at_epsilon :]
         delta = self.infinite - float(above @ np.expm1(-step * np.arange(len(above))))
-        return delta * (1 + _SUM_MARGIN) + _UNDERFLOW
+        return min(delta * (1 + _SUM_MARGIN) + _UNDERFLOW, 1.0)
