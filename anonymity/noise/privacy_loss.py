@@ -13,10 +13,13 @@ from math import ceil, expm1, log1p
 
 import numpy as np
 
-from crenel.anonymity.noise.budget import Floats, log_probability
+from crenel.anonymity.noise.budget import BudgetError, Floats, log_probability
 
 LARGEST_K = 1024
 """A larger k counts as this one. It suppresses more of the same counts, so it is at least as private."""
+
+_LARGEST_EPSILON = 500.0
+"""A larger epsilon counts as this one, so that its rounding error stays below ``_LOSS_MARGIN``; delta is overstated."""
 
 _STEPS = 1000
 """Minimum number of grid steps from 0 to the largest finite loss."""
@@ -34,7 +37,7 @@ _LOSS_MARGIN = 1e-13
 """Absolute margin above the rounding errors of a loss, which is below 100."""
 
 _MASS_MARGIN = 1e-11
-"""Relative margin above the rounding errors of a probability, and absolute one of the sum of all."""
+"""Relative margin above the rounding errors of a probability and a convolution, and absolute one of a sum of all."""
 
 _SUM_MARGIN = 1e-9
 """Relative margin above the rounding errors of sums of products, all of which are positive."""
@@ -55,6 +58,11 @@ def delta_of_losses(k: int, sample_rate: float, epsilon: float, windows: int) ->
     epsilon : of all windows together, above 0
     windows : number of windows to which a person contributes at most, at least 1
 
+    Raises
+    ------
+    BudgetError
+        A parameter is out of range.
+
     Examples
     --------
     >>> [delta_of_losses(k, 0.2, 4.0, 4) <= 1e-6 for k in (9, 10)]
@@ -66,7 +74,7 @@ def delta_of_losses(k: int, sample_rate: float, epsilon: float, windows: int) ->
 def directed_deltas(k: int, sample_rate: float, epsilon: float, windows: int) -> tuple[float, float]:
     """Return upper bounds of the divergences with the person from without, and without from with.
 
-    Parameters are those of ``delta_of_losses``.
+    Parameters and errors are those of ``delta_of_losses``.
 
     Examples
     --------
@@ -74,7 +82,14 @@ def directed_deltas(k: int, sample_rate: float, epsilon: float, windows: int) ->
     >>> without < with_person <= 1e-6
     True
     """
-    k = min(k, LARGEST_K)
+    for name, number in (("k", k), ("windows", windows)):
+        if number < 1:
+            raise BudgetError(f"{name}: must be 1 or more, not {number}")
+    if not 0 < sample_rate < 1:
+        raise BudgetError("sample_rate: must be above 0 and below 1")
+    if not epsilon > 0:
+        raise BudgetError("epsilon: must be above 0")
+    k, epsilon = min(k, LARGEST_K), min(epsilon, _LARGEST_EPSILON)
     reach = epsilon + max(epsilon, min(_BEYOND, 10 * epsilon))
     at_epsilon = ceil(epsilon / reach * _STEPS)
     step = epsilon / at_epsilon

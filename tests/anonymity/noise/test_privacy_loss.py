@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crenel.anonymity.noise.budget import Floats, log_divergence
+from crenel.anonymity.noise.budget import BudgetError, Floats, log_divergence
 from crenel.anonymity.noise.privacy_loss import LARGEST_K, delta_of_losses, directed_deltas
 
 
@@ -106,3 +106,17 @@ def test_a_k_beyond_the_largest_counts_as_the_largest() -> None:
 def test_extreme_parameters_have_a_delta(rate: float, epsilon: float) -> None:
     for k in (1, 20, LARGEST_K):
         assert 0 < delta_of_losses(k, rate, epsilon, 3) <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((0, 0.5, 1.0, 2), "k"),
+        ((1, 1.0, 1.0, 2), "sample_rate"),
+        ((1, 0.5, 0.0, 2), "epsilon"),
+        ((1, 0.5, 1.0, 0), "windows"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: tuple[int, float, float, int], name: str) -> None:
+    with pytest.raises(BudgetError, match=f"^{name}: must be"):
+        delta_of_losses(*arguments)
