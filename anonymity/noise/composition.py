@@ -1,4 +1,4 @@
-"""Composition of (epsilon, delta)-differentially private windows, and the k that a guarantee over a horizon needs."""
+"""Composition of differentially private windows, and the k that a guarantee over a horizon needs."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.model.secret import Secret
 from crenel.anonymity.noise.budget import log_divergence
+from crenel.anonymity.noise.privacy_loss import delta_of_losses
 from crenel.anonymity.space.domain import Boxes
 from crenel.operators.output_columns import release_columns
 from crenel.operators.shards import admission, function
@@ -257,8 +258,9 @@ def test_one_window_of_each_person(universe: Universe, shards: int, coins: set[C
 
 @of_stages
 def test_two_windows_of_each_person_compose(shards: int, coins: set[Coin]) -> None:
-    twice = 2 * bound(2)
-    assert 0 < worst(TWO_WINDOWS, coins, plan(2, windows=2, shards=shards), 2 * EPSILON) <= twice
+    composed = delta_of_losses(2, RATE, 2 * EPSILON, 2)
+    assert composed < 2 * bound(2)
+    assert 0 < worst(TWO_WINDOWS, coins, plan(2, windows=2, shards=shards), 2 * EPSILON) <= composed
 
 
 @of_stages
