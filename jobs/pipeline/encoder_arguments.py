@@ -157,13 +157,13 @@ class Reader:
     def _array(self, name: str, sql: SqlType) -> Read:
         """Add a sensitive array: its values, and its published form."""
         element = element_of(sql)
-        if element is None or element.name not in ("STRING", *INTEGERS):
+        if element is None or element.name not in (*TEXTS, *INTEGERS):
             self.problems.append(
-                f"policy.arrays.{name}: column {name!r} has the type {sql.text}; it is an ARRAY of STRING or of whole "
+                f"policy.arrays.{name}: column {name!r} has the type {sql.text}; it is an ARRAY of text or of whole "
                 f"numbers; {_CONVERT}, or remove it from policy.arrays"
             )
             return Read(name, "text", 0)
-        kind: Kind = "text" if element.name == "STRING" else "integer"
+        kind: Kind = "text" if element.name in TEXTS else "integer"
         wanted = "ARRAY<STRING>" if kind == "text" else "ARRAY<BIGINT>"
         value = self._add(_cast(name, replace(sql, name=sql.text), wanted))
         return Read(name, "array", value, element=kind, packed=self._add(packed(name, sql)))

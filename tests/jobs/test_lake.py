@@ -30,7 +30,8 @@ policy:
   event_time: seen
   quasi_identifiers:
     age: {{type: numeric, domain: [0, 99]}}
-  sensitive: [illness]
+  sensitive: [illnesses]
+  arrays: {{illnesses: 2}}
   passthrough: [id]
 privacy: {{k: 8, l: 2}}
 algorithm: nearest
@@ -50,7 +51,7 @@ source:
     )
   query: |
     SELECT id, 'p' || CAST(MOD(id * 7919, 5003) AS STRING) AS person, CAST(MOD(id * 31, 100) AS INT) AS age,
-      CASE MOD(id, 3) WHEN 0 THEN 'cold' WHEN 1 THEN 'flu' ELSE 'gout' END AS illness, seen
+      ARRAY[CASE MOD(id, 3) WHEN 0 THEN 'cold' WHEN 1 THEN 'flu' ELSE 'gout' END] AS illnesses, seen
     FROM source
 sinks:
   released: {{table: lake.default.released, partitioned_by: day, day_column: day, manifest.compression: deflate}}
@@ -210,7 +211,7 @@ def tables(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 AUDIT = [
     "policy={event_time: event_time, quasi_identifiers: {age_min: {type: numeric}}, passthrough: [release_id], "
-    "drop: [shard, kind, subjects, tuples, diversity_illness, loss, k, l, sample_rate, phi, age_max]}",
+    "drop: [shard, kind, subjects, tuples, diversity_illnesses, loss, k, l, sample_rate, phi, age_max]}",
     "privacy={k: 2}",
     "nearest={delay: {event_time: 1 h}}",
     "source={table: lake.default.audit, watermark: {column: event_time, delay: 1 min}}",
@@ -235,7 +236,8 @@ def keyed(folder: Path) -> None:
     """Write the schema of a table with other columns, and with a primary key, as a user may have made it."""
     kept = table(folder, "paimon", "released")
     schema = json.loads((kept / "schema" / "schema-0").read_text("utf-8"))
-    kinds = {"id": "BIGINT NOT NULL", "age_min": "SMALLINT", "illness": "STRING"}
+    array = {"type": "ARRAY", "element": "STRING"}
+    kinds = {"id": "BIGINT NOT NULL", "age_min": "SMALLINT", "illnesses": array}
     fields = [of | {"type": kinds[of["name"]]} for of in schema["fields"] if of["name"] in kinds]
     made = folder / "lake" / "default.db" / "keyed" / "schema"
     made.mkdir(parents=True)

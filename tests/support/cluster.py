@@ -88,6 +88,8 @@ class Cluster:
             "FLINK_CONF_DIR": str(folder / "conf"),
             "FLINK_LOG_DIR": str(self.log),
             "FLINK_PID_DIR": str(folder),
+            # Flink's scripts start Java seven times to read the configuration, without JVM_ARGS.
+            "JDK_JAVA_OPTIONS": os.environ.get("JVM_ARGS", ""),
         }
         self.task_environment: dict[str, str] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
