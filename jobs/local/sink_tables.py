@@ -62,6 +62,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             layouts = outputs(read_layout(tables, config))
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
+        arrays = dict(config.policy.arrays)
         widest = max(map(len, sinks.values()), default=0)
         queries = []
         for sink, columns in sinks.items():
@@ -74,7 +75,6 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             if config.is_nested and sink == "released":
                 sets, paths = {attribute.name for attribute in config.policy.sets}, released_paths(config, columns)
             expressions = {column: ".".join(map(quote, path)) for column, path in paths.items()}
-            arrays = dict(config.policy.arrays)
             forms = [
                 f"JSON_STRING({expressions[column]})"
                 if column in arrays

@@ -53,20 +53,23 @@ def summed(rows: Iterable[tuple[str, float]], seconds: float, algorithm: Algorit
     return Summary.of(((0, *row) for row in rows), seconds, algorithm, SUPPRESSIONS)
 
 
+REJECTED = {
+    "missing": 2,
+    "outside_domain": 0,
+    "unknown_category": 0,
+    "bad_type": 0,
+    "unreadable": 0,
+    "too_many_values": 0,
+}
+
+
 def test_shards_are_added_up() -> None:
     summary = summed([*ONE_SHARD, *ANOTHER], 12.5)
     assert summary.rows_in == 120
     assert summary.sampled_out == 8
     assert summary.released == 100
     assert summary.suppressed == {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0}
-    assert summary.rejected == {
-        "missing": 2,
-        "outside_domain": 0,
-        "unknown_category": 0,
-        "bad_type": 0,
-        "unreadable": 0,
-        "too_many_values": 0,
-    }
+    assert summary.rejected == REJECTED
     assert summary.releases == {
         "cluster": 6,
         "merged": 0,
@@ -144,14 +147,7 @@ def test_json_holds_every_number_of_the_issue() -> None:
         "released": 100,
         "suppressed": {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0},
         "withheld": 10,
-        "rejected": {
-            "missing": 2,
-            "outside_domain": 0,
-            "unknown_category": 0,
-            "bad_type": 0,
-            "unreadable": 0,
-            "too_many_values": 0,
-        },
+        "rejected": REJECTED,
         "forgotten": 0,
         "releases": 13,
         "releases_by_kind": {
