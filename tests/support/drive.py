@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -169,6 +169,26 @@ def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[l
         checker.agree(castle.counters)
         outputs.append(out)
     return outputs, castle.counters, checker
+
+
+def judged_as_restored(
+    setting: Setting, steps: Iterable[Step], restores: Container[int], kinds: Sequence[str] = ("blocks",)
+) -> tuple[list[Releases], Counters]:
+    """Run a shard that goes on from its stored state after some steps, and have the checker judge it after every step.
+
+    Entries of ``kinds`` must be stored while tuples are buffered, and at no other time.
+    """
+    shard, checker = Kept(setting), setting.checker()
+    outputs = []
+    for number, step in enumerate(steps):
+        outputs.append(shard.take(step))
+        checker.observe(step, outputs[-1], gamma_of(shard.castle))
+        checker.agree(shard.castle.counters)
+        for kind in kinds:
+            assert bool(shard.stored.entries[kind]) == (shard.castle.counters.buffered > 0)
+        if number in restores:
+            shard.restore()
+    return outputs, shard.castle.counters
 
 
 def gamma_of(castle: Castle) -> Gamma:

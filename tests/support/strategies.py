@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -243,3 +243,7 @@ def cases(
 ONE_BY_ONE = (1,)
 cuts = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
 """Any cutting of a stream into blocks; twice at one place leaves an empty block between."""
+
+_few = st.lists(st.integers(0, 60), max_size=8)
+restores: st.SearchStrategy[Container[int]] = _few | _few | st.integers(1, 9).map(lambda every: range(0, 1000, every))
+"""Numbers of the steps after which a shard is restored from its stored state: a few, or one in so many."""

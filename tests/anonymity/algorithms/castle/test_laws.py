@@ -19,23 +19,28 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.deadlines import last_time
-from tests.support.drive import KEY, Kept, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
+from tests.support.drive import KEY, Setting, columns_of, hashes, in_blocks, judged, judged_as_restored, steps_of
 from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.strategies import ONE_BY_ONE, Case, cases, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cases, cuts, restores
 
 
-@given(cases(), cuts)
+@given(cases(), cuts, restores)
 @LAWS
-def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case: Case, cut: tuple[int, ...]) -> None:
-    judged(case.setting, case.steps(cut))
+def test_k_and_l_hold_and_every_tuple_leaves_once_in_time_however_blocks_are_cut_and_restored(
+    case: Case, cut: tuple[int, ...], restores: Container[int]
+) -> None:
+    check_cut_and_restores(case, cut, restores)
 
 
-@given(cases())
-@LAWS
-def test_counters_say_what_left_and_after_how_many_tuples(case: Case) -> None:
+def check_cut_and_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
+    """Require that a stream in blocks, restored after some steps, leaves as it does tuple by tuple and never stored."""
     # One by one the checker knows when each tuple left, and what had been seen by then.
-    judged(case.setting, case.steps(ONE_BY_ONE))
+    expected, counters, _ = judged(case.setting, case.steps(ONE_BY_ONE))
+    found, again = judged_as_restored(case.setting, case.steps(cut), restores, ("blocks", "gamma"))
+    assert columns_of(found) == columns_of(expected)
+    assert again.delays.tolist() == counters.delays.tolist()
+    assert replace(again, delays=counters.delays) == counters
 
 
 @given(cases(confident=True, timed=True, delay_tuples=16, max_clusters=2))
@@ -81,48 +86,11 @@ def test_generalize_publishes_every_tuple_but_those_that_confidence_withholds(ca
     assert checker.reasons.keys() <= {LINKABLE}
 
 
-@given(cases(), cuts, cuts)
-@LAWS
-def test_how_a_stream_is_cut_changes_nothing(case: Case, one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    first, counters, _ = judged(case.setting, case.steps(one))
-    second, again, _ = judged(case.setting, case.steps(other))
-    assert columns_of(first) == columns_of(second)
-    assert counters.delays.tolist() == again.delays.tolist()
-    assert replace(counters, delays=again.delays) == again
-
-
-@given(cases(), cuts, st.lists(st.integers(0, 60), max_size=4))
-@LAWS
-def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
-    case: Case, cut: tuple[int, ...], restores: list[int]
-) -> None:
-    check_restores(case, cut, restores)
-
-
 @given(cases(timed=True, delay_tuples=None, delay_event_time=20, max_clusters=2), cuts)
 @FEW
 def test_a_restored_shard_remembers_who_left_before_older_tuples(case: Case, cut: tuple[int, ...]) -> None:
     # By event time a tuple may leave its cluster alone while older ones of its block wait: restored after each step.
-    check_restores(case, cut, range(1000))
-
-
-def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
-    """Require that a run restored from its stored state after some steps equals a run that was never stored."""
-    steps = case.steps(cut)
-    never_stored = case.setting.castle()
-    expected = [apply(case.setting, never_stored, step) for step in steps]
-    counters = never_stored.counters
-    shard, outputs = Kept(case.setting), []
-    for number, step in enumerate(steps):
-        outputs.append(shard.take(step))
-        entries = shard.stored.entries
-        assert bool(entries["blocks"]) == bool(entries["gamma"]) == (shard.castle.counters.buffered > 0)
-        if number in restores:
-            shard.restore()
-    assert columns_of(outputs) == columns_of(expected)
-    found = shard.castle.counters
-    assert found.delays.tolist() == counters.delays.tolist()
-    assert replace(found, delays=counters.delays) == counters
+    check_cut_and_restores(case, cut, range(1000))
 
 
 @given(cases(), st.binary(min_size=32, max_size=32))

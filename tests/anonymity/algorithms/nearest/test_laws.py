@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,24 +18,25 @@ from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from tests.support.drive import Kept, apply, columns_of, judged, steps_of
+from tests.support.drive import columns_of, judged, judged_as_restored, steps_of
 from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.space import Space
-from tests.support.strategies import ONE_BY_ONE, Case, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cuts, restores
 
 
-@given(nearest_cases(), cuts)
+@given(nearest_cases(), cuts, restores)
 @LAWS
-def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case: Case, cut: tuple[int, ...]) -> None:
-    judged(case.setting, case.steps(cut))
-
-
-@given(nearest_cases())
-@LAWS
-def test_counters_say_what_left_and_after_how_many_tuples(case: Case) -> None:
-    judged(case.setting, case.steps(ONE_BY_ONE))
+def test_k_and_l_hold_and_every_tuple_leaves_once_in_time_however_blocks_are_cut_and_restored(
+    case: Case, cut: tuple[int, ...], restores: Container[int]
+) -> None:
+    # One by one the checker knows when each tuple left, and what had been seen by then.
+    expected, counters, _ = judged(case.setting, case.steps(ONE_BY_ONE))
+    found, again = judged_as_restored(case.setting, case.steps(cut), restores)
+    assert columns_of(found) == columns_of(expected)
+    assert again.delays.tolist() == counters.delays.tolist()
+    assert replace(again, delays=counters.delays) == counters
 
 
 @given(nearest_cases(timed=True, delay_event_time=7), cuts)
@@ -49,34 +51,6 @@ def test_generalize_publishes_every_tuple(case: Case, cut: tuple[int, ...]) -> N
     _, counters, checker = judged(case.setting, case.steps(cut))
     assert counters.released == len(case.rows)
     assert not checker.reasons
-
-
-@given(nearest_cases(), cuts, cuts)
-@LAWS
-def test_how_a_stream_is_cut_changes_nothing(case: Case, one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    first, counters, _ = judged(case.setting, case.steps(one))
-    second, again, _ = judged(case.setting, case.steps(other))
-    assert columns_of(first) == columns_of(second)
-    assert replace(counters, delays=again.delays) == again
-
-
-@given(nearest_cases(), cuts, st.lists(st.integers(0, 60), max_size=8))
-@LAWS
-def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
-    case: Case, cut: tuple[int, ...], restores: list[int]
-) -> None:
-    steps = case.steps(cut)
-    never_stored = case.setting.castle()
-    expected = [apply(case.setting, never_stored, step) for step in steps]
-    shard, outputs = Kept(case.setting), []
-    for number, step in enumerate(steps):
-        outputs.append(shard.take(step))
-        assert bool(shard.stored.entries["blocks"]) == (shard.castle.counters.buffered > 0)
-        if number in restores:
-            shard.restore()
-    assert columns_of(outputs) == columns_of(expected)
-    counters = never_stored.counters
-    assert replace(shard.castle.counters, delays=counters.delays) == counters
 
 
 # Members of each release, by a search in plain Python.
