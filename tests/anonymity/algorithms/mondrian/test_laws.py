@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.batch.windows import ClosedBy, ShardOfWindows
 from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
@@ -20,15 +20,30 @@ from tests.support.drive import KEY, columns_of
 from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged, mondrian_cases
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.strategies import ONE_BY_ONE, Case, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cuts, restores
 
 ALL = ClosedBy()
 
 
-@given(mondrian_cases(), cuts)
+@given(mondrian_cases(), cuts, cuts, restores)
 @LAWS
-def test_every_part_keeps_k_and_l_and_each_window_leaves_as_it_closes(case: Case, cut: tuple[int, ...]) -> None:
-    judged(case.setting, case.steps(cut))
+def test_every_part_keeps_k_and_l_and_each_window_leaves_as_it_closes_however_blocks_are_cut_and_restored(
+    case: Case, one: tuple[int, ...], other: tuple[int, ...], restores: Container[int]
+) -> None:
+    setting = case.setting
+    expected, counters, _ = judged(setting, case.steps(one))
+    kept, checker, outputs = KeptShard(setting), setting.checker(), []
+    for number, step in enumerate(case.steps(other)):
+        outputs.append(kept.take(step))
+        checker.observe(step, outputs[-1])
+        assert isinstance(kept.shard, ShardOfWindows)
+        checker.agree(kept.shard.counters, kept.shard.next_deadline)
+        assert bool(kept.stored.entries.get("blocks")) == (kept.shard.counters.buffered > 0)
+        if number in restores:
+            kept.restore()
+    assert columns_of(outputs) == columns_of(expected)
+    assert kept.shard.counters.delays.tolist() == counters.delays.tolist()
+    assert replace(kept.shard.counters, delays=counters.delays) == counters
 
 
 @given(mondrian_cases(confident=True, timed=True), cuts)
@@ -44,47 +59,6 @@ def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_to
 def test_event_time_closes_windows_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
     judged(case.setting, case.steps(cut))
     judged(case.setting, case.leaps())
-
-
-@given(mondrian_cases(), cuts, cuts)
-@LAWS
-def test_how_a_stream_is_cut_into_blocks_changes_nothing(
-    case: Case, one: tuple[int, ...], other: tuple[int, ...]
-) -> None:
-    first, counters, _ = judged(case.setting, case.steps(one))
-    second, again, _ = judged(case.setting, case.steps(other))
-    assert columns_of(first) == columns_of(second)
-    assert counters.delays.tolist() == again.delays.tolist()
-    assert replace(counters, delays=again.delays) == again
-
-
-@given(mondrian_cases(), cuts, st.lists(st.integers(0, 60), max_size=4))
-@LAWS
-def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
-    case: Case, cut: tuple[int, ...], restores: list[int]
-) -> None:
-    check_restores(case, cut, restores)
-
-
-@given(mondrian_cases(), cuts)
-@FEW
-def test_a_shard_restored_after_each_step_goes_on_as_if_nothing_had_happened(case: Case, cut: tuple[int, ...]) -> None:
-    check_restores(case, cut, range(1000))
-
-
-def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
-    """Require that a run restored from its stored state after some steps equals a run that was never stored."""
-    setting, steps = case.setting, case.steps(cut)
-    expected, counters, _ = judged(setting, steps)
-    kept, outputs = KeptShard(setting), []
-    for number, step in enumerate(steps):
-        outputs.append(kept.take(step))
-        assert bool(kept.stored.entries.get("blocks")) == (kept.shard.counters.buffered > 0)
-        if number in restores:
-            kept.restore()
-    assert columns_of(outputs) == columns_of(expected)
-    assert kept.shard.counters.delays.tolist() == counters.delays.tolist()
-    assert replace(kept.shard.counters, delays=counters.delays) == counters
 
 
 @given(mondrian_cases(confident=False, cut="loss"))

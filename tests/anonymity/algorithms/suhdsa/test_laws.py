@@ -19,14 +19,30 @@ from crenel.state.block import NO_TIME
 from tests.support.drive import KEY, columns_of, hashes, in_blocks
 from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.strategies import ONE_BY_ONE, Case, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cuts, restores
 from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, taken_by, window_cases
 
 
-@given(window_cases(), cuts)
+@given(window_cases(), cuts, cuts, restores)
 @LAWS
-def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case: Case, cut: tuple[int, ...]) -> None:
-    judged_windows(case.setting, case.steps(cut))
+def test_k_and_l_hold_and_every_tuple_leaves_once_in_time_however_blocks_are_cut_and_restored(
+    case: Case, one: tuple[int, ...], other: tuple[int, ...], restores: Container[int]
+) -> None:
+    setting = case.setting
+    expected, counters, _ = judged_windows(setting, case.steps(one))
+    shard, checker, outputs = KeptWindow(setting), setting.checker(), []
+    for number, step in enumerate(case.steps(other)):
+        outputs.append(shard.take(step))
+        checker.observe(step, outputs[-1], shard.repairs)
+        checker.agree(shard.window.counters, shard.window.next_deadline)
+        assert shard.stored.entries.keys() <= {"blocks"}
+        assert bool(shard.stored.entries.get("blocks")) == (shard.window.counters.buffered > 0)
+        if number in restores:
+            shard.restore()
+    again = shard.window.counters
+    assert columns_of(outputs) == columns_of(expected)
+    assert again.delays.tolist() == counters.delays.tolist()
+    assert replace(again, delays=counters.delays) == counters
 
 
 @given(window_cases(confident=True, timed=True))
@@ -47,47 +63,6 @@ def test_event_time_bounds_windows_and_delays_however_late_tuples_come(case: Cas
 @FEW
 def test_a_watermark_that_comes_with_a_block_counts_as_passed(case: Case) -> None:
     judged_windows(case.setting, case.leaps())
-
-
-@given(window_cases(), cuts, cuts)
-@LAWS
-def test_how_a_stream_is_cut_changes_nothing(case: Case, one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    first, counters, _ = judged_windows(case.setting, case.steps(one))
-    second, again, _ = judged_windows(case.setting, case.steps(other))
-    assert columns_of(first) == columns_of(second)
-    assert counters.delays.tolist() == again.delays.tolist()
-    assert replace(counters, delays=again.delays) == again
-
-
-@given(window_cases(), cuts, st.lists(st.integers(0, 60), max_size=4))
-@LAWS
-def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
-    case: Case, cut: tuple[int, ...], restores: list[int]
-) -> None:
-    check_restores(case, cut, restores)
-
-
-@given(window_cases(), cuts)
-@FEW
-def test_a_shard_restored_after_each_step_goes_on_as_if_nothing_had_happened(case: Case, cut: tuple[int, ...]) -> None:
-    check_restores(case, cut, range(1000))
-
-
-def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
-    """Require that a run restored from its stored state after some steps equals a run that was never stored."""
-    setting, steps = case.setting, case.steps(cut)
-    expected, counters, _ = judged_windows(setting, steps)
-    shard, outputs = KeptWindow(setting), []
-    for number, step in enumerate(steps):
-        outputs.append(shard.take(step))
-        assert shard.stored.entries.keys() <= {"blocks"}
-        assert bool(shard.stored.entries.get("blocks")) == (shard.window.counters.buffered > 0)
-        if number in restores:
-            shard.restore()
-    window = shard.window
-    assert columns_of(outputs) == columns_of(expected)
-    assert window.counters.delays.tolist() == counters.delays.tolist()
-    assert replace(window.counters, delays=counters.delays) == counters
 
 
 @given(window_cases(confident=False), st.binary(min_size=32, max_size=32))
