@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -106,6 +106,7 @@ def key_of(visit: Visit, of: OperatorPlan) -> int:
     return KEY + visit.person % len(of.numbers)
 
 
+@cache
 def block(visit: Visit, watermark: int, shard: int = 0) -> bytes:
     return Block(
         shard=shard,
@@ -191,13 +192,11 @@ def divergence(one: Mapping[Any, float], other: Mapping[Any, float], epsilon: fl
     )
 
 
-def worst(universe: Universe, heads: set[Coin], of: OperatorPlan, epsilon: float, **how: bool) -> float:
-    """Return the maximum divergence over all persons of a universe, each of them left out in turn."""
-    whole = distribution(universe, heads, of, **how)
-    persons = {step.person for step in universe if isinstance(step, Visit)}
-    return max(
-        divergence(whole, distribution(without(universe, person), heads, of, **how), epsilon) for person in persons
-    )
+def divergences(universe: Universe, heads: set[Coin], of: OperatorPlan, epsilon: float) -> Iterator[float]:
+    """Yield the divergence of each person of a universe, who is left out."""
+    whole = distribution(universe, heads, of)
+    for person in sorted({step.person for step in universe if isinstance(step, Visit)}):
+        yield divergence(whole, distribution(without(universe, person), heads, of), epsilon)
 
 
 def bound(k: int) -> float:
@@ -253,20 +252,20 @@ TWO_WINDOWS = (
 @of_stages
 @pytest.mark.parametrize("universe", [ONE_WINDOW, LATE_AND_REPEATED, AHEAD], ids=["plain", "late", "ahead"])
 def test_one_window_of_each_person(universe: Universe, shards: int, coins: set[Coin]) -> None:
-    assert 0 < worst(universe, coins, plan(2, shards=shards), EPSILON) <= bound(2)
+    assert 0 < max(divergences(universe, coins, plan(2, shards=shards), EPSILON)) <= bound(2)
 
 
 @of_stages
 def test_two_windows_of_each_person_compose(shards: int, coins: set[Coin]) -> None:
     composed = delta_of_losses(2, RATE, 2 * EPSILON, 2)
     assert composed < 2 * bound(2)
-    assert 0 < worst(TWO_WINDOWS, coins, plan(2, windows=2, shards=shards), 2 * EPSILON) <= composed
+    assert 0 < max(divergences(TWO_WINDOWS, coins, plan(2, windows=2, shards=shards), 2 * EPSILON)) <= composed
 
 
 @of_stages
 def test_the_contribution_bound_holds_over_windows(shards: int, coins: set[Coin]) -> None:
     # In the second window nobody is left to contribute, so one window's guarantee holds.
-    assert 0 < worst(TWO_WINDOWS, coins, plan(2, shards=shards), EPSILON) <= bound(2)
+    assert 0 < max(divergences(TWO_WINDOWS, coins, plan(2, shards=shards), EPSILON)) <= bound(2)
 
 
 def test_a_window_closes_by_the_clock_alone_and_after_a_restart_not_before_replayed_records(
@@ -356,7 +355,8 @@ def test_each_broken_rule_breaks_the_promise(
     for name in ("Cells", "PersonStage", "CellStage"):
         made = getattr(algorithm, name)
         monkeypatch.setattr(algorithm, name, type(name, (broken,) if made is Cells else (broken, made), {}))
-    assert worst(universe, coins, plan(2, shards=shards), EPSILON) > bound(2)
+    # One person of whom it does not hold is enough.
+    assert any(found > bound(2) for found in divergences(universe, coins, plan(2, shards=shards), EPSILON))
 
 
 @pytest.mark.parametrize("shared", [False, True])

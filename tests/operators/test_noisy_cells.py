@@ -39,8 +39,8 @@ from tests.support.fakes import FakeRuntime
 
 EPSILON, DELTA, K = 2.0, 0.02, 2
 THRESHOLD = 3
-LOWEST, HIGHEST = -3, 5
-"""Noise of the runs. Under the lowest, no key of up to five persons is published; more than the highest is rare."""
+LOWEST, HIGHEST = -2, 5
+"""Noise of the runs. At the lowest, no key of up to four persons is published; more than the highest is rare."""
 
 BOUND = tail(EPSILON, THRESHOLD - 1)
 """Delta of one window: the probability that a key of one person is published."""
@@ -115,22 +115,23 @@ def distribution(universe: Universe, of: OperatorPlan, parts: tuple[int, ...] = 
     return found
 
 
-def worst(
+def divergences(
     universe: Universe,
     of: OperatorPlan,
     epsilon: float,
     parts: tuple[int, ...] = ALL,
     persons: Iterable[int] | None = None,
-) -> float:
-    """Return an upper bound of the divergence, over persons of a universe, each of them left out in turn.
+) -> Iterator[float]:
+    """Yield an upper bound of the divergence of each of some persons of a universe, who is left out.
 
     Outputs of noise above the highest are not computed; their probability is added. ``persons``: None stands for all.
     """
     whole = distribution(universe, of, parts)
     if persons is None:
-        persons = {step.person for step in universe if isinstance(step, Visit)}
+        persons = sorted({step.person for step in universe if isinstance(step, Visit)})
     rest = 1 - sum(whole.values())
-    return rest + max(divergence(whole, distribution(without(universe, one), of, parts), epsilon) for one in persons)
+    for one in persons:
+        yield rest + divergence(whole, distribution(without(universe, one), of, parts), epsilon)
 
 
 FAR = 4 * tail(EPSILON, HIGHEST)
@@ -167,16 +168,16 @@ def test_the_parameters_of_this_test_have_that_threshold() -> None:
 
 @pytest.mark.parametrize(("universe", "shards"), [(HALF, 1), (HALF, 2), (REPEATED, 1)], ids=["one", "two", "late"])
 def test_one_window_of_each_person(universe: Universe, shards: int) -> None:
-    assert 0.9 * BOUND < worst(universe, plan(shards=shards), EPSILON) <= BOUND + FAR
+    assert 0.9 * BOUND < max(divergences(universe, plan(shards=shards), EPSILON)) <= BOUND + FAR
 
 
 def test_diversity_follows_from_noisy_counts() -> None:
-    assert 0 < worst(DIVERSE, plan(l=2), EPSILON) <= BOUND + FAR
+    assert 0 < max(divergences(DIVERSE, plan(l=2), EPSILON)) <= BOUND + FAR
 
 
 @pytest.mark.parametrize("universe", [TWO_WINDOWS, TWICE], ids=["windows", "twice"])
 def test_a_person_of_one_publication_among_two(universe: Universe) -> None:
-    assert 0 < worst(universe, plan(windows=2), EPSILON, persons=(0, 3)) <= BOUND + FAR
+    assert 0 < max(divergences(universe, plan(windows=2), EPSILON, persons=(0, 3))) <= BOUND + FAR
 
 
 def test_two_windows_of_each_person_compose() -> None:
@@ -185,7 +186,7 @@ def test_two_windows_of_each_person_compose() -> None:
         for window in range(2)
         for person in range(2)
     )
-    assert 0 < worst(both, plan(windows=2), 2 * EPSILON) <= 2 * (BOUND + FAR)
+    assert 0 < max(divergences(both, plan(windows=2), 2 * EPSILON)) <= 2 * (BOUND + FAR)
 
 
 class TrueDiversity(Cells):
@@ -233,7 +234,8 @@ def test_each_broken_rule_breaks_the_guarantee(
     broken: type[Cells], universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crenel.anonymity.algorithms.cells.algorithm.Cells", broken)
-    assert worst(universe, plan(), EPSILON) > 1.5 * BOUND
+    # One person of whom it does not hold is enough.
+    assert any(found > 1.5 * BOUND for found in divergences(universe, plan(), EPSILON))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,8 @@ def test_each_broken_rule_breaks_the_guarantee(
     ids=["one for all windows", "one for all batches"],
 )
 def test_publications_that_share_noise_break_the_guarantee(parts: tuple[int, ...], universe: Universe) -> None:
-    assert worst(universe, plan(windows=2), EPSILON, parts, persons=(0, 3)) > 10 * BOUND
+    found = divergences(universe, plan(windows=2), EPSILON, parts, persons=(0, 3))
+    assert any(each > 10 * BOUND for each in found)
 
 
 def test_noise_depends_on_the_secret_and_all_parts_of_the_key_alone() -> None:
