@@ -37,7 +37,7 @@ from tests.support.window_drive import WindowSetting, window_cases
 CASES: dict[str, Callable[..., st.SearchStrategy[Case]]] = {
     "castle": cases,
     "nearest": nearest_cases,
-    "lasting": lambda: lasting_cases() | lasting_cases(forgets=True),
+    "lasting": lambda named: lasting_cases() | lasting_cases(forgets=True),  # which needs a subject
     "window": window_cases,
     "mondrian": mondrian_cases,
 }
@@ -50,7 +50,7 @@ restores = st.lists(st.integers(0, 60), max_size=8)
 def test_a_forgotten_person_is_not_published_and_others_are_however_blocks_are_cut_and_restored(
     algorithm: str, data: st.DataObject, one: tuple[int, ...], other: tuple[int, ...], restores: list[int]
 ) -> None:
-    case = data.draw(CASES[algorithm]().filter(lambda case: case.setting.policy.subject is not None))
+    case = data.draw(CASES[algorithm](named=True))
     forgets = data.draw(forgets_of(case))
     first, counters = judged_any(case.setting, list(with_forgets(case.steps(one), forgets)))
     shard, outputs = KeptAny(case.setting), []
@@ -198,7 +198,7 @@ def published(releases: Releases) -> set[float]:
 @given(st.data())
 @FEW
 def test_nobody_can_be_forgotten_who_is_not_known_by_a_subject(algorithm: str, data: st.DataObject) -> None:
-    case = data.draw(CASES[algorithm]().filter(lambda case: case.setting.policy.subject is None))
+    case = data.draw(CASES[algorithm](named=False))
     shard: Any = KeptAny(case.setting).shard
     with pytest.raises(ValueError, match=r"policy\.subject: is missing"):
         shard.forget(hashes([1]))

@@ -77,10 +77,16 @@ def judged(
 
 @st.composite
 def mondrian_cases(
-    draw: st.DrawFn, /, *, timed: bool | None = None, confident: bool | None = None, **changed: Any
+    draw: st.DrawFn,
+    /,
+    *,
+    timed: bool | None = None,
+    confident: bool | None = None,
+    named: bool | None = None,
+    **changed: Any,
 ) -> Case:
     """Return a setting and a stream; ``changed`` are parameters that are not random, others as in ``cases``."""
-    case = draw(cases(timed=timed, confident=confident))
+    case = draw(cases(timed=timed, confident=confident, named=named))
     policy, privacy = case.setting.policy, case.setting.privacy
     tuples = draw(st.sampled_from((None, privacy.k, privacy.k + 1, 2 * privacy.k, 16, 30, 30, 1000)))
     event_time = draw(st.sampled_from((None, 0, 1, 5, 20, 100, 2**62))) if policy.event_time else None

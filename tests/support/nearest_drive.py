@@ -43,9 +43,17 @@ class NearestSetting(Setting):
 
 
 @st.composite
-def nearest_cases(draw: st.DrawFn, /, *, timed: bool | None = None, plain: bool = False, **changed: Any) -> Case:
+def nearest_cases(
+    draw: st.DrawFn,
+    /,
+    *,
+    timed: bool | None = None,
+    plain: bool = False,
+    named: bool | None = None,
+    **changed: Any,
+) -> Case:
     """Return a setting and a stream; ``changed`` are parameters that are not random."""
-    case = draw(cases(timed=timed, confident=False, plain=plain, **changed))
+    case = draw(cases(timed=timed, confident=False, plain=plain, named=named, **changed))
     old = case.setting
     parameters = NearestParameters(**{f.name: getattr(old.parameters, f.name) for f in fields(NearestParameters)})
     setting = NearestSetting(old.policy, old.privacy, parameters, old.types)

@@ -163,9 +163,15 @@ def weights_of(draw: st.DrawFn, policy: Policy) -> Weights:
 
 @st.composite
 def settings_of(
-    draw: st.DrawFn, timed: bool | None, confident: bool | None, plain: bool, changed: dict[str, Any]
+    draw: st.DrawFn,
+    timed: bool | None,
+    confident: bool | None,
+    plain: bool,
+    named: bool | None,
+    changed: dict[str, Any],
 ) -> tuple[Setting, list[Any], list[Any]]:
     """Return a setting, the values of its quasi-identifiers, and the values of its published columns."""
+    named = True if plain else named
     attribute = [draw(attributes(f"q{i}")) for i in range(draw(st.integers(1, 6)))]
     sensitive = draw(st.lists(st.sampled_from(SHOWN), max_size=2))
     passed = draw(st.lists(st.sampled_from(SHOWN), max_size=1))
@@ -176,7 +182,7 @@ def settings_of(
         sensitive=tuple(f"s{i}" for i in range(len(sensitive))),
         noised=tuple(Noised(f"n{i}", (0.0, 6.0), step) for i, (step, _, _) in enumerate(noised)),
         passthrough=(*(f"p{i}" for i in range(len(passed))), IDENTITY),
-        subject="who" if plain else draw(st.sampled_from((None, "who"))),
+        subject=draw(st.sampled_from((None, "who"))) if named is None else "who" if named else None,
         event_time="at" if (draw(st.booleans()) if timed is None else timed) else None,
     )
     k = draw(st.sampled_from((2, 3, 4, 6) if confident else (1, 2, 3, 4, 6, 6)))
@@ -200,14 +206,16 @@ def cases(
     timed: bool | None = None,
     confident: bool | None = None,
     plain: bool = False,
+    named: bool | None = None,
     **changed: Any,
 ) -> Case:
     """Return a setting and a stream; ``changed`` are parameters that are not random.
 
-    ``timed``, ``confident``: whether there is event time, and confidence in noise within releases; None: by chance.
+    ``timed``, ``confident``, ``named``: whether there are event time, confidence in noise within releases, and
+    subjects; None: by chance.
     ``plain``: there are subjects, and nothing is noised.
     """
-    setting, values, shown = draw(settings_of(timed, confident, plain, changed))
+    setting, values, shown = draw(settings_of(timed, confident, plain, named, changed))
     # Few places, so that tuples repeat, clusters fill and published generalizations contain later tuples.
     points = draw(st.lists(st.tuples(*map(st.sampled_from, values)), min_size=1, max_size=10))
     people = draw(st.sampled_from((1, 2, 4, 12, 12, 200)))

@@ -149,10 +149,16 @@ def window_parameters(draw: st.DrawFn, k: int, l: int, *, timed: bool, diverse: 
 
 @st.composite
 def window_cases(
-    draw: st.DrawFn, /, *, timed: bool | None = None, confident: bool | None = None, **changed: object
+    draw: st.DrawFn,
+    /,
+    *,
+    timed: bool | None = None,
+    confident: bool | None = None,
+    named: bool | None = None,
+    **changed: object,
 ) -> Case:
     """Return a setting and a stream; ``changed`` are parameters that are not random, others as in ``cases``."""
-    case = draw(cases(timed=timed, confident=confident))
+    case = draw(cases(timed=timed, confident=confident, named=named))
     policy, privacy = case.setting.policy, case.setting.privacy
     weights = tuple((a.name, draw(st.sampled_from((0.0, 1.0, 2.5)))) for a in policy.quasi_identifiers[:1])
     drawn = draw(
