@@ -21,6 +21,9 @@ _LONGEST = "standalone"
 _LONG = {"test_site.py"}
 """Files outside groups whose tests could run alone at the end, because collection comes to them late."""
 
+_COMPILING = {"tests/experiments/test_nearest.py"}
+"""Files whose tests all need code that nothing compiles ahead: two processes would compile it at the same time."""
+
 _MARKER = re.compile(r"mark\.cluster\b(?:\(\"(\w+)\"\))?")
 
 
@@ -34,7 +37,7 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
         if path not in self._of_file:
-            self._of_file[path] = group_of(self.config.rootpath / path)
+            self._of_file[path] = path if path in _COMPILING else group_of(self.config.rootpath / path)
         return self._of_file[path] or nodeid
 
 

@@ -38,6 +38,9 @@ def test_groups_stay_whole_and_other_tests_go_one_by_one() -> None:
     scheduler.config, scheduler._of_file = SimpleNamespace(rootpath=ROOT), {}
     kafka, cluster = "tests/jobs/test_kafka.py", "tests/jobs/test_cluster.py"
     assert scheduler._split_scope(f"{kafka}::test_a[1]") == scheduler._split_scope(f"{cluster}::test_b")
+    compiling = "tests/experiments/test_nearest.py"
+    assert (ROOT / compiling).is_file()
+    assert scheduler._split_scope(f"{compiling}::test_a") == scheduler._split_scope(f"{compiling}::test_b")
     plain = "tests/test_boundaries.py"
     assert scheduler._split_scope(f"{plain}::test_a") != scheduler._split_scope(f"{plain}::test_b")
 
