@@ -42,7 +42,7 @@ _NAMES = {
     **dict.fromkeys(("Result", "Summary"), "crenel.results"),
     **dict.fromkeys(
         (
-            *("Settings", "load", "Policy", "Numeric", "Categorical", "Noised", "Pseudonym", "Contract"),
+            *("Settings", "load", "Policy", "Numeric", "Categorical", "Noised", "Generalized", "Pseudonym", "Contract"),
             *("Numbers", "Mask", "Dates", "Ip", "Times", "Weekdays", "Geohash", "Quadkey"),
             *("Privacy", "Sensitive", "Recursive", "Persons"),
             *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "Cells", "CustomAlgorithm"),

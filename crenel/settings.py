@@ -211,6 +211,26 @@ class Noised:
 
 
 @dataclass(frozen=True)
+class Generalized:
+    """A sensitive column that is published as the label of its value at one level of a hierarchy.
+
+    Attributes
+    ----------
+    hierarchy : all valid values, with the labels above them, as of ``Categorical``; a record with another value is
+        rejected. Levels must be defined: each value has as many labels above it
+    level : level of the published label: 0 for the values of the hierarchy, 1 for the labels above them, and so on;
+        below that of the root
+
+    Examples
+    --------
+    >>> income = Generalized(Numbers(domain=(0, 500_000), levels=[10_000], open=True))  # such as 20000-29999
+    """
+
+    hierarchy: str | Path | Builder | Mapping[str, Sequence[str]] | Hierarchy
+    level: int = 0
+
+
+@dataclass(frozen=True)
 class Pseudonym:
     """A code of the subject in each published record.
 
@@ -253,7 +273,7 @@ class Policy:
     Attributes
     ----------
     quasi_identifiers : at least one, by column, in the order of publication
-    sensitive : columns in which every release is l-diverse; published unchanged
+    sensitive : columns in which every release is l-diverse; published unchanged, but for ``generalized``
     noised : numbers that are published with noise within each release, by column; no equivalence class is formed by
         them, and a record without one is rejected
     passthrough : columns that are published unchanged and without any guarantee
@@ -271,6 +291,7 @@ class Policy:
     contract : contract of the data; None: none
     arrays : sensitive columns that are arrays, each with the maximum number of distinct values of a record, 1 to 64; a
         record with more is rejected as ``too_many_values``
+    generalized : sensitive columns of which the label of a hierarchy is published, and counted by privacy models
     """
 
     quasi_identifiers: Mapping[str, Numeric | Categorical]
@@ -287,6 +308,7 @@ class Policy:
     neutralize_formulas: bool = False
     contract: Contract | None = None
     arrays: Mapping[str, int] = field(default_factory=dict)
+    generalized: Mapping[str, Generalized] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -802,12 +824,13 @@ class Settings:
         sections = self._sections()
         if isinstance(sections.get("subject_key"), str):
             sections["subject_key"] = "${CRENEL_SUBJECT_KEY}"
-        for name, attribute in sections["policy"]["quasi_identifiers"].items():
-            hierarchy = attribute.get("hierarchy")
-            if isinstance(hierarchy, Mapping) and "file" in hierarchy:
-                raise ValueError(
-                    f"policy.quasi_identifiers.{name}.hierarchy: is an object; save it as a file, and give its path"
-                )
+        for role in ("quasi_identifiers", "generalized"):
+            for name, attribute in sections["policy"].get(role, {}).items():
+                hierarchy = attribute.get("hierarchy")
+                if isinstance(hierarchy, Mapping) and "file" in hierarchy:
+                    raise ValueError(
+                        f"policy.{role}.{name}.hierarchy: is an object; save it as a file, and give its path"
+                    )
         text: str = yaml.dump(sections, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120)
         return text
 
@@ -871,19 +894,19 @@ def settings_of(content: Mapping[str, Any], folder: Path, where: Path | str) -> 
             number, missing = section.number_form, section.missing or "reject"
             attributes[name] = Numeric(section.domain, section.step, section.ends, number, missing)
             continue
-        form = section.category_form
-        found = raw[name]["hierarchy"]
-        if isinstance(found, Mapping) and "file" not in found:
-            ((kind, _),) = found.items()
-            attributes[name] = Categorical(_object(_BUILDERS[kind], getattr(section.hierarchy, kind)), form)
-        else:
-            hierarchy = found["file"] if isinstance(found, Mapping) else found
-            attributes[name] = Categorical(str(hierarchy) if isinstance(hierarchy, str | Path) else hierarchy, form)
+        hierarchy = _hierarchy_object(raw[name]["hierarchy"], section.hierarchy)
+        attributes[name] = Categorical(hierarchy, section.category_form)
+    generalized = {
+        name: Generalized(
+            _hierarchy_object(content["policy"]["generalized"][name]["hierarchy"], of.hierarchy), of.level
+        )
+        for name, of in file.policy.generalized.items()
+    }
     own = {builtin.name: builtin for builtin in BUILTIN}.get(file.algorithm)
     section = getattr(file, file.algorithm)
     return Settings._of_validated(
         config,
-        policy=_object(Policy, file.policy, quasi_identifiers=attributes),
+        policy=_object(Policy, file.policy, quasi_identifiers=attributes, generalized=generalized),
         privacy=_privacy(file.privacy, content["privacy"]),
         algorithm=CustomAlgorithm(file.algorithm, content[file.algorithm]) if own is None else _object(own, section),
         sampling_and_noise=_object(SamplingAndNoise, file.sampling_and_noise),
@@ -895,6 +918,15 @@ def settings_of(content: Mapping[str, Any], folder: Path, where: Path | str) -> 
         extensions=file.extensions,
         folder=folder,
     )
+
+
+def _hierarchy_object(raw: Any, section: Any) -> Any:
+    """Return the hierarchy of a program; ``raw`` and ``section``: its section before and after validation."""
+    if isinstance(raw, Mapping) and "file" not in raw:
+        ((kind, _),) = raw.items()
+        return _object(_BUILDERS[kind], getattr(section, kind))
+    hierarchy = raw["file"] if isinstance(raw, Mapping) else raw
+    return str(hierarchy) if isinstance(hierarchy, str | Path) else hierarchy
 
 
 def _privacy(section: Any, raw: Mapping[str, Any]) -> Privacy:
@@ -965,7 +997,7 @@ def _section(value: Any) -> Any:
             f.name: _section(getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) != _default(f)
         }
         kind = {Numeric: "numeric", Categorical: "categorical", Noised: "numeric"}.get(type(value))
-        if isinstance(value, Categorical):
+        if isinstance(value, Categorical | Generalized):
             found["hierarchy"] = _hierarchy(value.hierarchy)
         return found if kind is None else {"type": kind, **found}
     if isinstance(value, Mapping):

@@ -597,7 +597,8 @@ class _Plan:
         found = replace(found, encode=found.encode.readable)
         if not found.encode.divided_by_row:
             found = replace(found, encode=replace(found.encode, passthrough=()))
-        members = [(name, pa.bool_()) for name in policy.sensitive]
+        generalized = {attribute.name for attribute in policy.generalized}
+        members = [(name, pa.string() if name in generalized else pa.bool_()) for name in policy.sensitive]
         members += [(read.name, found.members_schema.field(read.name).type) for read in found.encode.noised]
         privacy = with_codes(settings.privacy, found, "data")
         is_end = (attribute.name for attribute in policy.numeric if not is_text(kinds[attribute.name]))
@@ -632,7 +633,7 @@ class _Plan:
     @property
     def kept(self) -> tuple[str, ...]:
         """The columns that are published unchanged."""
-        return (*self.settings.policy.sensitive, *self.settings.policy.passthrough)
+        return self.settings.policy.unchanged
 
     def arguments(self, columns: Mapping[str, pa.Array], watermarks: NDArray[np.int64] | None) -> list[Any]:
         """Return the arguments of the encoder for one batch."""
@@ -647,12 +648,12 @@ class _Plan:
         return found
 
     def members(self, block: Block, rows: NDArray[np.int64]) -> pa.RecordBatch:
-        """Return the published values that the core needs: noised ones, and the number of each record."""
+        """Return the published values that are not those of the records, and the number of each record."""
         columns = []
         for member in self.context.members:
             if member.name == ROW:
                 columns.append(pa.array(rows, pa.int64()))
-            elif member.name in self.settings.policy.sensitive:
+            elif member.name in self.kept:  # the records have their values
                 columns.append(pa.array(np.zeros(len(block), np.bool_)))
             else:
                 columns.append(block.members.column(member.name))
@@ -672,8 +673,10 @@ class _Plan:
                 released[name] = self._neutralized(kept.column(name))
                 continue
             values = [value for part in parts for value in part.releases.members[i]]
-            kind = decoded_type(self.schema.field(name).type)
-            released[name] = pa.array(values, self.context.members.field(name).type).cast(kind, safe=False)
+            found = pa.array(values, self.context.members.field(name).type)
+            if name not in self.settings.policy.sensitive:
+                found = found.cast(decoded_type(self.schema.field(name).type), safe=False)
+            released[name] = found
         released |= self.writer.pseudonyms(self.settings.subject_key, parts)
         suppressed = self.writer.suppressed(parts)
         rejected = self.writer.rejected([each.block.rejected for each in refused])

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
+from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths
 
 EXACT = 2**53
 """Limit up to which float64 represents every whole number."""
@@ -247,3 +247,45 @@ class Presence(Categorical):
 
 
 QuasiIdentifier: TypeAlias = Numeric | Categorical
+
+
+@dataclass(frozen=True)
+class Generalized:
+    """A sensitive attribute that is published as the label of its value at one level of a hierarchy.
+
+    Labels and level are declared, so the published form of a value depends on no other record. Privacy models count
+    published labels.
+
+    Attributes
+    ----------
+    hierarchy : tree of all valid values; a record with another value is rejected
+    builder : as of ``Categorical``
+    level : published level, 0 for the leaves, and below that of the root, at which all values have one label
+    """
+
+    name: str
+    hierarchy: Hierarchy
+    builder: Builder | None = None
+    level: int = 0
+
+    @property
+    def place(self) -> str:
+        """Configuration path of this attribute."""
+        return f"policy.generalized.{self.name}"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """(leaves,) published label of each leaf."""
+        return tuple(self.hierarchy.labels[node] for node in self.hierarchy.level_nodes()[self.level].tolist())
+
+    def __post_init__(self) -> None:
+        try:
+            top = int(self.hierarchy.levels()[self.hierarchy.root])
+        except HierarchyError as error:
+            raise PolicyError(f"{self.place}.hierarchy: {error}") from None
+        if not 0 <= self.level < top:
+            raise PolicyError(
+                f"{self.place}.level: must be from 0 to {top - 1}, below the root of the hierarchy, not {self.level}"
+                if top
+                else f"{self.place}.hierarchy: has no root above its value; write '{self.hierarchy.labels[0]};*'"
+            )

@@ -60,6 +60,7 @@ UNCOUNTED = (
 )
 
 _SUBJECT_TYPE = "type of the subject "
+_GENERALIZED = "policy.generalized."
 _TYPE = "type of the column "
 _CHANGEABLE = frozenset(("policy.sensitive", "policy.passthrough"))
 _COLUMN_MODELS = "privacy.sensitive."
@@ -89,9 +90,10 @@ def fingerprint(
     yields.
 
     Some fields are present only where they apply. Sampling and noise include the noise steps, because buffered tuples
-    carry noise drawn on arrival. Sensitive arrays include their sizes. Noised attributes include their grids, and
-    sensitive columns of ``privacy`` their references. The algorithm appears unless it is CASTLE, which older state does
-    not name. ``epoch`` appears unless it is 1; another epoch means other shards.
+    carry noise drawn on arrival. Sensitive arrays include their sizes, and generalized columns their hierarchies and
+    levels. Noised attributes include their grids, and sensitive columns of ``privacy`` their references. The algorithm
+    appears unless it is CASTLE, which older state does not name. ``epoch`` appears unless it is 1; another epoch means
+    other shards.
 
     k, l and the algorithm's parameters may change between two runs, except ``parameters``, by their fields. A reference
     may appear or disappear together with the privacy models that use it. A change of ``source``, the texts of
@@ -124,6 +126,8 @@ def fingerprint(
         fields["shards.regions"] = shards.regions.cuts
     if policy.arrays:
         fields["policy.arrays"] = sorted(policy.arrays)
+    for of in policy.generalized:
+        fields[f"{_GENERALIZED}{of.name}"] = [of.level, _content(of.hierarchy)]
     if policy.noised:
         fields["policy.noised"] = [[attribute.name, attribute.domain, attribute.step] for attribute in policy.noised]
     for column in () if privacy is None else privacy.sensitive:
@@ -177,7 +181,8 @@ def changed_fields(
     if _KEY in changed and _derived_otherwise(stored, now):
         changed = changed - {_KEY} | {DERIVATION}
     if columns and isinstance(now, Fingerprint):
-        changed = changed - _CHANGEABLE - {f"{_TYPE}{name}" for name in columns.keys() ^ now.roles.keys()}
+        other = columns.keys() ^ now.roles.keys()
+        changed = changed - _CHANGEABLE - {f"{of}{name}" for of in (_TYPE, _GENERALIZED) for name in other}
         both = columns.keys() & now.roles.keys()
         changed |= {
             f"policy.{of[name]}" for name in both if columns[name] != now.roles[name] for of in (columns, now.roles)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, Presence, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.region_tree import RegionTree
 
@@ -51,7 +51,7 @@ class Policy:
     ----------
     quasi_identifiers : in the order in which they are published; at least one. Behind each number with ``missing:
         value`` comes its ``Presence``, which the constructor adds
-    sensitive : columns in which every release is l-diverse; published unchanged
+    sensitive : columns in which every release is l-diverse; published unchanged, but for ``generalized``
     noised : numeric columns published with noise inside each release (``Privacy.noise_within``)
     passthrough : columns published unchanged and without any guarantee
     subject : the column that identifies the person; None: every tuple is its own person
@@ -65,6 +65,7 @@ class Policy:
     neutralize_formulas : whether published texts that a spreadsheet would evaluate get an apostrophe in front
     arrays : sensitive columns that are arrays, each with the maximum number of distinct values of a record, 1 to
         ``MOST_VALUES``
+    generalized : sensitive columns of which a label of a hierarchy is published
     """
 
     quasi_identifiers: tuple[QuasiIdentifier, ...]
@@ -80,6 +81,7 @@ class Policy:
     pseudonym: Pseudonym | None = None
     neutralize_formulas: bool = False
     arrays: tuple[tuple[str, int], ...] = ()
+    generalized: tuple[Generalized, ...] = ()
 
     def __post_init__(self) -> None:
         if self.event_time_limit is not None and self.event_time is None:
@@ -113,6 +115,11 @@ class Policy:
                 raise PolicyError(f"policy.arrays.{name}: is not a column of policy.sensitive; name it there too")
             if not 1 <= values <= MOST_VALUES:
                 raise PolicyError(f"policy.arrays.{name}: must be from 1 to {MOST_VALUES}, not {values}")
+        for attribute in self.generalized:
+            if attribute.name not in self.sensitive:
+                raise PolicyError(f"{attribute.place}: is not a column of policy.sensitive; name it there too")
+            if attribute.name in dict(self.arrays):
+                raise PolicyError(f"{attribute.place}: a sensitive array is published unchanged; remove one of the two")
 
     def _require_pseudonym(self, pseudonym: Pseudonym) -> None:
         if self.subject is None:
@@ -137,6 +144,11 @@ class Policy:
         return tuple(a for a in self.quasi_identifiers if isinstance(a, Categorical))
 
     @property
+    def with_hierarchy(self) -> tuple[Categorical | Generalized, ...]:
+        """The attributes that have a hierarchy."""
+        return (*self.categorical, *self.generalized)
+
+    @property
     def sets(self) -> tuple[Categorical, ...]:
         """The categorical quasi-identifiers of which the set of values of each class is published."""
         return tuple(a for a in self.categorical if a.publish == "set")
@@ -146,6 +158,12 @@ class Policy:
         """Maximum number of values of a record, by sensitive column."""
         arrays = dict(self.arrays)
         return tuple(arrays.get(name, 1) for name in self.sensitive)
+
+    @property
+    def unchanged(self) -> tuple[str, ...]:
+        """The columns with a value per member of a release that are published as they are in the source."""
+        generalized = {attribute.name for attribute in self.generalized}
+        return tuple(name for name in (*self.sensitive, *self.passthrough) if name not in generalized)
 
     @property
     def presence(self) -> tuple[tuple[int, int], ...]:

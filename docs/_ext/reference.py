@@ -42,7 +42,7 @@ from crenel.evidence.profile.contract import EFFECTS, WORDS
 from crenel.jobs.cli.app import app
 from crenel.jobs.config import delivery
 from crenel.jobs.config.fields import Section
-from crenel.jobs.config.schema import file_model
+from crenel.jobs.config.schema import GeneralizedAttribute, file_model
 from crenel.operators.encode.function import register_loads, register_unknown
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.metrics import Metrics
@@ -111,7 +111,8 @@ def parameters(section: type[Section] | None = None) -> Iterator[Parameter]:
 
 def _parameters(section: type[Section], prefix: str, classes: tuple[type, ...], optional: str) -> Iterator[Parameter]:
     for name, field in section.model_fields.items():
-        inner = [*_sections(field.annotation)]
+        # The parameters of a hierarchy stand on a page of their own, as those of quasi-identifiers.
+        inner = [] if section is GeneralizedAttribute and name == "hierarchy" else [*_sections(field.annotation)]
         for of, below in inner:
             needed = optional if field.is_required() else prefix + name
             yield from _parameters(below, f"{prefix}{name}.{of}", _classes_of(name, classes), "" if of else needed)

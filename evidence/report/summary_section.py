@@ -125,9 +125,14 @@ def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
         "Protection against attackers who know the times or the order of records: groups have people with similar "
         "values, not people of one moment."
     )
-    kept = [plain(name) for name in (*policy.sensitive, *policy.passthrough)]
+    kept = [plain(name) for name in policy.unchanged]
     if kept:
         yield f"Anything for columns that are published unchanged: {listed(kept)}. Such a value can identify its row."
+    if policy.generalized:
+        yield (
+            f"Secrecy of the labels of {listed([plain(of.name) for of in policy.generalized])}: each row shows that of "
+            "its own value, and the privacy models below count labels."
+        )
     if policy.subject is None:
         yield (
             "Different people in a group: the configuration names no subject, so every row counts as a person of its "

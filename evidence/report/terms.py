@@ -54,8 +54,10 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         yield "suppression: generalize", "local suppression, of every quasi-identifier of a record", "suppression"
     else:
         yield "suppression: withhold", "record suppression", "suppression of records"
-    kept = (*policy.sensitive, *policy.passthrough)
-    if kept:
+    for of in policy.generalized:
+        labels = f"one of {len({*of.labels})} declared labels: {of.name}"
+        yield labels, "global generalization", "generalization of categories"
+    if kept := policy.unchanged:
         yield f"published unchanged: {', '.join(kept)}", "no technique applied", "no technique applied"
 
 

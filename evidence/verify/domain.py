@@ -29,6 +29,7 @@ Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
 def domain(outputs: Outputs) -> Check:
     """Check that each interval lies in its domain, and that each category is a label of its hierarchy.
 
+    A generalized sensitive value is a label of the declared level.
     A value outside is a raw value, or a value that was altered after publication. A number has no interval exactly
     where ``NAME_missing`` says that it is missing.
     """
@@ -39,7 +40,14 @@ def domain(outputs: Outputs) -> Check:
         for column, what, wrong in _strange(outputs, outputs.audit):
             for row in outputs.audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist():
                 findings.append(Finding(f"column {column!r} of audit {what}", row["shard"], row["release_id"]))
-    names = ", ".join(outputs.generalization)
+    for attribute in outputs.policy.generalized:
+        wrong = ~outputs.released[attribute.name].to_pandas().isin(list(attribute.labels)).to_numpy(np.bool_)
+        if wrong.any():
+            what = f"holds no label of its hierarchy at level {attribute.level}"
+            findings.append(
+                Finding(f"column {attribute.name!r} of released {what} in {rows_text(np.flatnonzero(wrong))}")
+            )
+    names = ", ".join((*outputs.generalization, *(attribute.name for attribute in outputs.policy.generalized)))
     return judged("domain", f"{outputs.released.num_rows:,} released rows, in {names}", findings)
 
 

@@ -185,7 +185,7 @@ def hierarchy(
     configuration: Configuration,
     column: Annotated[
         str | None,
-        typer.Argument(metavar="COLUMN", help="A categorical quasi-identifier; required if there are several."),
+        typer.Argument(metavar="COLUMN", help="A column with a hierarchy; required if there are several."),
     ] = None,
     overrides: Overrides = None,
     output: Annotated[
@@ -314,16 +314,16 @@ def _hierarchy_text(policy: Policy, column: str | None = None) -> str:
 
     Parameters
     ----------
-    column : a categorical quasi-identifier; None: the only one
+    column : a categorical quasi-identifier, or a generalized sensitive column; None: the only one
 
     Raises
     ------
     UnknownHierarchyError
         The policy has no such column, or no column is given and there is not exactly one.
     """
-    trees = {attribute.name: attribute.hierarchy for attribute in policy.categorical}
+    trees = {attribute.name: attribute.hierarchy for attribute in policy.with_hierarchy}
     if not trees:
-        raise UnknownHierarchyError("has no categorical quasi-identifier, so there is no hierarchy")
+        raise UnknownHierarchyError("has no categorical quasi-identifier and no generalized column, so no hierarchy")
     if column is None and len(trees) > 1:
         raise UnknownHierarchyError(f"has several hierarchies; name a column: {', '.join(trees)}")
     tree = trees.get(column if column is not None else next(iter(trees)))

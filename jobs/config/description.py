@@ -18,9 +18,11 @@ def roles(config: Config) -> Iterator[tuple[str, str]]:
         if isinstance(attribute, Presence):
             continue
         yield "quasi-identifier", f"{attribute.name}: {_described(attribute)}"
-    widths = dict(policy.arrays)
-    sensitive = (f"{name} (up to {widths[name]} values)" if name in widths else name for name in policy.sensitive)
-    yield "sensitive", ", ".join(sensitive) or "none"
+    forms = {name: f"{name} (up to {width} values)" for name, width in policy.arrays}
+    forms |= {
+        of.name: f"{of.name} (one of {len({*of.labels})} labels at level {of.level})" for of in policy.generalized
+    }
+    yield "sensitive", ", ".join(forms.get(name, name) for name in policy.sensitive) or "none"
     for noised in policy.noised:
         yield "noised", f"{noised.name}: {_described(noised)}"
     yield "pass-through", ", ".join(policy.passthrough) or "none"

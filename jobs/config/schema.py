@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, Validat
 from pydantic import model_validator as check
 
 from crenel.anonymity.algorithm import Algorithm, known_algorithms
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 from crenel.anonymity.model.hierarchy import load as load_hierarchy
@@ -29,6 +29,7 @@ from crenel.jobs.config.fields import (
     Column,
     Columns,
     Duration,
+    Natural,
     Options,
     Positive,
     Real,
@@ -36,13 +37,13 @@ from crenel.jobs.config.fields import (
     Sink,
     Whole,
 )
-from crenel.jobs.config.hierarchies import HierarchyField, reading
+from crenel.jobs.config.hierarchies import HierarchyField, HierarchySection, reading
 from crenel.jobs.config.secrets import KEY_SOURCES, secret_field
 from crenel.jobs.config.sections import AlgorithmSection, further_of, model_field, section_of
 from crenel.jobs.config.source import SourceSection
 
 _Section = TypeVar("_Section", bound=Section)
-_SECTIONS = ("quasi_identifiers", "noised", "pseudonym", "contract", "arrays")
+_SECTIONS = ("quasi_identifiers", "noised", "pseudonym", "contract", "arrays", "generalized")
 
 
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
@@ -145,6 +146,22 @@ class NoisedAttribute(Section):
     )
 
 
+class GeneralizedAttribute(Section):
+    """Section of one sensitive column that is published by a hierarchy.
+
+    Attributes
+    ----------
+    hierarchy : all valid values, with the labels above them; as the ``hierarchy`` of a quasi-identifier
+    level : level of the published label: 0 for the values of the hierarchy, 1 for the labels above them
+    """
+
+    hierarchy: HierarchyField = Field(
+        description="the path of a hierarchy file, relative to the configuration, or one of {numbers: ...}, "
+        "{mask: ...}, {dates: ...}, {ip: ...}"
+    )
+    level: Natural = Field(0, description="a whole number from 0 on, below the level of the root")
+
+
 class PseudonymSection(Section):
     column: Column = Field(description="the name of a column of what is released, such as patient")
     scope: Literal["stream", "day", "release"] = Field(description="'stream', 'day' or 'release'")
@@ -183,6 +200,9 @@ class PolicySection(Section):
     arrays: dict[Column, Whole] = Field(
         {}, description=f"sensitive arrays: 'column: 8', the maximum number of values of a record, 1 to {MOST_VALUES}"
     )
+    generalized: dict[Column, GeneralizedAttribute] = Field(
+        {}, description="sensitive columns of which a label is published: 'column: {hierarchy: FILE, level: 1}'"
+    )
 
     @check(mode="after")
     def _possible(self) -> PolicySection:
@@ -200,17 +220,26 @@ class PolicySection(Section):
             noised=tuple(Noised(name, field.domain, field.step) for name, field in self.noised.items()),
             pseudonym=None if self.pseudonym is None else self.pseudonym.core(),
             arrays=tuple(self.arrays.items()),
+            generalized=tuple(
+                Generalized(
+                    name, self._tree(f"generalized.{name}", field.hierarchy), field.hierarchy.builder, field.level
+                )
+                for name, field in self.generalized.items()
+            ),
             **{role: getattr(self, role) for role in PolicySection.model_fields if role not in _SECTIONS},
         )
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
         if field.hierarchy is None:
             return field.number(name)
-        try:
-            tree = field.hierarchy.tree.with_missing() if self.missing == "value" else field.hierarchy.tree
-        except HierarchyError as error:
-            raise PolicyError(f"policy.quasi_identifiers.{name}.hierarchy: {error}") from None
+        tree = self._tree(f"quasi_identifiers.{name}", field.hierarchy)
         return Categorical(name, tree, field.hierarchy.builder, field.category_form)
+
+    def _tree(self, place: str, field: HierarchySection) -> Hierarchy:
+        try:
+            return field.tree.with_missing() if self.missing == "value" else field.tree
+        except HierarchyError as error:
+            raise PolicyError(f"policy.{place}.hierarchy: {error}") from None
 
 
 class PersonsSection(Section):

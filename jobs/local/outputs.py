@@ -76,7 +76,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
     for name in ("released", "audit"):
         table = getattr(outputs, name)
         if table is not None and not foreign:
-            for problem in _foreign(config, table):
+            for problem in (*_foreign(config, table), *(_foreign_labels(config, table) if name == "released" else ())):
                 raise OutputsError(f"{_place(name, kept[name])}: {problem}; these are outputs of another policy")
     if outputs.audit is not None:
         _require_counts(outputs.audit, _place("audit", kept["audit"]))
@@ -127,6 +127,13 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
             reversed_rows = _count(pc.greater(*(table[name] for name in ends)))
             if reversed_rows:
                 yield f"{reversed_rows} rows of {attribute.name!r} end before they begin"
+
+
+def _foreign_labels(config: Config, released: pa.Table) -> Iterator[str]:
+    """Yield the signs that published records have sensitive values of another policy."""
+    for of in config.policy.generalized:
+        if strange := _count(pc.invert(pc.is_in(released[of.name], pa.array(of.labels, pa.string())))):
+            yield f"{strange} rows of {of.name!r} have no label of its hierarchy at level {of.level}"
 
 
 def _count(mask: pa.ChunkedArray) -> int:

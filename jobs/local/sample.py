@@ -210,9 +210,10 @@ def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[st
     except JobError as error:
         yield f"{config.source.field}: {error}. Flink's logs are in {error.logs}; they may hold values of records"
         return
+    paths = {of.name: of.place for of in config.policy.with_hierarchy}
     for column, count in strange.items():
         yield (
-            f"policy.quasi_identifiers.{columns[column]}.hierarchy: {count:,} of the first {rows:,} rows of the source "
+            f"{paths[columns[column] or '']}.hierarchy: {count:,} of the first {rows:,} rows of the source "
             f"have a category that it lacks, and would be rejected as {_UNKNOWN}; add it, or mend it in source.query"
         )
 

@@ -22,7 +22,7 @@ def versions(config: Config) -> Iterator[tuple[str, str]]:
     yield "policy", policy_digest(config)
     yield "privacy models and settings", settings_digest(config)
     yield "hierarchies", hierarchies_digest(config)
-    for attribute in config.policy.categorical:
+    for attribute in config.policy.with_hierarchy:
         yield f"hierarchy of {attribute.name}", hierarchy_digest(attribute.hierarchy)
 
 

@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from crenel import __version__, anonymity, operators, state
-from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint, hierarchy_digest
 from crenel.anonymity.model.secret import NO_KEY
 from crenel.jobs.config.load import Config
@@ -62,9 +61,8 @@ def policy_digest(config: Config) -> str:
 
 def hierarchies_digest(config: Config) -> str:
     """Return 32 digits of a hash of the hierarchies, by attribute."""
-    return _digest(
-        {a.name: hierarchy_digest(a.hierarchy) for a in config.policy.quasi_identifiers if not isinstance(a, Numeric)}
-    )
+    policy = config.policy
+    return _digest({a.name: hierarchy_digest(a.hierarchy) for a in policy.with_hierarchy})
 
 
 def _digest(fields: Mapping[str, str]) -> str:

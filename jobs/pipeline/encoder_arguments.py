@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric, QuasiIdentifier
 from crenel.jobs.pipeline.packing import CARRIED, packed
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, element_of, quote
 from crenel.operators.encode.columns import Kind, Read
@@ -34,14 +34,19 @@ class Reader:
     Parameters
     ----------
     types : type by column; None where the source has no such column, which is reported elsewhere
-    neutralized : ``Policy.neutralize_formulas``
-    arrays : sensitive columns that are arrays, as in ``Policy.arrays``
+    neutralized, arrays, generalized : of the ``Policy``; of an array, its column
     """
 
     def __init__(
-        self, types: dict[str, SqlType | None], *, neutralized: bool = False, arrays: Collection[str] = ()
+        self,
+        types: dict[str, SqlType | None],
+        *,
+        neutralized: bool = False,
+        arrays: Collection[str] = (),
+        generalized: Iterable[Generalized] = (),
     ) -> None:
         self._types, self._neutralized, self._arrays = types, neutralized, arrays
+        self._generalized = {attribute.name: attribute for attribute in generalized}
         self.arguments: list[str] = []
         self.argument_forms: list[ArgumentForm | None] = []
         self.problems: list[str] = []
@@ -58,7 +63,7 @@ class Reader:
         self._within_type(attribute, sql)
         return self._number(name, sql)
 
-    def _categorical(self, where: str, attribute: Categorical, sql: SqlType) -> Read:
+    def _categorical(self, where: str, attribute: Categorical | Generalized, sql: SqlType) -> Read:
         name, builder = attribute.name, attribute.builder
         if builder is None or builder.kind == "text":
             self._require(where, sql, _SIMPLE, f"a categorical one is of {_SHOWN}; {_CONVERT}")
@@ -121,10 +126,13 @@ class Reader:
                 )
 
     def member(self, role: str, name: str) -> Read:
-        """Add a column that is published unchanged; ``member_kind`` determines its form."""
+        """Add a column of published values; ``member_kind`` determines the form of an unchanged one."""
         sql = self._types[name]
         if sql is None:
             return Read(name, "text", 0)
+        if role == "sensitive" and name in self._generalized:
+            attribute = self._generalized[name]
+            return replace(self._categorical(attribute.place, attribute, sql), generalized=True)
         if role == "sensitive" and name in self._arrays:
             return self._array(name, sql)
         further = CARRIED if role == "passthrough" else ()

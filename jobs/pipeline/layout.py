@@ -56,6 +56,9 @@ _ROLES = "quasi_identifiers, sensitive, noised, passthrough, subject, event_time
 _UNKNOWN = SqlType("STRING", "STRING")
 """Placeholder type for a column that the source lacks, until the error is raised."""
 
+_LABEL = SqlType("STRING", "STRING")
+"""Type of a generalized column, whatever the type of its values is."""
+
 
 @dataclass(frozen=True)
 class SourceColumns:
@@ -87,7 +90,7 @@ class Layout:
     arguments : SQL expressions of the arguments of encode
     argument_forms : column and form of each argument; None where it has no ``Form``
     source : texts of the source, as of ``SourceColumns``
-    published : SQL type of each column that is published unchanged
+    published : SQL type of each column with a published value of each record
     subject_type : SQL type of the subject; None where there is none
     generalization : published form of the quasi-identifiers
     release : columns of a release in the operator's rows
@@ -150,9 +153,11 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
         {name: found.get(name) for name in policy.roles},
         neutralized=policy.neutralize_formulas,
         arrays=dict(policy.arrays),
+        generalized=policy.generalized,
     )
     encode = _encode_plan(config, policy, reader, found, elsewhere=source.has_watermark)
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
+    types |= {attribute.name: _LABEL for attribute in policy.generalized}
     generalization = Generalization(
         policy,
         config.algorithm.representative(config.parameters),

@@ -75,11 +75,14 @@ def _number(text: str) -> float:
 def _codes(column: Sensitive, found: Layout) -> list[int | None]:
     encode = found.encode
     read = encode.sensitive[found.policy.sensitive.index(column.name)]
+    read = replace(read, kind=read.published)
     if found.published[column.name] == "FLOAT":
         read = replace(read, kind="single")
     null_text = encode.null_text if found.policy.missing == "value" else None
     values = () if column.reference is None else column.reference.values
-    return codes_of(values, read, encode.subject_key.hash_key, null_text)
+    codes = codes_of(values, read, encode.subject_key.hash_key, null_text)
+    labels = next((attribute.labels for attribute in found.policy.generalized if attribute.name == column.name), values)
+    return [code if value in labels else None for value, code in zip(values, codes, strict=True)]
 
 
 def _problems(column: Sensitive, coded: Coded, found: Layout) -> Iterator[str]:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.attributes import Categorical, Generalized
 from crenel.anonymity.model.builders.builder import Finder
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import MISSING
@@ -46,13 +47,13 @@ class Categories:
         Missing values are kept, but the hierarchy has no leaf for them.
     """
 
-    def __init__(self, attribute: Categorical, *, keep_missing: bool) -> None:
+    def __init__(self, attribute: Categorical | Generalized, *, keep_missing: bool) -> None:
         leaves = attribute.hierarchy.labels[: attribute.hierarchy.leaves]
         self._missing = None
         if keep_missing:
             if MISSING not in leaves:
                 raise PolicyError(
-                    f"policy.quasi_identifiers.{attribute.name}.hierarchy: lacks the leaf {MISSING!r}, which "
+                    f"{attribute.place}.hierarchy: lacks the leaf {MISSING!r}, which "
                     "policy.missing: value needs; build it with Hierarchy.with_missing"
                 )
             self._missing = leaves.index(MISSING)
@@ -77,6 +78,33 @@ class Categories:
             return Leaves(leaves, missing, bad, leaves < 0)
         leaves[missing] = self._missing
         return Leaves(leaves, None, None if bad is None else bad & ~missing, leaves < 0)
+
+
+class Labels(Categories):
+    """Published labels of the values of a generalized attribute, with their codes.
+
+    Parameters
+    ----------
+    attribute, keep_missing : as for ``Categories``
+    key : of the codes
+    null_text : as for ``Batch.published_codes``
+
+    Raises
+    ------
+    PolicyError
+        As for ``Categories``.
+    """
+
+    def __init__(self, attribute: Generalized, key: str, null_text: str | None, *, keep_missing: bool) -> None:
+        super().__init__(attribute, keep_missing=keep_missing)
+        self._labels = pa.array(attribute.labels, pa.string())
+        read = Read(attribute.name, "text", 0)
+        self._codes = Batch((self._labels,)).published_codes(read, key, None, null_text)
+
+    def published(self, found: Leaves) -> tuple[pa.StringArray, NDArray[np.uint64]]:
+        """Return (rows,) the labels of leaves, and their codes; undefined where a mask of ``found`` is true."""
+        leaf = np.maximum(found.leaf, 0)
+        return self._labels.take(pa.array(leaf)), self._codes[leaf]
 
 
 def _label_finder(leaves: tuple[str, ...]) -> Finder:

@@ -73,6 +73,7 @@ class Read:
     neutralized : whether texts that a spreadsheet would evaluate get an apostrophe in front
     element : form of the elements of an array, ``text`` or ``integer``; None for other columns
     packed : position of the argument with the published form of an array; None: JSON is
+    generalized : whether a label of a hierarchy is published in place of the value, as text
     """
 
     name: str
@@ -84,6 +85,12 @@ class Read:
     neutralized: bool = False
     element: Kind | None = None
     packed: int | None = None
+    generalized: bool = False
+
+    @property
+    def published(self) -> Kind:
+        """Form of the published values, where it is not ``packed``."""
+        return "text" if self.generalized else self.kind
 
 
 class UnreadableError(Exception):
@@ -113,7 +120,9 @@ def reading(argument: int) -> Iterator[None]:
 
 def members_schema(reads: tuple[Read, ...]) -> pa.Schema:
     """Return the schema of ``Block.members`` for the published columns."""
-    return pa.schema([(read.name, pa.binary() if read.packed is not None else _TYPES[read.kind]) for read in reads])
+    return pa.schema(
+        [(read.name, pa.binary() if read.packed is not None else _TYPES[read.published]) for read in reads]
+    )
 
 
 class Batch:

@@ -17,7 +17,7 @@ from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.anonymity.regions.loads import Loads
-from crenel.operators.encode.categories import Categories
+from crenel.operators.encode.categories import Categories, Labels
 from crenel.operators.encode.columns import Batch, Mask, Read, members_schema, reading
 from crenel.operators.encode.sharding import divider
 from crenel.state.block import NO_TIME, Block, Rejected
@@ -123,6 +123,11 @@ class Encoder:
             attribute.name: Categories(attribute, keep_missing=self._keep_missing)
             for attribute in plan.policy.categorical
             if not isinstance(attribute, Presence)
+        }
+        self._null_text = plan.null_text if self._keep_missing else None
+        self._labels = {
+            attribute.name: Labels(attribute, self._hash_key, self._null_text, keep_missing=self._keep_missing)
+            for attribute in plan.policy.generalized
         }
         self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
         self._divide = divider(plan.policy, plan.shards)
@@ -247,18 +252,25 @@ class Encoder:
                     wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
                     categorical.append(found.leaf)
         members, sensitive = [], list[NDArray[np.uint64]]()
-        null_text = plan.null_text if self._keep_missing else None
         for read, width in zip(plan.sensitive, plan.policy.widths, strict=True):
             with reading(read.value):
+                if read.generalized:
+                    labels = self._labels[read.name]
+                    found = labels.leaves(batch, read)
+                    wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
+                    member, published = labels.published(found)
+                    members.append(member)
+                    sensitive.append(published)
+                    continue
                 member, missing = batch.member(read)
                 members.append(member)
                 if read.kind == "array":
-                    codes, missing, too_many = batch.array_codes(read, self._hash_key, width, null_text)
+                    codes, missing, too_many = batch.array_codes(read, self._hash_key, width, self._null_text)
                     wrong.next(missing=None if self._keep_missing else missing, too_many_values=too_many)
                     sensitive.extend(codes.T)
                     continue
                 wrong.next(missing=None if self._keep_missing else missing)
-                sensitive.append(batch.published_codes(read, self._hash_key, missing, null_text))
+                sensitive.append(batch.published_codes(read, self._hash_key, missing, self._null_text))
         passed = []
         for attribute, read in zip(plan.policy.noised, plan.noised, strict=True):
             with reading(read.value):
