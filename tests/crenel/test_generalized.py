@@ -184,8 +184,8 @@ def test_the_settings_are_those_of_a_file(tmp_path: Path) -> None:
     read = crenel.load(tmp_path / "settings.yaml")
     assert read.policy.generalized["illness"] == crenel.Generalized("illness.csv")
     assert read.policy.generalized["pay"].level == 1
-    for mine, theirs in zip(read.validated.policy.generalized, made.validated.policy.generalized, strict=True):
-        assert (mine.name, mine.level, mine.labels) == (theirs.name, theirs.level, theirs.labels)
+    for read_one, made_one in zip(read.validated.policy.generalized, made.validated.policy.generalized, strict=True):
+        assert (read_one.name, read_one.level, read_one.labels) == (made_one.name, made_one.level, made_one.labels)
     assert set(read.validated.policy.generalized[1].labels) == set(PARTS)
 
 

@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.attributes import Categorical, Generalized, Numeric
 from crenel.anonymity.model.builders.addresses import Addresses
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.hierarchy import MISSING, from_paths
+from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import NO_KEY
 from crenel.operators.encode.encoder import EncodePlan
 from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded
+from tests.support.example_counts import examples
 from tests.support.layouts import encode_plan, layout_of
 
 AGES = Numbers((0, 90), (1, 10), open=True)
@@ -121,3 +125,40 @@ def test_columns_are_read_as_their_builder_takes_them(builder: Builder, sql: str
     found = layout_of(Policy((attribute,)), {"x": sql})
     assert (found.arguments[0], found.encode.quasi_identifiers[0].kind) == (expression, kind)
     assert [(column.name, column.sql_type) for column in found.sinks["released"]] == [("x", "STRING")]
+
+
+@given(
+    st.sampled_from(
+        (
+            (AGES, "INT", st.one_of(st.integers(-2, 95), st.none())),
+            (AGES, "STRING", st.sampled_from(("7", " 007 ", "12", "89", "9e9", "seven", "", "*", None))),
+            (SPEEDS, "DOUBLE", st.sampled_from((0.0, -0.0, 0.3, 0.49, 0.5, 1.0, 1.1, NAN, None))),
+            (ZIPS, "STRING", st.sampled_from(("007", "008", "100", "7", "0**", MISSING, None))),
+            (DAYS, "STRING", st.sampled_from(("2024-02-29", "2024-03-01", "2024-12-31", "2023-12-31", "2024", None))),
+        )
+    ),
+    st.integers(0, 1),
+    st.sampled_from(("reject", "value")),
+    st.data(),
+)
+@settings(max_examples=examples(60), deadline=None)
+def test_a_generalized_value_is_the_label_above_its_leaf_whatever_other_records_have(
+    column: tuple[Builder, str, st.SearchStrategy[Any]], level: int, missing: Any, data: st.DataObject
+) -> None:
+    builder, sql, one = column
+    values = data.draw(st.lists(one, min_size=1, max_size=12))
+    tree = from_paths(builder.paths())
+    tree = tree.with_missing() if missing == "value" else tree
+    policy = Policy((Numeric("y"),), ("x",), missing=missing, generalized=(Generalized("x", tree, builder, level),))
+    plan = encode_plan(layout_of(policy, {"x": sql, "y": "INT"}), Shards(1), KEYS[:1], NO_KEY)
+    # A quasi-identifier of the same hierarchy tells the leaf, and the paths of the hierarchy the label above it.
+    above = {path[0]: path[level] for path in tree.paths()}
+    leaves = labels(plan_of(builder, sql, missing), values)
+    expected = [above.get(leaf, leaf) for leaf in leaves]
+    blocks = blocks_of(plan, [{"x": value, "y": 1} for value in values])
+    published = [label for block in blocks for label in block.members.column("x").to_pylist()]
+    reasons = [REJECTIONS[reason] for block in blocks for reason in block.rejected.reason.tolist()]
+    assert published == [label for label, leaf in zip(expected, leaves, strict=True) if leaf in above]
+    assert reasons == [leaf for leaf in leaves if leaf not in above]
+    codes = [code for block in blocks for code in block.sensitive[:, 0].tolist()]
+    assert len(set(codes)) == len(set(published)) == len({*zip(codes, published, strict=True)})
