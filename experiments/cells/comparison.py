@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -45,6 +45,14 @@ _SPARE = 1.3
 """Expected persons that count of the smallest cell that learning does not penalize, in multiples of the threshold."""
 
 
+_LABELS = {
+    **dict.fromkeys(("check-up",), "check-up"),
+    **dict.fromkeys(("cold", "back pain", "allergy"), "acute"),
+    **dict.fromkeys(("hypertension", "depression", "diabetes", "cancer", "hiv"), "chronic"),
+}
+"""Label of each diagnosis of the demo, as ``policy.generalized`` would declare it."""
+
+
 @dataclass(frozen=True)
 class Data:
     """A data set.
@@ -55,6 +63,7 @@ class Data:
     sensitive : the sensitive attribute that half of the runs publish; None: no run does
     queried : quasi-identifiers of the queries; None: all
     windows : of its runs
+    labels : label of each sensitive value, for further runs of cells
     """
 
     name: str
@@ -62,12 +71,13 @@ class Data:
     sensitive: str | None
     queried: tuple[str, ...] | None
     windows: tuple[int | None, ...] = (1_000, 10_000, None)
+    labels: Mapping[str, str] | None = None
 
 
 _DATA = (
     Data("Adult", "30,162 records, ten quasi-identifiers", "income", _QUERIED),
     Data("taxi", "1,000 trips, two quasi-identifiers", None, None, (1_000,)),
-    Data("demo", "49,729 visits, four quasi-identifiers", "diagnosis", None),
+    Data("demo", "49,729 visits, four quasi-identifiers", "diagnosis", None, labels=_LABELS),
 )
 
 
@@ -81,6 +91,7 @@ class Run:
     window : records of a window, and the delay of the others in tuples; None: all
     sensitive : whether the sensitive attribute is published
     queried : as of ``Data``
+    labels : as of ``Data``; None: values themselves are published
     """
 
     data: str
@@ -88,6 +99,7 @@ class Run:
     window: int | None
     sensitive: bool
     queried: tuple[str, ...] | None
+    labels: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,9 +138,9 @@ def _tabulated(data: Data) -> Table:
         ["algorithm", "sensitive", "window, delay", "k or threshold", "mean loss", "suppressed, %", "query error, %"],
     )
     runs = [
-        Run(data.name, name, window, sensitive, data.queried)
+        Run(data.name, name, window, sensitive, data.queried, labels)
         for name in _NAMES
-        for sensitive in ((False, True) if data.sensitive else (False,))
+        for sensitive, labels in _published(data, name)
         for window in data.windows
     ]
     found = in_processes(_measured, [(run, seed) for run in runs for seed in every])
@@ -136,7 +148,9 @@ def _tabulated(data: Data) -> Table:
         measures = [next(found) for _ in every]
         table.add(
             run.name,
-            data.sensitive if run.sensitive else "none",
+            f"{data.sensitive}{f', {len({*run.labels.values()})} labels' if run.labels else ''}"
+            if run.sensitive
+            else "none",
             "all" if run.window is None else f"{run.window:,}",
             _threshold(run.name, _LEARNING[run.name][run.window][0]) if run.name in _LEARNING else _K,
             mean_interval([each.loss for each in measures]),
@@ -144,6 +158,15 @@ def _tabulated(data: Data) -> Table:
             mean_interval([each.error for each in measures], ".1f"),
         )
     return table
+
+
+def _published(data: Data, name: str) -> Iterator[tuple[bool, Mapping[str, str] | None]]:
+    """Yield, for each run of an algorithm, whether sensitive values are published, and their labels."""
+    yield False, None
+    if data.sensitive:
+        yield True, None
+        if name in _LEARNING and data.labels is not None:
+            yield True, data.labels
 
 
 @cache
@@ -155,7 +178,10 @@ def _stream(name: str) -> Stream:
 
 def _measured(given: tuple[Run, int]) -> Measures:
     run, seed = given
-    tuples = numbered(shuffled(_stream(run.data), seed), sensitive=run.sensitive)
+    tuples = shuffled(_stream(run.data), seed)
+    if run.labels is not None:
+        tuples = labeled(tuples, run.labels)
+    tuples = numbered(tuples, sensitive=run.sensitive)
     window = len(tuples) if run.window is None else run.window
     if run.name in _LEARNING:
         made = _cells(tuples, window, *_LEARNING[run.name][run.window], seed, is_noisy=run.name == "noisy cells")
@@ -172,6 +198,15 @@ def _measured(given: tuple[Run, int]) -> Measures:
         suppressed / decided,
         100 * workload_error(case, found, seed, _QUERIES),
     )
+
+
+def labeled(tuples: Stream, labels: Mapping[str, str]) -> Stream:
+    """Return the tuples with the label of each value of the one sensitive attribute in its place."""
+    (name,), members = tuples.policy.sensitive, tuples.members
+    found = [labels[value] for value in members.column(name).to_pylist()]
+    members = members.set_column(members.schema.get_field_index(name), name, pa.array(found))
+    codes = np.unique(found, return_inverse=True)[1].astype(np.uint64)
+    return replace(tuples, members=members, sensitive=codes.reshape(-1, 1))
 
 
 def numbered(tuples: Stream, *, sensitive: bool) -> Stream:

@@ -13,7 +13,7 @@ from crenel.anonymity.model.policy import Policy
 from experiments.castle.queries import Case, Generalized, published, workload_error
 from experiments.cells.accountants import _maxima
 from experiments.cells.audit import bounds, lower_bound
-from experiments.cells.comparison import EPSILON, SAMPLE_RATE, _cells, _queried, k_of
+from experiments.cells.comparison import EPSILON, SAMPLE_RATE, _cells, _queried, k_of, labeled
 from experiments.harness import Stream
 
 ROWS, WIDTH, SHARE = 8000, 4000, 0.3
@@ -106,3 +106,17 @@ def test_clopper_pearson_bounds() -> None:
     assert bounds(10, 100, 0.025) == pytest.approx((0.04900469, 0.17622260), abs=1e-6)
     assert bounds(0, 20, 0.05)[0] == 0
     assert bounds(20, 20, 0.05)[1] == 1
+
+
+def test_labels_take_the_place_of_values() -> None:
+    values = ["cold", "cancer", "allergy", "hiv"]
+    tuples = _stream()
+    tuples = replace(
+        tuples,
+        policy=replace(tuples.policy, sensitive=("diagnosis",)),
+        members=pa.record_batch([pa.array(values)], names=["diagnosis"]),
+        sensitive=np.arange(4, dtype=np.uint64).reshape(4, 1),
+    )
+    found = labeled(tuples, {"cold": "acute", "allergy": "acute", "cancer": "chronic", "hiv": "chronic"})
+    assert found.members.column("diagnosis").to_pylist() == ["acute", "chronic", "acute", "chronic"]
+    assert found.sensitive[0] == found.sensitive[2] != found.sensitive[1] == found.sensitive[3]
