@@ -232,3 +232,22 @@ def test_an_attacker_learns_labels_alone(tmp_path: Path) -> None:
     (homogeneity,) = [of for of in results.attacks if of.name == "homogeneity in illness"]
     assert homogeneity.success == 1  # flu and asthma are both of the lungs
     assert pc.all(pc.equal(crenel.anonymize(data, made).released["illness"], "lungs")).as_py()
+
+
+def test_a_plan_and_an_explanation_count_labels(tmp_path: Path) -> None:
+    data = records([[*ILLNESSES][row % 4] for row in range(900)], [5, 60_000] * 450)
+    made = settings(tmp_path, "nearest")
+    found = crenel.plan(data, made, vary={"k": [10, 20]}, replays=4)
+    assert found.settings is not None
+    assert found.chosen is not None
+    planned = found.settings.validated.policy.generalized
+    assert [of.labels for of in planned] == [of.labels for of in made.validated.policy.generalized]
+    summary = crenel.anonymize(data, found.settings).summary
+    assert summary.mean_loss == pytest.approx(found.chosen.figures.loss)
+    # All values are of one label, which no l of 2 allows, although there are two values.
+    lungs = records([["flu", "asthma"][row % 2] for row in range(300)], [5, 60_000] * 150)
+    result = crenel.anonymize(lungs, made)
+    assert result.released.num_rows == 0
+    assert sum(crenel.why(lungs, made).remedies.suppressed.values()) == 300
+    page = crenel.report(crenel.anonymize(data, made), made, data=data)
+    assert "Secrecy of the labels of illness and pay" in " ".join(page.split())
