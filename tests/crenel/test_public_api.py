@@ -38,8 +38,8 @@ why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 
 
 CLASSES = """
 Adaptive AttackResults Budget Castle Categorical Cells Confidence Contract CustomAlgorithm Dates Delay Explanation
-Geohash Ip Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy Privacy Profile
-Pseudonym Quadkey Recursive Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary Target Times
+Generalized Geohash Ip Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy Privacy
+Profile Pseudonym Quadkey Recursive Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary Target Times
 Tolerance Verdict Weekdays Window
 """
 
