@@ -255,8 +255,9 @@ class Contract:
 
     Attributes
     ----------
-    file : path of an Open Data Contract of version 3 (needs the extra ``contract``), or of a schema of Avro
-    schema_name : name of one schema object, for a contract of several; None: the contract has one
+    file : path of an Open Data Contract of version 3 or a descriptor set of Protobuf (both need the extra
+        ``contract``), or of a schema of Avro
+    schema_name : name of one schema object or message, for a contract of several; None: the contract has one
     confirmed : columns that are published unchanged although the contract calls them personal data, or restricted; each
         causes a warning. Such a column is an error without its name here
     """

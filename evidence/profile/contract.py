@@ -19,7 +19,10 @@ WORDS: dict[Meaning, tuple[str, ...]] = {
         *("pii", "personal", "personal-data", "personal-information", "personally-identifiable-information"),
         *("sensitive-pii", "pii-sensitive", "gdpr", "phi", "protected-health-information"),
     ),
-    "restricted": ("restricted", "highly-restricted", "confidential", "highly-confidential", "private", "secret"),
+    "restricted": (
+        *("restricted", "highly-restricted", "confidential", "highly-confidential", "private", "secret"),
+        "debug-redact",  # a standard option of fields of Protobuf
+    ),
     "public": ("public", "non-personal", "not-personal", "non-pii", "no-pii", "not-pii", "pii-none"),
 }
 """Words of tags, classifications and custom properties, by meaning; case and the sign between words do not matter."""

@@ -102,12 +102,12 @@ def init(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="An Open Data Contract (version 3) or a schema of Avro, whose tags propose roles.",
+            help="An Open Data Contract (version 3), a schema of Avro or a descriptor set of Protobuf: its tags count.",
             dir_okay=False,
         ),
     ] = None,
     schema_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A schema object of the contract, which has several.")
+        str | None, typer.Option(metavar="NAME", help="A schema object or message of the contract, which has several.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE where it exists.")] = False,
 ) -> None:

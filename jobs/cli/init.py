@@ -68,7 +68,7 @@ def write_configuration(
     rows : maximum number of rows to read, 1 or more
     names : names of the columns of a CSV file without them; may be empty
     contract_file : contract that states roles; None: there is none
-    schema_name : of a schema object of the contract; None: it has one
+    schema_name : of a schema object or message of the contract; None: it has one
     force : whether an existing output is replaced
 
     Raises

@@ -1,4 +1,7 @@
-"""Contracts of a source, as Open Data Contracts or schemas of Avro, and columns that are published against them."""
+"""Contracts of a source, and columns that are published against them.
+
+A contract is an Open Data Contract, a schema of Avro, or a descriptor set of Protobuf.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,28 @@ from crenel.jobs.config.explain import listed, suggestion, wrong_type
 from crenel.jobs.config.fields import Column, Columns, Section
 from crenel.jobs.config.file import ConfigError, dotted, read
 from crenel.operators.encode.avro.schema import AvroField, AvroType, SchemaError, parse
+from crenel.operators.encode.protobuf.schema import (
+    DescriptorError,
+    MessageType,
+    is_descriptor_set,
+    is_map,
+    is_repeated,
+    read_message,
+)
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from open_data_contract_standard.model import SchemaProperty
 
 _NO_CONTRACT = (
-    "is no contract; give an Open Data Contract (YAML with apiVersion: v3.1.0, kind: DataContract and schema), or a "
-    'schema of Avro (JSON with "type": "record")'
+    "is no contract; give an Open Data Contract (YAML with apiVersion: v3.1.0, kind: DataContract and schema), a "
+    'schema of Avro (JSON with "type": "record"), or a descriptor set of Protobuf (protoc --descriptor_set_out)'
 )
 _OF_AVRO = frozenset("name type default aliases order doc".split())
 """Properties of a field that Avro defines itself."""
+
+_LARGEST = 10_000
+"""Maximum number of fields of a message of Protobuf, with those inside it: types that are used many times multiply."""
 
 _ENCRYPTED = Statement("restricted", "names an encrypted form of it")
 _ENCRYPTION = Statement("identifier", "has it as the encrypted form of another property")
@@ -41,15 +56,19 @@ class ContractSection(Section):
 
     Attributes
     ----------
-    file : an Open Data Contract of version 3, or a schema of Avro; relative to the configuration
-    schema_name : name of one schema object, for a contract of several
+    file : an Open Data Contract of version 3, a schema of Avro, or a descriptor set of Protobuf; relative to the
+        configuration
+    schema_name : name of one schema object or message, for a contract of several
     confirmed : columns that are published unchanged although the contract calls them personal data, or restricted; each
         causes a warning. Without a column's name here, no job starts that publishes it so
     """
 
-    file: Column = Field(description="the path of a contract, such as visits.odcs.yaml, or of a schema, as visits.avsc")
+    file: Column = Field(
+        description="the path of a contract, such as visits.odcs.yaml, or of a schema, as visits.avsc or visits.desc"
+    )
     schema_name: Column | None = Field(
-        None, description="the name of a schema object, such as visits, or null where the contract has one"
+        None,
+        description="the name of a schema object or message, such as visits, or null where the contract has one",
     )
     confirmed: Columns = Field((), description="a list of columns, such as [trip_id]")
 
@@ -88,7 +107,7 @@ def read_contract(path: Path, schema_name: str | None, option: str = "policy.con
 
     Parameters
     ----------
-    schema_name : of a schema object; None: the only one
+    schema_name : of a schema object or a message; None: the only one
     option : the field or option that gives it, which an error names
 
     Raises
@@ -98,7 +117,10 @@ def read_contract(path: Path, schema_name: str | None, option: str = "policy.con
         choice, or gives a role that there is not; or the extra ``contract`` is missing.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        found = path.read_bytes()
+        if is_descriptor_set(found):
+            return _contract(path, _of_protobuf(path, found, schema_name, option))
+        text = found.decode("utf-8-sig")
         content = json.loads(text)
     except (OSError, ValueError, RecursionError):  # another format, or what read() explains
         content = _read_yaml(path)
@@ -113,6 +135,10 @@ def read_contract(path: Path, schema_name: str | None, option: str = "policy.con
         nodes = _of_odcs(path, content, schema_name, option)
     else:
         raise ContractError(f"{path}: {_NO_CONTRACT}")
+    return _contract(path, nodes)
+
+
+def _contract(path: Path, nodes: Sequence[_Node]) -> Contract:
     fields: dict[str, ContractField] = {}
     for node in nodes:
         _add(fields, node, [""], (), path)
@@ -316,3 +342,64 @@ def _inside(of: AvroType, place: str) -> Iterator[_Node]:
     elif of.kind in ("array", "map"):
         name = "[]" if of.kind == "array" else "value"
         yield _Node((name,), place, inner=[*_inside(of.parts[0].present, place)])
+
+
+def _of_protobuf(path: Path, content: bytes, schema_name: str | None, option: str) -> list[_Node]:
+    try:
+        message = read_message(content, schema_name, option)
+    except DescriptorError as error:
+        raise ContractError(f"{path}: {error}") from None
+    return _Messages(path, message).nodes(message.descriptor, "", ())
+
+
+class _Messages:
+    """Nodes of the fields of messages; a message inside itself is followed once."""
+
+    def __init__(self, path: Path, message: MessageType) -> None:
+        self._path, self._message, self._count = path, message, 0
+
+    def nodes(self, of: Descriptor, around: str, outer: tuple[str, ...]) -> list[_Node]:
+        return [self._node(each, f"{around}{each.name}", (*outer, of.full_name)) for each in of.fields]
+
+    def _node(self, of: FieldDescriptor, place: str, outer: tuple[str, ...]) -> _Node:
+        self._count += 1
+        if self._count > _LARGEST:
+            raise ContractError(
+                f"{self._path}: {outer[0]} has more than {_LARGEST:,} fields, with those inside its messages; give a "
+                "message of less depth"
+            )
+        own, inner = [*self._options(of)], of.message_type
+        within: list[_Node] = []
+        if inner is not None and inner.full_name in outer:
+            # Fields at any depth have no paths that could be listed, so that this one states what they do.
+            own += [option for option in self._deep(inner, {inner.full_name}) if _is_restricting(*option)]
+        elif is_map(of):
+            within = [self._node(each, f"{place}.{each.name}", outer) for each in inner.fields]
+        elif inner is not None:
+            within = self.nodes(inner, f"{place}.", outer)
+        if is_repeated(of) and within and not is_map(of):
+            within = [_Node(("[]",), place, inner=within)]
+        tags = [value for name, value in own if name == "tags"]
+        return _Node((of.name,), place, tags, custom=[each for each in own if each[0] != "tags"], inner=within)
+
+    def _options(self, of: FieldDescriptor) -> Iterator[tuple[str, Any]]:
+        """Yield the options of a field by their names without packages."""
+        for name, value in self._message.options(of):
+            yield name if name == "crenel.role" else name.rpartition(".")[2], value
+
+    def _deep(self, of: Descriptor, seen: set[str]) -> Iterator[tuple[str, Any]]:
+        """Yield the options of all fields inside a message, at any depth."""
+        for each in of.fields:
+            yield from self._options(each)
+            inner = each.message_type
+            if inner is not None and inner.full_name not in seen:
+                seen.add(inner.full_name)
+                yield from self._deep(inner, seen)
+
+
+def _is_restricting(name: str, value: Any) -> bool:
+    try:
+        found = statements_of([value], None, ()) if name == "tags" else statements_of((), None, [(name, value)])
+    except RoleError:  # which the field itself reports
+        return False
+    return any(each.meaning != "public" for each in found)

@@ -12,6 +12,7 @@ import pytest
 import crenel
 from crenel.jobs.config.contract import ContractError, read_contract
 from crenel.jobs.config.load import ConfigError, load
+from tests.support.protobuf import descriptor_set, field
 
 CONTRACT = """
 apiVersion: v3.1.0
@@ -162,6 +163,149 @@ def test_fields_of_avro_have_the_same_vocabulary(tmp_path: Path) -> None:
         assert words(path, "either[1].zip") == []
         with pytest.raises(ContractError, match="leave out --schema-name"):
             read_contract(path, "visits", "--schema-name")
+
+
+EXTENDED: dict[str, Any] = {"label": "LABEL_OPTIONAL", "extendee": ".google.protobuf.FieldOptions"}
+OPTIONS = {
+    "name": "options.proto",
+    "package": "crenel",
+    "dependency": ["google/protobuf/descriptor.proto"],
+    "message_type": [{"name": "Meta", "field": [field("tags", 1, "string", many=True), field("key", 2, "string")]}],
+    "enum_type": [{"name": "DataLevel", "value": [{"name": "DATA_LEVEL_PII", "number": 0}]}],
+    "extension": [
+        field("personal_data", 50_000, "bool", **EXTENDED),
+        field("role", 50_001, "string", **EXTENDED),
+        field("meta", 50_002, ".crenel.Meta", **EXTENDED),
+        field("sensitivity", 50_003, ".crenel.DataLevel", **{**EXTENDED, "type": "TYPE_ENUM"}),
+    ],
+}
+VISITS = {
+    "name": "visits.proto",
+    "package": "clinic",
+    "dependency": ["options.proto"],
+    "message_type": [
+        {
+            "name": "Home",
+            "field": [
+                field("zip", 1, "string", options={"[crenel.personal_data]": True}),
+                field("town", 2, "string", options={"deprecated": True}),
+                field("people", 3, ".clinic.Person", many=True),
+            ],
+        },
+        {
+            "name": "Person",
+            "field": [
+                field("name", 1, "string", options={"[crenel.meta]": {"tags": ["new", "direct-id"], "key": "MARKED"}}),
+                field("home", 2, ".clinic.Home"),
+                field("ward", 3, "string", options={"[crenel.personal_data]": False}),
+            ],
+        },
+        {
+            "name": "Visit",
+            "field": [
+                field("person", 1, "string", options={"[crenel.role]": "subject"}),
+                field("token", 2, "string", options={"debug_redact": True}),
+                field("level", 3, "string", options={"[crenel.sensitivity]": "DATA_LEVEL_PII"}),
+                field("doctor", 4, ".clinic.Person"),
+                field("before", 5, ".clinic.Visit"),
+                field("scores", 6, ".clinic.Visit.ScoresEntry", many=True),
+            ],
+            "nested_type": [
+                {
+                    "name": "ScoresEntry",
+                    "field": [field("key", 1, "string"), field("value", 2, ".clinic.Home")],
+                    "options": {"map_entry": True},
+                }
+            ],
+        },
+    ],
+}
+
+
+def test_fields_of_protobuf_have_the_same_vocabulary_in_their_options(tmp_path: Path) -> None:
+    path = tmp_path / "visits.desc"
+    path.write_bytes(descriptor_set(OPTIONS, VISITS))
+    found = read_contract(path, "Visit").fields
+    said = {name: [each.words for each in of.statements] for name, of in found.items() if of.statements}
+    inside = ["has personal-data: true", "tags it 'direct-id'"]
+    # A message inside itself states what its fields state, since their paths have no end.
+    assert sorted(said.pop("before")) == sorted(
+        [*inside, "has crenelRole: subject", "has debug-redact: true", "has sensitivity: pii"]
+    )
+    assert said.pop("scores.value.people[].name") == ["tags it 'direct-id'"]
+    assert {name: sorted(words) for name, words in said.items()} == {
+        "person": ["has crenelRole: subject"],
+        "token": ["has debug-redact: true"],
+        "level": ["has sensitivity: pii"],
+        "doctor.name": ["tags it 'direct-id'"],
+        "doctor.home.zip": ["has personal-data: true"],
+        "doctor.home.people": inside,
+        "doctor.ward": ["has personal-data: false"],
+        "scores.value.zip": ["has personal-data: true"],
+        "scores.value.people[].home": inside,
+        "scores.value.people[].ward": ["has personal-data: false"],
+    }
+    assert found["doctor.ward"].public
+    assert "doctor.home.town" in found
+
+
+def test_a_column_with_a_message_inside_itself_is_not_passed_through(configuration: Path) -> None:
+    (configuration.parent / "visits.desc").write_bytes(descriptor_set(OPTIONS, VISITS))
+    given = "policy.contract={file: visits.desc, schema_name: clinic.Visit}"
+    (problem,) = problems(configuration, given, "policy.passthrough=[before]")
+    assert problem.startswith("policy.passthrough: 'before' is published unchanged, and visits.desc ")
+
+
+WIDE = {
+    "name": "wide.proto",
+    "message_type": [
+        {"name": f"M{depth}", "field": [field(f"f{each}", each, f".M{depth + 1}") for each in range(1, 11)]}
+        for depth in range(5)
+    ],
+}
+WIDE["message_type"].append({"name": "M5"})  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (
+            descriptor_set(OPTIONS, VISITS),
+            None,
+            "has 4 messages (clinic.Home, clinic.Person, clinic.Visit, crenel.Meta)",
+        ),
+        (
+            descriptor_set(OPTIONS, VISITS),
+            "visit",
+            "has no message of the name that --schema-name gives; choose one of",
+        ),
+        (descriptor_set(OPTIONS, VISITS)[:-3], "Visit", "is no descriptor set; write one by protoc --include_imports"),
+        (
+            descriptor_set(OPTIONS, own=False),
+            "Meta",
+            "lacks the file 'google/protobuf/descriptor.proto', which 'options.proto' imports; write it by protoc",
+        ),
+        (descriptor_set(), None, "has no message; give the descriptor set of the file that declares it"),
+        (descriptor_set(WIDE), "M0", "M0 has more than 10,000 fields, with those inside its messages; give a"),
+    ],
+)
+def test_an_unusable_descriptor_set_is_refused(tmp_path: Path, content: bytes, name: str | None, message: str) -> None:
+    path = tmp_path / "visits.desc"
+    path.write_bytes(content)
+    with pytest.raises(ContractError) as caught:
+        read_contract(path, name, "--schema-name")
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def test_a_descriptor_set_names_the_extra_where_its_package_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "visits.desc"
+    path.write_bytes(descriptor_set({"name": "other.proto", "message_type": [{"name": "M6"}]}))
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(ContractError, match=r"visits\.desc: .*install crenel with its extra 'contract' or 'flink'"):
+        read_contract(path, "M6")
 
 
 def test_avro_needs_no_package_and_a_contract_names_the_extra(

@@ -1,0 +1,52 @@
+"""Descriptor sets, as protoc writes them, and messages of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+
+_KINDS = (
+    "double float int64 uint64 int32 fixed64 fixed32 bool string bytes uint32 sfixed32 sfixed64 sint32 sint64".split()
+)
+
+
+def field(name: str, number: int, kind: str, *, many: bool = False, **options: Any) -> dict[str, Any]:
+    """Return a field of a message.
+
+    Parameters
+    ----------
+    kind : a type of Protobuf, or ``.package.Message``; ``.package.Enum`` is marked by ``type="TYPE_ENUM"``
+    many : whether it is repeated
+    options : further attributes, as in descriptor.proto
+    """
+    own = {"type": f"TYPE_{kind.upper()}"} if kind in _KINDS else {"type": "TYPE_MESSAGE", "type_name": kind}
+    label = "LABEL_REPEATED" if many else "LABEL_OPTIONAL"
+    return {"name": name, "number": number, "label": label, **own, **options}
+
+
+def descriptor_set(*files: dict[str, Any], own: bool = True) -> bytes:
+    """Return the descriptor set of files, as in descriptor.proto; options have names as ``[package.option]``.
+
+    ``own``: whether it has descriptor.proto itself, as it does where a file imports that.
+    """
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(descriptor_pb2.DESCRIPTOR.serialized_pb)
+    found = descriptor_pb2.FileDescriptorSet()
+    if own:
+        descriptor_pb2.DESCRIPTOR.CopyToProto(found.file.add())
+    for each in files:
+        made = message_factory.GetMessageClass(pool.FindMessageTypeByName("google.protobuf.FileDescriptorProto"))()
+        json_format.ParseDict(each, made)
+        content = made.SerializeToString()
+        found.file.add().ParseFromString(content)
+        pool.AddSerializedFile(content)
+    return found.SerializeToString()
+
+
+def message_class(content: bytes, name: str) -> Any:
+    """Return the class of a message of a descriptor set."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(content).file:
+        pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
