@@ -362,7 +362,8 @@ def _against_contract(file: File, folder: Path) -> tuple[list[str], list[str]]:
     """Return problems and warnings about columns that the contract calls personal data."""
     if file.policy.contract is None:
         return [], []
-    records = None if file.source is None else file.source.from_avro or file.source.from_json
+    source = file.source
+    records = None if source is None else source.from_avro or source.from_protobuf or source.from_json
     fields = () if records is None else records.fields.items()
     paths = {name: of.path.removeprefix("$.") for name, of in fields if of.path is not None}
     try:

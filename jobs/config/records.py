@@ -1,4 +1,4 @@
-"""Records in one column, whose fields become columns: ``source.from_json``, ``from_csv`` and ``from_avro``."""
+"""Records in one column, whose fields become columns: ``source.from_json`` and its like for CSV, Avro and Protobuf."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from crenel.jobs.config.fields import Column, Section
 from crenel.jobs.config.hierarchies import reading
 from crenel.jobs.config.secrets import KEY_SOURCES, secret_field
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
+from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType, is_descriptor_set, read_message
 from crenel.operators.encode.schema_registry import SchemaRegistry
 
 _WORDS = "STRING|BOOLEAN|TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DATE"
@@ -25,6 +26,7 @@ _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
 _JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL})", re.IGNORECASE)
 _CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
 _AVRO_TYPE = re.compile(rf"(STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|DATE|TIMESTAMP\([36]\)|{_DECIMAL})", re.IGNORECASE)
+_PROTOBUF_TYPE = re.compile(r"(STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\))", re.IGNORECASE)
 _ASCII = re.compile(r"[\t -~]")
 
 
@@ -94,7 +96,29 @@ class AvroRecords:
         return f" {[path for _, path in self.fields.values()]}"
 
 
-Records: TypeAlias = JsonRecords | CsvRecords | AvroRecords
+@dataclass(frozen=True)
+class ProtobufRecords:
+    """Protobuf records in a column of bytes, so that an unreadable record is a row like others.
+
+    Attributes
+    ----------
+    column : of the table ``source``, which holds a record's bytes
+    fields : SQL type and path, by the name of the resulting column
+    message : type of the records
+    """
+
+    place: ClassVar[str] = "source.from_protobuf"
+    column: str
+    fields: Mapping[str, tuple[str, tuple[str, ...]]]
+    message: MessageType
+
+    @property
+    def parsing_options(self) -> str:
+        """Paths of the fields, which the query of the fields does not contain."""
+        return f" {[path for _, path in self.fields.values()]}"
+
+
+Records: TypeAlias = JsonRecords | CsvRecords | AvroRecords | ProtobufRecords
 
 
 def _json_type(text: str) -> str:
@@ -125,6 +149,24 @@ def _avro_type(text: str) -> str:
     if not _AVRO_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that a field of Avro is read as")
     return text.strip()
+
+
+def _protobuf_type(text: str) -> str:
+    if not _PROTOBUF_TYPE.fullmatch(text.strip()):
+        raise ValueError("is not a type that a field of Protobuf is read as")
+    return text.strip()
+
+
+def _descriptor_set(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+    if not is_descriptor_set(content):
+        raise ValueError(
+            f"{path}: is text; write a descriptor set by protoc --include_imports --descriptor_set_out=FILE"
+        )
+    return content
 
 
 def _avro_schema(path: Path) -> AvroType:
@@ -293,6 +335,64 @@ class AvroSection(Section):
             {name: (field.type, tuple((field.path or name).split("."))) for name, field in self.fields.items()},
             self.schema_file,
             None if registry is None else SchemaRegistry(registry.url, registry.user, registry.password),
+        )
+
+
+class ProtobufFieldSection(Section):
+    """Column that is read from a field of a Protobuf record.
+
+    Attributes
+    ----------
+    type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
+    path : names of messages and the field, with dots; None: the field of the column's name
+    """
+
+    type: Annotated[str, AfterValidator(_protobuf_type)] = Field(
+        description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, TIMESTAMP(3), TIMESTAMP(6), as the message "
+        "has it"
+    )
+    path: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="names with dots, such as patient.age, or null: the field of the column's name"
+    )
+
+
+class ProtobufSection(Section):
+    """Columns that are read from Protobuf records, instead of by a query.
+
+    Attributes
+    ----------
+    column : column of bytes of the table that holds the record, readable or not
+    descriptor_file : descriptor set of the message, with the files that it imports
+    message : full name of the message, or its last part. None: the descriptor set has one
+    """
+
+    column: Column = Field(description="the column of the table source that holds a record's bytes, such as record")
+    descriptor_file: Annotated[bytes, BeforeValidator(reading(_descriptor_set))] = Field(
+        description="a file that protoc --include_imports --descriptor_set_out wrote, such as visits.desc"
+    )
+    message: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="the name of a message, such as clinic.Visit, or null where the file has one"
+    )
+    fields: dict[Column, Annotated[ProtobufFieldSection, BeforeValidator(_as_type)]] = Field(
+        min_length=1, description="at least one 'column: TYPE' or 'column: {type: TYPE, path: a.b}'"
+    )
+
+    @check(mode="after")
+    def _with_message(self) -> ProtobufSection:
+        self._found()
+        return self
+
+    def _found(self) -> MessageType:
+        try:
+            return read_message(self.descriptor_file, self.message, "'message'")
+        except DescriptorError as error:
+            raise ValueError(f"descriptor_file {error}") from None
+
+    def core(self) -> ProtobufRecords:
+        return ProtobufRecords(
+            self.column,
+            {name: (field.type, tuple((field.path or name).split("."))) for name, field in self.fields.items()},
+            self._found(),
         )
 
 

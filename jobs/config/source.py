@@ -11,7 +11,7 @@ from pydantic import model_validator as check
 
 from crenel.jobs.config.catalogs import CatalogTable
 from crenel.jobs.config.fields import Column, Duration, Section
-from crenel.jobs.config.records import AvroSection, CsvSection, JsonSection, Records, one_way
+from crenel.jobs.config.records import AvroSection, CsvSection, JsonSection, ProtobufSection, Records, one_way
 
 TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
 """A comment, a quoted name, a text, or any other character of a statement in SQL."""
@@ -159,6 +159,11 @@ class SourceSection(Section):
         description="a mapping such as {column: record, schema_file: visits.avsc, fields: {age: INT}}: columns that "
         "are read from bytes; or null",
     )
+    from_protobuf: ProtobufSection | None = Field(
+        None,
+        description="a mapping such as {column: record, descriptor_file: visits.desc, fields: {age: INT}}: columns "
+        "that are read from bytes; or null",
+    )
     forget: ForgetSection | None = Field(
         None, description="a mapping with ddl and, where wanted, query: whom to forget; or null"
     )
@@ -172,12 +177,18 @@ class SourceSection(Section):
             )
         if self.watermark is not None and self.table is None:
             raise ValueError("'watermark' is for 'table'; declare WATERMARK FOR in 'ddl' instead")
-        one_way(query=self.query, from_json=self.from_json, from_csv=self.from_csv, from_avro=self.from_avro)
+        one_way(
+            query=self.query,
+            from_json=self.from_json,
+            from_csv=self.from_csv,
+            from_avro=self.from_avro,
+            from_protobuf=self.from_protobuf,
+        )
         return self
 
     def core(self, varied: frozenset[str], table: CatalogTable | None) -> Source:
         """Return the source; ``varied`` and ``table`` as in ``Source``."""
-        records = self.from_json or self.from_csv or self.from_avro
+        records = self.from_json or self.from_csv or self.from_avro or self.from_protobuf
         return Source(
             self.ddl or "",
             self.query,

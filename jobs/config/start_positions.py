@@ -27,6 +27,7 @@ _BYTES = (
     "read each record as 'format' = 'raw' into a column of BYTES, and its fields with source.from_avro, so that it is "
     "rejected with a reason: docs/reference/configuration/source.md#avro-records"
 )
+_MESSAGES = _BYTES.replace("from_avro", "from_protobuf").replace("avro-records", "protobuf-records")
 _SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
 _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
 
@@ -61,9 +62,10 @@ def row_warnings(field: str, options: Mapping[str, str]) -> Iterator[str]:
     """
     silent = [name for name, value in options.items() if _SILENT.fullmatch(name) and value.lower() == "true"]
     for name in silent:
+        remedy = _TEXT if "csv" in name else _MESSAGES if "protobuf" in name else _RAW
         yield (
             f"{field}: '{name}' = 'true' drops records that cannot be read, and counts them nowhere, so none of them "
-            f"comes to 'rejected'; {_TEXT if 'csv' in name else _RAW}"
+            f"comes to 'rejected'; {remedy}"
         )
     formats = (options.get("format"), options.get("value.format"))
     for name in ("avro", "avro-confluent"):
@@ -72,6 +74,11 @@ def row_warnings(field: str, options: Mapping[str, str]) -> Iterator[str]:
                 f"{field}: 'format' = '{name}' ends the job at the first record that does not fit its schema, and a "
                 f"cluster starts it again at that record for ever; {_BYTES}"
             )
+    if not silent and "protobuf" in formats:
+        yield (
+            f"{field}: 'format' = 'protobuf' ends the job at the first record that is no message, and a cluster starts "
+            f"it again at that record for ever; {_MESSAGES}"
+        )
     if not silent and "json" in formats:
         yield (
             f"{field}: 'format' = 'json' ends the job at the first record that is no JSON or has a value of another "

@@ -1,8 +1,8 @@
 """Records in one column, whose fields become columns: the query, and the part that encode parses.
 
 Each format defines the query expression of a field, the fields that encode reads, and the fields that only encode can
-read. Flink's SQL reads a field of JSON, but cannot split quoted lines of CSV, and its Avro format fails the job on a
-record that it cannot read.
+read. Flink's SQL reads a field of JSON, but cannot split quoted lines of CSV, and its Avro and Protobuf formats fail
+the job on a record that they cannot read.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.records import AvroRecords, CsvRecords, JsonRecords, Records
+from crenel.jobs.config.records import AvroRecords, CsvRecords, JsonRecords, ProtobufRecords, Records
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.sql_types import literal, parse, quote
 from crenel.operators.encode import json_fields
-from crenel.operators.encode.avro.fields import AvroFields, fitting_types
+from crenel.operators.encode.avro.fields import AvroFields
+from crenel.operators.encode.avro.fields import fitting_types as avro_types
 from crenel.operators.encode.avro.schema import SchemaError, article
 from crenel.operators.encode.cells import FORMS, CellType
 from crenel.operators.encode.csv_fields import CsvFields
+from crenel.operators.encode.protobuf import schema as protobuf
+from crenel.operators.encode.protobuf.fields import ProtobufFields
+from crenel.operators.encode.protobuf.fields import fitting_types as protobuf_types
 from crenel.operators.encode.records import Form, RecordsPlan
 
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
@@ -50,7 +54,7 @@ def records_query(records: Records, columns: Sequence[str], record: str | None =
         for name in records.fields
         if name in others
     ]
-    if isinstance(records, AvroRecords):
+    if isinstance(records, AvroRecords | ProtobufRecords):
         problems += _unfit_fields(records)
     if problems:
         raise ConfigError("source", problems)
@@ -76,8 +80,8 @@ def records_plan(records: Records, argument_forms: Sequence[ArgumentForm | None]
     """
     if isinstance(records, JsonRecords):
         return _json_plan(records, argument_forms)
-    if isinstance(records, AvroRecords):
-        return _avro_plan(records, argument_forms)
+    if isinstance(records, AvroRecords | ProtobufRecords):
+        return _binary_plan(records, argument_forms)
     return _csv_plan(records, argument_forms)
 
 
@@ -134,25 +138,35 @@ def _field(column: str, name: str, kind: str, path: str) -> str:
     return f"{text if kind.upper() == 'STRING' else f'TRY_CAST({text} AS {kind})'} AS {quote(name)}"
 
 
-def _unfit_fields(records: AvroRecords) -> Iterator[str]:
+def _unfit_fields(records: AvroRecords | ProtobufRecords) -> Iterator[str]:
     """Yield the fields that the schema does not have, or has in another type."""
+    schema = f"{records.place}.{'schema_file' if isinstance(records, AvroRecords) else 'descriptor_file'}"
     for name, (kind, path) in records.fields.items():
         where = f"{records.place}.fields.{name}"
         try:
-            leaf = records.schema.find(path)
-        except SchemaError as error:
-            yield f"{where}: {records.place}.schema_file {error}; correct the path, or leave the field out"
+            words, fit = _type_of(records, path)
+        except (SchemaError, protobuf.DescriptorError) as error:
+            yield f"{where}: {schema} {error}; correct the path, or leave the field out"
             continue
-        fit, sql = fitting_types(leaf), parse(kind.upper())
+        sql = parse(kind.upper())
         if not fit:
             yield (
-                f"{where}: {records.place}.schema_file has {article(leaf)} there, which is not one value of one type; "
+                f"{where}: {schema} has {words} there, which is not one value of one type; "
                 "give the path of a field inside it, or leave the field out"
             )
         elif not any(
             (sql.name, sql.precision, sql.scale) == (of.name, of.precision, of.scale) for of in map(parse, fit)
         ):
-            yield f"{where}: {records.place}.schema_file has {article(leaf)} there; declare it as {' or '.join(fit)}"
+            yield f"{where}: {schema} has {words} there; declare it as {' or '.join(fit)}"
+
+
+def _type_of(records: AvroRecords | ProtobufRecords, path: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the type of a field in words, and the SQL types as which it may be read."""
+    if isinstance(records, AvroRecords):
+        of = records.schema.find(path)
+        return article(of), avro_types(of)
+    leaf = records.message.find(path)[-1]
+    return protobuf.article(leaf), protobuf_types(leaf)
 
 
 def _csv_plan(records: CsvRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
@@ -165,13 +179,17 @@ def _csv_plan(records: CsvRecords, argument_forms: Sequence[ArgumentForm | None]
     return RecordsPlan(CsvFields(len(positions), placed, records.delimiter, records.quote, records.null), arguments)
 
 
-def _avro_plan(records: AvroRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
-    """Return the fields of an Avro record that encode reads; None without any. SQL supplies other columns."""
+def _binary_plan(
+    records: AvroRecords | ProtobufRecords, argument_forms: Sequence[ArgumentForm | None]
+) -> RecordsPlan | None:
+    """Return the fields of an Avro or Protobuf record that encode reads; None without any. SQL supplies the rest."""
     types = {name: kind for name, (kind, _) in records.fields.items()}
     fields, arguments = _typed(records.place, types, argument_forms)
     if not fields:
         return None
     placed = tuple((records.fields[name][1], kind) for name, kind in fields.items())
+    if isinstance(records, ProtobufRecords):
+        return RecordsPlan(ProtobufFields(records.message, placed), arguments)
     return RecordsPlan(AvroFields(records.schema, placed, records.registry), arguments)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry
@@ -37,6 +38,21 @@ def gather(
     _copy(data, start, ends, copied)
     valid = None if found.all() else pa.py_buffer(np.packbits(found, bitorder="little"))
     return pa.Array.from_buffers(kind, len(found), [valid, pa.py_buffer(ends), pa.py_buffer(copied)])
+
+
+def texts(slices: pa.BinaryArray) -> pa.StringArray:
+    """Return bytes as text; those that are not UTF-8 are missing."""
+    try:
+        return pc.cast(slices, pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_text(each) for each in slices.to_pylist()], pa.string())
+
+
+def _text(content: bytes | None) -> str | None:
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 @entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -25,16 +26,22 @@ def field(name: str, number: int, kind: str, *, many: bool = False, **options: A
     return {"name": name, "number": number, "label": label, **own, **options}
 
 
-def descriptor_set(*files: dict[str, Any], own: bool = True) -> bytes:
+def descriptor_set(*files: dict[str, Any], own: bool = True, imports: Sequence[Any] = ()) -> bytes:
     """Return the descriptor set of files, as in descriptor.proto; options have names as ``[package.option]``.
 
-    ``own``: whether it has descriptor.proto itself, as it does where a file imports that.
+    Parameters
+    ----------
+    own : whether it has descriptor.proto itself, as it does where a file imports that
+    imports : descriptors of further files of Protobuf's own
     """
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(descriptor_pb2.DESCRIPTOR.serialized_pb)
     found = descriptor_pb2.FileDescriptorSet()
     if own:
         descriptor_pb2.DESCRIPTOR.CopyToProto(found.file.add())
+    for known in imports:
+        known.CopyToProto(found.file.add())
+        pool.AddSerializedFile(known.serialized_pb)
     for each in files:
         made = message_factory.GetMessageClass(pool.FindMessageTypeByName("google.protobuf.FileDescriptorProto"))()
         json_format.ParseDict(each, made)

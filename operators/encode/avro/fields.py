@@ -24,7 +24,7 @@ from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
 from crenel.operators.encode.cells import UNITS, Cells, CellType
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.encode.schema_registry import SchemaRegistry
-from crenel.operators.encode.slices import content_of
+from crenel.operators.encode.slices import content_of, texts
 
 _FRAME = 5
 """Bytes in front of a record that name its schema: a zero, and the number of four bytes."""
@@ -213,7 +213,7 @@ def _default(value: Any, leaf: AvroType) -> pa.Array:
 
 def _converted(raw: pa.Array, leaf: AvroType, kind: CellType) -> pa.Array:
     if leaf.kind == "string":
-        return _texts(raw)
+        return texts(raw)
     if kind.name == "DECIMAL":
         return _decimals(raw, kind)
     if kind.name == "DATE":
@@ -232,21 +232,6 @@ def _converted(raw: pa.Array, leaf: AvroType, kind: CellType) -> pa.Array:
 def _between(values: pa.Array, lowest: int, highest: int) -> pa.Array:
     fit = pc.and_(pc.greater_equal(values, lowest), pc.less_equal(values, highest))
     return pc.if_else(fit, values, None)
-
-
-def _texts(raw: pa.BinaryArray) -> pa.StringArray:
-    """Return bytes as text; those that are not UTF-8 are missing."""
-    try:
-        return pc.cast(raw, pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([_text(each) for each in raw.to_pylist()], pa.string())
-
-
-def _text(content: bytes | None) -> str | None:
-    try:
-        return None if content is None else content.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _decimals(raw: pa.BinaryArray, kind: CellType) -> pa.Array:

@@ -161,7 +161,7 @@ def _fill(
                     for part in range(4):
                         number |= np.uint32(data[at + part]) << np.uint32(8 * part)
                     at += 4
-                    real[0] = _float(number)
+                    real[0] = float_of(number)
                     stored = bits[0]
                 else:
                     at = -1
@@ -202,7 +202,7 @@ def _fill(
 
 
 @inner_leaf
-def _float(number: np.uint32) -> Any:
+def float_of(number: np.uint32) -> Any:
     """Return the float64 of the bits of a float32."""
     sign = -1.0 if number >> np.uint32(31) else 1.0
     exponent = np.int64((number >> np.uint32(23)) & np.uint32(255))

@@ -142,7 +142,7 @@ def article(field: FieldDescriptor) -> str:
     if is_repeated(field):
         return f"a repeated {kind_of(field)}"
     kind = field.message_type.full_name if field.message_type is not None else kind_of(field)
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    return f"{'an' if kind[0] in 'aeio' else 'a'} {kind}"
 
 
 def symbol_of(field: FieldDescriptor, number: int) -> str:

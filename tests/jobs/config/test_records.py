@@ -8,7 +8,8 @@ import pytest
 
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import load
-from crenel.jobs.config.records import AvroRecords, CsvRecords, Records
+from crenel.jobs.config.records import AvroRecords, CsvRecords, ProtobufRecords, Records
+from tests.support.protobuf import descriptor_set
 
 TEXT = """
 policy: {quasi_identifiers: {age: {type: numeric}}}
@@ -114,3 +115,42 @@ def test_avro_that_cannot_be_read_is_refused_with_its_field(
     (problem,) = error.value.problems
     assert problem.startswith(expected.format(tmp_path)), problem
     assert "key" not in problem
+
+
+PROTOBUF = AVRO.replace("from_avro", "from_protobuf").replace(
+    "schema_file: visits.avsc", "descriptor_file: visits.desc"
+)
+
+
+def test_fields_of_protobuf_have_the_paths_of_their_names(tmp_path: Path) -> None:
+    files = {"name": "a.proto", "message_type": [{"name": "A"}, {"name": "B", "nested_type": [{"name": "C"}]}]}
+    (tmp_path / "visits.desc").write_bytes(descriptor_set(files))
+    found = read(tmp_path, PROTOBUF % ", message: C")
+    assert isinstance(found, ProtobufRecords)
+    assert found.fields == {"age": ("int", ("age",)), "zip": ("STRING", ("a", "b"))}
+    assert found.message.descriptor.full_name == "B.C"
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "expected"),
+    [
+        (None, "", ".descriptor_file: {}/visits.desc: cannot be read: No such file or directory"),
+        (b'syntax = "proto3";', "", ".descriptor_file: {}/visits.desc: is text; write a descriptor set by protoc"),
+        (b"\0", "", ": descriptor_file is no descriptor set; write one by protoc --include_imports"),
+        ("AB", "", ": descriptor_file has 2 messages (A, B); name one by 'message'"),
+        ("A", ", message: B", ": descriptor_file has no message of the name that 'message' gives; choose one of A"),
+        ("A", ", fields: {t: DATE}", ".fields.t.type: is not a type that a field of Protobuf is read as"),
+    ],
+)
+def test_protobuf_that_cannot_be_read_is_refused_with_its_field(
+    tmp_path: Path, content: bytes | str | None, more: str, expected: str
+) -> None:
+    if isinstance(content, str):
+        content = descriptor_set({"name": "a.proto", "message_type": [{"name": name} for name in content]})
+    if content is not None:
+        (tmp_path / "visits.desc").write_bytes(content)
+    given = (PROTOBUF % more) if "fields" not in more else (PROTOBUF % "").replace("fields: {age: int", more[2:-1])
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, given)
+    (problem,) = error.value.problems
+    assert problem.startswith("source.from_protobuf" + expected.format(tmp_path)), problem

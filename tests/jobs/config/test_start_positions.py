@@ -48,7 +48,11 @@ def test_rows_that_are_dropped_in_silence_are_told_of(option: str) -> None:
     (warning,) = row_warnings("source.forget.ddl", KAFKA | {"format": "json", option: "TRUE"})
     assert warning.startswith(f"source.forget.ddl: '{option}' = 'true' drops records that cannot be read")
     assert warning.endswith(
-        f"docs/reference/configuration/source.md#{'lines-of-csv' if 'csv' in option else 'records-that-cannot-be-read'}"
+        "#lines-of-csv"
+        if "csv" in option
+        else "#protobuf-records"
+        if "protobuf" in option
+        else "#records-that-cannot-be-read"
     )
     assert list(row_warnings("source.ddl", KAFKA | {option: "false"})) == []
 
@@ -67,6 +71,17 @@ def test_avro_that_would_end_the_job_is_told_of(name: str) -> None:
     assert warning.startswith(f"source.ddl: 'format' = '{name}' ends the job at the first record")
     assert "source.from_avro" in warning
     assert list(row_warnings("source.ddl", {"connector": "filesystem", "format": name})) == []
+
+
+def test_protobuf_that_would_end_the_job_or_drop_records_causes_a_warning() -> None:
+    for more, beginning in [
+        ({}, "source.ddl: 'format' = 'protobuf' ends the job at the first record that is no message"),
+        ({"protobuf.ignore-parse-errors": "true"}, "source.ddl: 'protobuf.ignore-parse-errors' = 'true' drops records"),
+    ]:
+        (warning,) = row_warnings("source.ddl", {"connector": "kafka", "value.format": "protobuf", **more})
+        assert warning.startswith(beginning)
+        assert warning.endswith("docs/reference/configuration/source.md#protobuf-records")
+        assert "source.from_protobuf" in warning
 
 
 @pytest.mark.parametrize(

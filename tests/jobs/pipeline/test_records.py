@@ -16,7 +16,7 @@ from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableEnvi
 from crenel.anonymity.model.attributes import Numeric
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import load
-from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection
+from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection, ProtobufRecords
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.pipeline.build import read_layout
 from crenel.jobs.pipeline.encoder_arguments import Reader
@@ -28,7 +28,10 @@ from crenel.operators.encode.avro.schema import parse as parse_schema
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.protobuf.fields import ProtobufFields
+from crenel.operators.encode.protobuf.schema import MessageType
 from crenel.operators.encode.records import RecordsPlan
+from tests.support import protobuf
 from tests.support.odd_records import json_record
 
 pytestmark = pytest.mark.cluster("mini")
@@ -291,5 +294,37 @@ def test_fields_of_avro_are_read_by_encode_alone_and_fit_their_schema() -> None:
         f"{where}.fields.all: {where}.schema_file has an array there, {inside} leave the field out",
         f"{where}.fields.home: {where}.schema_file has a record there, {inside} leave the field out",
         f"{where}.fields.name: {where}.schema_file has no field 'name': it has age, home, odd, all; correct the path, "
+        "or leave the field out",
+    )
+
+
+def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> None:
+    home = {"name": "Home", "field": [protobuf.field("zip", 1, "string")]}
+    fields = [
+        protobuf.field("age", 1, "int32"),
+        protobuf.field("home", 2, ".Home"),
+        protobuf.field("all", 3, "int32", many=True),
+    ]
+    message = MessageType(
+        protobuf.descriptor_set({"name": "v.proto", "message_type": [home, {"name": "Visit", "field": fields}]}),
+        "Visit",
+    )
+    good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
+    records = ProtobufRecords("record", good, message)
+    assert records_query(records, ["record", "ts"]) == (
+        "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, `ts` FROM source"
+    )
+    plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
+    made = ProtobufFields(message, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
+    assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
+    bad = {"age": "STRING", "all": "INT", "home": "STRING", "name": "STRING"}
+    with pytest.raises(ConfigError) as raised:
+        records_query(ProtobufRecords("record", {n: (kind, (n,)) for n, kind in bad.items()}, message), ["record"])
+    where, inside = "source.from_protobuf", "which is not one value of one type; give the path of a field inside it, or"
+    assert raised.value.problems == (
+        f"{where}.fields.age: {where}.descriptor_file has an int32 there; declare it as INT or BIGINT",
+        f"{where}.fields.all: {where}.descriptor_file has a repeated int32 there, {inside} leave the field out",
+        f"{where}.fields.home: {where}.descriptor_file has a Home there, {inside} leave the field out",
+        f"{where}.fields.name: {where}.descriptor_file has no field 'name': it has age, home, all; correct the path, "
         "or leave the field out",
     )

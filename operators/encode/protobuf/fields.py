@@ -1,0 +1,127 @@
+"""Fields of Protobuf records: compiled code reads a batch, and unreadable values are missing.
+
+A record is unreadable as a whole if its bytes are no message, or if a field that is read has the form of another type.
+Its result depends on no other record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from crenel.operators.encode.avro.scan import Slots
+from crenel.operators.encode.cells import UNITS, Cells, CellType
+from crenel.operators.encode.protobuf.program import Program, compile_program
+from crenel.operators.encode.protobuf.scan import fill
+from crenel.operators.encode.protobuf.schema import MessageType, is_repeated, kind_of
+from crenel.operators.encode.slices import content_of, texts
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import FieldDescriptor
+
+_TIMESTAMP = "google.protobuf.Timestamp"
+_PARTS = ("seconds", "nanos")
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""Seconds from 1970 to the beginning of the year 1 and to the end of the year 9999, as in timestamp.proto."""
+
+_TYPES = {
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), ("INT", "BIGINT")),
+    **dict.fromkeys(("uint32", "fixed32", "int64", "sint64", "sfixed64", "uint64", "fixed64"), ("BIGINT",)),
+    "float": ("FLOAT", "DOUBLE"),
+    "double": ("DOUBLE",),
+    "bool": ("BOOLEAN",),
+    "string": ("STRING",),
+    "enum": ("STRING",),
+}
+
+
+@dataclass(frozen=True)
+class ProtobufFields:
+    """Fields to read from each record: an implementation of ``crenel.operators.encode.records.Fields``.
+
+    Attributes
+    ----------
+    message : type of the records
+    fields : path and type of each field to read
+    """
+
+    message: MessageType
+    fields: tuple[tuple[tuple[str, ...], CellType], ...]
+
+    def columns(self, records: pa.BinaryArray) -> list[Cells]:
+        """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
+        program, leaves, count = self._compiled
+        data, offsets = content_of(records)
+        ends = offsets.astype(np.int64)
+        slots = Slots.empty(data, count, len(records))
+        rows = np.arange(len(records))
+        if records.null_count:
+            rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
+        fill(slots, program, rows, ends[:-1], ends[1:])
+        return [
+            Cells(kind, _values(slots, slot, leaf, kind))
+            for (_, kind), (slot, leaf) in zip(self.fields, leaves, strict=True)
+        ]
+
+    @cached_property
+    def _compiled(self) -> tuple[Program, list[tuple[int, FieldDescriptor]], int]:
+        """The program, the first slot and the declaration of each field, and the number of slots."""
+        paths: list[tuple[str, ...]] = []
+        leaves = []
+        for path, _ in self.fields:
+            leaf = self.message.find(path)[-1]
+            leaves.append((len(paths), leaf))
+            paths += [(*path, part) for part in _PARTS] if _is_timestamp(leaf) else [path]
+        return compile_program(self.message, paths), leaves, len(paths)
+
+
+def fitting_types(leaf: FieldDescriptor) -> tuple[str, ...]:
+    """Return the SQL types as which a field may be read, first the closest; empty for none."""
+    if is_repeated(leaf):
+        return ()
+    return ("TIMESTAMP(6)", "TIMESTAMP(3)", "BIGINT") if _is_timestamp(leaf) else _TYPES.get(kind_of(leaf), ())
+
+
+def precompile() -> None:
+    """Compile the reader ahead of its first use."""
+    numbers, rows, ends = np.zeros((0, 7), np.int64), np.zeros(0, np.int64), np.zeros(2, np.int64)
+    program = Program(numbers, ends, rows, rows, ends, 1)
+    fill(Slots.empty(np.zeros(0, np.uint8), 0, 0), program, rows, rows, rows)
+
+
+def _is_timestamp(leaf: FieldDescriptor) -> bool:
+    return leaf.message_type is not None and leaf.message_type.full_name == _TIMESTAMP
+
+
+def _values(slots: Slots, slot: int, leaf: FieldDescriptor, kind: CellType) -> pa.Array:
+    if _is_timestamp(leaf):
+        return _times(slots, slot, kind)
+    of = kind_of(leaf)
+    if of == "string":
+        return texts(slots.bytes(slot))
+    absent, value = ~slots.found[slot], slots.value[slot]
+    if of == "bool":
+        return pa.array(value != 0, mask=absent)
+    if of == "enum":
+        values = leaf.enum_type.values_by_number
+        place = pc.index_in(pa.array(value, mask=absent), pa.array([*values], pa.int64()), skip_nulls=True)
+        return pa.array([each.name for each in values.values()], pa.string()).take(place)
+    if of in ("float", "double"):
+        cells = pa.array(value.view(np.float64), mask=absent)
+        return pc.cast(cells, pa.float32(), safe=False) if kind.name == "FLOAT" else cells
+    return pa.array(value, mask=absent)
+
+
+def _times(slots: Slots, slot: int, kind: CellType) -> pa.Array:
+    seconds, nanos = slots.value[slot], slots.value[slot + 1]
+    fit: NDArray[Any] = slots.found[slot] & (seconds >= _FIRST_SECOND) & (seconds <= _LAST_SECOND)
+    fit &= (nanos >= 0) & (nanos < 1_000_000_000)
+    per, unit = (1_000_000, 1000) if kind.precision == 6 else (1000, 1_000_000)
+    found = pa.array(np.where(fit, seconds, 0) * per + np.where(fit, nanos, 0) // unit, mask=~fit)
+    return pc.cast(found, pa.timestamp(UNITS[kind.precision])) if kind.name == "TIMESTAMP" else found

@@ -1,0 +1,170 @@
+"""Programs that read fields of messages into slots: tables for ``crenel.operators.encode.protobuf.scan``.
+
+Source: Protocol Buffers, "Encoding". A message may hold a field several times; the last one counts, and of a oneof the
+last member. Messages that are held several times are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.operators.encode.protobuf.schema import MessageType, is_repeated, kind_of
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+SKIPPED = -1
+"""Slot of a value that is not wanted."""
+
+
+class Wire(IntEnum):
+    """Form of a value in its bytes."""
+
+    VARINT = 0
+    FIXED64 = 1
+    SIZED = 2
+    GROUP = 3
+    GROUP_END = 4
+    FIXED32 = 5
+
+
+class Kind(IntEnum):
+    """Meaning of a value."""
+
+    WHOLE = 0
+    WHOLE_32 = 1  # of 32 bits with a sign, in any number of bytes
+    UNSIGNED = 2  # of 64 bits
+    UNSIGNED_32 = 3
+    ZIGZAG = 4
+    ZIGZAG_32 = 5
+    TRUTH = 6
+    REAL = 7
+    REAL_32 = 8
+    BYTES = 9
+    MESSAGE = 10
+
+
+_FORMS = {
+    "int64": (Wire.VARINT, Kind.WHOLE),
+    "int32": (Wire.VARINT, Kind.WHOLE_32),
+    "enum": (Wire.VARINT, Kind.WHOLE_32),
+    "uint64": (Wire.VARINT, Kind.UNSIGNED),
+    "uint32": (Wire.VARINT, Kind.UNSIGNED_32),
+    "sint64": (Wire.VARINT, Kind.ZIGZAG),
+    "sint32": (Wire.VARINT, Kind.ZIGZAG_32),
+    "bool": (Wire.VARINT, Kind.TRUTH),
+    "sfixed64": (Wire.FIXED64, Kind.WHOLE),
+    "fixed64": (Wire.FIXED64, Kind.UNSIGNED),
+    "double": (Wire.FIXED64, Kind.REAL),
+    "sfixed32": (Wire.FIXED32, Kind.WHOLE_32),
+    "fixed32": (Wire.FIXED32, Kind.UNSIGNED_32),
+    "float": (Wire.FIXED32, Kind.REAL_32),
+    "string": (Wire.SIZED, Kind.BYTES),
+    "bytes": (Wire.SIZED, Kind.BYTES),
+    "message": (Wire.SIZED, Kind.MESSAGE),
+    "group": (Wire.GROUP, Kind.MESSAGE),
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """Tables that read some fields of one message.
+
+    Attributes
+    ----------
+    rows : (fields, 7) number, wire, kind, slot or the message inside, message, and first and last position in
+        ``cleared``; ordered by message
+    messages : (messages + 1,) first row of each message
+    cleared : slots that lose their values where a field is held, because its oneof has another member
+    defaults : slots that have a value, which is 0 or empty, where their message is held; ordered by message
+    default_ends : (messages + 1,) first position of each message in ``defaults``
+    depth : maximum nesting of messages
+    """
+
+    rows: NDArray[np.int64]
+    messages: NDArray[np.int64]
+    cleared: NDArray[np.int64]
+    defaults: NDArray[np.int64]
+    default_ends: NDArray[np.int64]
+    depth: int
+
+
+@dataclass
+class _Node:
+    """A message with the wanted fields."""
+
+    of: Descriptor
+    depth: int
+    slots: dict[str, int] = field(default_factory=dict)
+    inner: dict[str, _Node] = field(default_factory=dict)
+
+    def below(self) -> list[int]:
+        """Return the slots of the message and of those inside it."""
+        return [*self.slots.values(), *(slot for node in self.inner.values() for slot in node.below())]
+
+
+def compile_program(message: MessageType, paths: Sequence[tuple[str, ...]]) -> Program:
+    """Return the program that reads some fields; ``paths``: path of each slot's field, none of which is repeated.
+
+    Raises
+    ------
+    DescriptorError
+        The message has no such field.
+    """
+    root = _Node(message.descriptor, 1)
+    nodes = [root]
+    for slot, path in enumerate(paths):
+        node = root
+        for each in message.find(path)[:-1]:
+            if each.name not in node.inner:
+                node.inner[each.name] = _Node(each.message_type, node.depth + 1)
+                nodes.append(node.inner[each.name])
+            node = node.inner[each.name]
+        node.slots[path[-1]] = slot
+    numbers = {id(node): number for number, node in enumerate(nodes)}
+    rows: list[tuple[int, ...]] = []
+    messages, default_ends = [0], [0]
+    cleared: list[int] = []
+    defaults: list[int] = []
+    for node in nodes:
+        for each in node.of.fields:
+            wanted = node.inner.get(each.name)
+            others = [slot for name in _rivals(each) for slot in _below(node, name)]
+            if each.name not in node.slots and wanted is None and not others:
+                continue
+            start = len(cleared)
+            cleared += others
+            target = node.slots.get(each.name, SKIPPED) if wanted is None else numbers[id(wanted)]
+            wire, kind = _FORMS[kind_of(each)]
+            if wanted is None and kind == Kind.MESSAGE:
+                kind = Kind.BYTES  # which are skipped
+            rows.append((each.number, int(wire), int(kind), target, numbers[id(node)], start, len(cleared)))
+        messages.append(len(rows))
+        defaults += [slot for name, slot in node.slots.items() if not node.of.fields_by_name[name].has_presence]
+        default_ends.append(len(defaults))
+    return Program(
+        np.array(rows, np.int64).reshape(-1, 7),
+        np.array(messages, np.int64),
+        np.array(cleared, np.int64),
+        np.array(defaults, np.int64),
+        np.array(default_ends, np.int64),
+        max(node.depth for node in nodes),
+    )
+
+
+def _below(node: _Node, name: str) -> list[int]:
+    if name in node.inner:
+        return node.inner[name].below()
+    return [node.slots[name]] if name in node.slots else []
+
+
+def _rivals(of: FieldDescriptor) -> list[str]:
+    """Return the other members of a field's oneof."""
+    group: Any = of.containing_oneof
+    return [] if group is None or is_repeated(of) else [each.name for each in group.fields if each.name != of.name]
