@@ -1,10 +1,11 @@
-"""Checks for connectors and formats that Flink lacks, because of a missing jar or a misspelled name."""
+"""Checks for connectors, formats and messages that Flink lacks, because of a missing jar or a misspelled name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.java_utils import get_field_value, is_instance_of, load_java_class
@@ -45,6 +46,12 @@ _ARTIFACTS: Mapping[str, str] = {
 
 _ADD = "flink.pipeline.jars (docs/how-to/deploy.md)"
 
+_PROTOBUF = "com.google.protobuf"
+_SHADED = f"org.apache.flink.formats.protobuf.shaded.{_PROTOBUF}"
+"""Packages of Protobuf: of the user, and in the jar flink-sql-protobuf."""
+
+_MESSAGES = "(docs/how-to/bad-records.md#protobuf)"
+
 HADOOP = (
     "Flink has no Hadoop client, which the catalog needs. Paimon finds it where flink.pipeline.jars names the files of "
     "hadoop-client-api and hadoop-client-runtime; for Iceberg, list them in the environment variable HADOOP_CLASSPATH "
@@ -54,7 +61,9 @@ HADOOP = (
 
 
 def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Yield a message for each connector and format that Flink does not find; none where Flink cannot list them.
+    """Yield a message for each connector, format and class of a message that Flink does not find.
+
+    Yields nothing where Flink cannot list what it has.
 
     Parameters
     ----------
@@ -70,8 +79,11 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
             except Py4JError:
                 return
             if options[option] not in found[kind]:
-                place = f"{field}: {option!r}:" if field.endswith(".ddl") else f"{field}.{option}:"
-                yield f"{place} {_explain(kind, options[option], found[kind])}"
+                yield f"{_place(field, option)} {_explain(kind, options[option], found[kind])}"
+            elif (kind, options[option]) == ("format", "protobuf"):
+                named_by = f"{option.removesuffix('format')}protobuf.message-class-name"
+                if named_by in options and (problem := _unfit_message(tables, options[named_by])):
+                    yield f"{_place(field, named_by)} {problem}"
 
 
 def find_missing_catalogs(tables: StreamTableEnvironment, catalogs: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -84,6 +96,36 @@ def find_missing_catalogs(tables: StreamTableEnvironment, catalogs: Mapping[str,
     for name, kind in wanted.items():
         if kind not in found:
             yield f"catalogs.{name}.type: {_explain('catalog', kind, found)}"
+
+
+def _place(field: str, option: str) -> str:
+    return f"{field}: {option!r}:" if field.endswith(".ddl") else f"{field}.{option}:"
+
+
+def _unfit_message(tables: StreamTableEnvironment, name: str) -> str | None:
+    """Return why Flink's format cannot use a class as a message; None where it can."""
+    loader = _loader(tables)
+    try:
+        message = loader.loadClass(name)
+    except Py4JJavaError as error:
+        if "ClassNotFoundException" in str(error.java_exception):
+            return (
+                f"no jar of the job has the class {name}; name the jar of the compiled message in flink.pipeline.jars "
+                f"{_MESSAGES}"
+            )
+        message = None  # it lacks its superclass
+    for package in (_SHADED, _PROTOBUF):
+        try:
+            known = loader.loadClass(f"{package}.Message")
+        except Py4JJavaError:
+            continue
+        if message is None or not known.isAssignableFrom(message):
+            return (
+                f"the class {name} is of another copy of Protobuf than Flink's format, which has it as {package}; "
+                f"rename {_PROTOBUF} so in the generated Java, and compile it against the jar of the format {_MESSAGES}"
+            )
+        return None
+    return None
 
 
 def _factories(options: Mapping[str, str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -105,9 +147,14 @@ def _explain(kind: str, name: str, found: set[str]) -> str:
     )
 
 
+def _loader(tables: StreamTableEnvironment) -> Any:
+    """Return the loader of the classes in all jars of a job."""
+    return get_field_value(tables._j_tenv, "resourceManager").getUserClassLoader()
+
+
 def _find_factories(tables: StreamTableEnvironment) -> dict[str, set[str]]:
     """Return the names of all catalogs, connectors and formats that are on the classpath of a job."""
-    loader = get_field_value(tables._j_tenv, "resourceManager").getUserClassLoader()
+    loader = _loader(tables)
     services = get_gateway().jvm.java.util.ServiceLoader.load(load_java_class(f"{_FACTORIES}.Factory"), loader)
     kinds = {
         "CatalogFactory": "catalog",

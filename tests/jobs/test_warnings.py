@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from crenel.jobs.config.start_positions import STATE
+from tests.support.broker import connector
 from tests.support.launch import Host, rows_of
+from tests.support.protobuf import format_jar
 from tests.support.visits import WRONG, visits, write
 
 pytestmark = pytest.mark.cluster("mini")
@@ -190,3 +192,29 @@ def test_what_flink_would_refuse_is_refused_with_field_cause_and_remedy(mini: Ho
     assert ended.returncode == 0, ended.stderr
     (warning,) = json.loads(ended.stdout)["warnings"]
     assert warning.startswith("source.ddl: no row was read, so nothing was published; check the path")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "org.example.Visit",
+            "no jar of the job has the class org.example.Visit; name the jar of the compiled message in",
+        ),
+        (
+            "java.lang.String",
+            "the class java.lang.String is of another copy of Protobuf than Flink's format, which has it",
+        ),
+    ],
+)
+def test_a_class_that_is_no_message_of_the_format_is_refused_by_its_option(
+    mini: Host, tmp_path: Path, name: str, expected: str
+) -> None:
+    path, jars = tmp_path / "job.yaml", f"{connector()};{format_jar()}"
+    path.write_text(ROWS.replace("FOLDER", str(tmp_path)), encoding="utf-8")
+    options = f"'connector' = 'kafka', 'value.format' = 'protobuf', 'value.protobuf.message-class-name' = '{name}'"
+    ddl = f"source.ddl={TABLE} ({options}, 'topic' = 'visits', 'properties.bootstrap.servers' = 'localhost:1')"
+    done = mini.crenel("check", path, "--set", ddl, "--set", f"flink.pipeline.jars={jars}")
+    assert done.returncode == 2
+    assert f"source.ddl: 'value.protobuf.message-class-name': {expected}" in " ".join(done.stderr.split())
+    assert "docs/how-to/bad-records.md#protobuf" in done.stderr

@@ -1,12 +1,22 @@
-"""Descriptor sets, as protoc writes them, and messages of them."""
+"""Descriptor sets, as protoc writes them, and messages of them, in Python and for Flink."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
+import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
+from tests.support.broker import jars
+
+_PINNED = Path(__file__).with_name("protobuf.pom.xml")
+_SHADED = "org.apache.flink.formats.protobuf.shaded"
 _KINDS = (
     "double float int64 uint64 int32 fixed64 fixed32 bool string bytes uint32 sfixed32 sfixed64 sint32 sint64".split()
 )
@@ -57,3 +67,37 @@ def message_class(content: bytes, name: str) -> Any:
     for file in descriptor_pb2.FileDescriptorSet.FromString(content).file:
         pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def format_jar() -> Path:
+    """Return the jar of Flink's Protobuf format."""
+    (found,) = jars(_PINNED).glob("flink-sql-protobuf-*.jar")
+    return found
+
+
+def classes_jar(folder: Path, content: bytes, file: str) -> Path:
+    """Return a jar with the classes of a file of a descriptor set, compiled as docs/how-to/bad-records.md has it.
+
+    Skips the test where javac is missing; in CI that is a failure.
+    """
+    javac = shutil.which("javac")
+    if javac is None:
+        if os.environ.get("CI"):
+            pytest.fail("javac is missing, which compiles messages of Protobuf for their test")
+        pytest.skip("javac is missing, which compiles messages of Protobuf for their test (apt install default-jdk)")
+    (protoc,) = jars(_PINNED).glob("protoc-*.exe")
+    protoc.chmod(0o755)
+    java, classes, jar = folder / "java", folder / "classes", folder / "messages.jar"
+    java.mkdir()
+    (folder / "messages.desc").write_bytes(content)
+    subprocess.run([protoc, f"--descriptor_set_in={folder / 'messages.desc'}", f"--java_out={java}", file], check=True)
+    sources = sorted(java.rglob("*.java"))
+    for source in sources:
+        text = source.read_text(encoding="utf-8")
+        source.write_text(text.replace("com.google.protobuf", f"{_SHADED}.com.google.protobuf"), encoding="utf-8")
+    compiling = ["-J-XX:TieredStopAtLevel=1", "-nowarn", "--release", "17", "-d", classes, "-cp", format_jar()]
+    subprocess.run([javac, *compiling, *sources], check=True)
+    with ZipFile(jar, "w") as made:
+        for each in classes.rglob("*.class"):
+            made.write(each, each.relative_to(classes))
+    return jar
