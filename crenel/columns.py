@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.operators.encode.columns import EARLIEST, LATEST, Kind, Read
+from crenel.operators.encode.columns import EARLIEST, LATEST, Kind, Read, is_list
 from crenel.state.block import NO_TIME
 
 _INTEGERS = {
@@ -37,13 +37,9 @@ def sql_type(of: pa.DataType) -> str:
     if pa.types.is_timestamp(of):
         precision = {"s": 0, "ms": 3, "us": 6, "ns": 9}[of.unit]
         return f"TIMESTAMP({precision})" if of.tz is None else f"TIMESTAMP_LTZ({precision})"
-    if _is_list(of):
+    if is_list(of):
         return f"ARRAY<{sql_type(of.value_type)}>"
     return str(of).upper()
-
-
-def _is_list(of: pa.DataType) -> bool:
-    return bool(pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of))
 
 
 def is_text(of: pa.DataType) -> bool:

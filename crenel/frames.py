@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from crenel.anonymity.model.policy import ITEMS
 from crenel.jobs.pipeline.nested import flat_paths
+from crenel.operators.encode.columns import field_at, is_list
 
 ROWS = 32_768
 """Maximum number of rows of a batch."""
@@ -78,15 +79,16 @@ class Frame:
             yield from (table.cast(self.schema) if table.schema != self.schema else table).to_batches(ROWS)
 
     def flattened(self, roles: Collection[str]) -> Frame:
-        """Return the data with the fields of struct columns as columns, as ``flat_schema`` names them."""
+        """Return the data with the fields of nested columns as columns, as ``flat_schema`` names them."""
         schema = flat_schema(self.schema, roles)
         if schema == self.schema:
             return self
-        paths = _paths(self.schema, roles).values()
+        paths = [(_first(self.schema, path), path) for path in _paths(self.schema, roles).values()]
 
         def flat() -> Iterator[pa.RecordBatch]:
             for batch in self.batches():
-                yield pa.RecordBatch.from_arrays([_at(batch, path) for path in paths], schema=schema)
+                columns = [field_at(batch.column(first), path) for first, path in paths]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
         return replace(self, schema=schema, source=flat())
 
@@ -102,34 +104,37 @@ class Frame:
 
 
 def flat_schema(schema: pa.Schema, roles: Collection[str]) -> pa.Schema:
-    """Return a schema with the fields of struct columns as columns, where a role names one of them by its path.
+    """Return a schema with the fields of structs, and of lists of structs, as columns, where a role names one of them.
 
     Raises
     ------
     ConfigError
         As ``crenel.jobs.pipeline.nested.flat_paths``.
     """
-    found = []
-    for name, (first, *steps) in _paths(schema, roles).items():
-        kind = schema.field(first).type
-        for step in steps:
-            kind = kind.field(step).type
-        found.append(pa.field(name, kind) if steps else schema.field(first))
+    found = [
+        pa.field(name, field_at(pa.nulls(0, schema.field(_first(schema, path)).type), path).type)
+        if path != (name,)
+        else schema.field(name)
+        for name, path in _paths(schema, roles).items()
+    ]
     return schema if found == list(schema) else pa.schema(found)
 
 
 def _paths(schema: pa.Schema, roles: Collection[str]) -> dict[str, tuple[str, ...]]:
-    return flat_paths({field.name: field.type for field in schema}, roles, _fields)
+    return flat_paths({field.name: field.type for field in schema}, roles, _fields, _element)
 
 
-def _at(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
-    first, *steps = path
-    # A field of a missing struct is missing.
-    return pc.struct_field(batch.column(first), steps) if steps else batch.column(first)
+def _first(schema: pa.Schema, path: tuple[str, ...]) -> str:
+    """Return the column that a path begins at."""
+    return path[0] if path[0] in schema.names else path[0].removesuffix(ITEMS)
 
 
 def _fields(of: pa.DataType) -> Mapping[str, pa.DataType]:
     return {field.name: field.type for field in of} if pa.types.is_struct(of) else {}
+
+
+def _element(of: pa.DataType) -> pa.DataType | None:
+    return of.value_type if is_list(of) else None
 
 
 def _from_pandas(data: Any) -> pa.Table:

@@ -291,7 +291,8 @@ class Policy:
         ``-``, ``@``, a tab or a carriage return gets an apostrophe in front, so that no spreadsheet evaluates it
     contract : contract of the data; None: none
     arrays : sensitive columns that are arrays, each with the maximum number of distinct values of a record, 1 to 64; a
-        record with more is rejected as ``too_many_values``
+        record with more is rejected as ``too_many_values``. ``visits[*].diagnosis`` is an array with a field of each
+        row of the array ``visits``
     generalized : sensitive columns of which the label of a hierarchy is published, and counted by privacy models
     """
 

@@ -20,6 +20,12 @@ SHARD_BY_REGIONS = "regions"
 MOST_VALUES = 64
 """Maximum number of distinct values that a record may have in a sensitive array."""
 
+ITEMS = "[*]"
+"""End of a step of a path from an array to its rows, as in ``visits[*].diagnosis``."""
+
+_OF_ITEMS = ("sensitive", "passthrough", "drop")
+"""Roles that a field of the rows of an array may have."""
+
 
 @dataclass(frozen=True)
 class Pseudonym:
@@ -102,6 +108,7 @@ class Policy:
             if name in taken:
                 raise PolicyError(f"policy.{role}: column {name!r} has the role {taken[name]!r} already; give it one")
             taken[name] = role
+            _require_one_value(role, name)
         for presence in self.categorical:
             if isinstance(presence, Presence) and presence.name in taken:
                 raise PolicyError(
@@ -210,6 +217,27 @@ class Policy:
             if (name := getattr(self, role)) is not None:
                 named[name] = role
         return named
+
+
+def _require_one_value(role: str, name: str) -> None:
+    """Check the role of a column that is a field of the rows of an array.
+
+    Raises
+    ------
+    PolicyError
+        The path leads through an array in an array, or the role is one of single values.
+    """
+    if name.count(f"{ITEMS}.") > 1:
+        raise PolicyError(
+            f"policy.{role}: {name!r} leads through an array in an array, and a path may have one {ITEMS!r}; give the "
+            "inner array one role, or make its rows columns in source.query"
+        )
+    if f"{ITEMS}." in name and role not in _OF_ITEMS:
+        raise PolicyError(
+            f"policy.{role}: {name!r} has a value for each row of an array, and this role is of one value for each "
+            f"record; give it one of {', '.join(_OF_ITEMS)}, or make each row a record of the same person, by CROSS "
+            "JOIN UNNEST in source.query"
+        )
 
 
 def _with_presence(attributes: Iterable[QuasiIdentifier]) -> Iterator[QuasiIdentifier]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 
 from crenel.anonymity.model.errors import InputError
-from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.policy import ITEMS, Policy
 from crenel.evidence.profile.contract import Contract, ContractField, RoleError, Statement, statements_of
 from crenel.jobs.config.explain import listed, suggestion, wrong_type
 from crenel.jobs.config.fields import Column, Columns, Section
@@ -164,7 +164,7 @@ def check_contract(
     problems, warnings, stale = [], [], {*section.confirmed}
     for role in ("passthrough", "sensitive"):
         for column in getattr(policy, role):
-            path = paths.get(column, column)
+            path = paths.get(column, column).replace(ITEMS, "[]")  # as a contract writes the items of an array
             if contract.find(path) is None:
                 # Without the source, as in a program, the path of a renamed column is unknown.
                 stale.discard(column)

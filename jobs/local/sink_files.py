@@ -16,7 +16,8 @@ import pyarrow.parquet
 
 from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.errors import InputError
-from crenel.operators.encode.columns import array_texts
+from crenel.anonymity.model.policy import ITEMS
+from crenel.operators.encode.columns import array_texts, field_at
 
 _OR_CHAIN = ", or with another audit_chain"
 
@@ -149,6 +150,7 @@ def _json(
         return None
     values_of: dict[str, list[str | None]] = {name: [] for name in names.values()}
     required = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else values_of.keys()
+    records = _Records(names, whole=bool(required))
     for number, line in enumerate(content.splitlines(), 1):
         try:
             # Numbers keep their spelling.
@@ -156,7 +158,7 @@ def _json(
         except ValueError:
             raise OutputsError(f"{place}: line {number} of {file.name} is not JSON") from None
         if isinstance(row, dict):
-            row = dict(_flat(row, names))
+            row = dict(records.flat(row))
         if (
             not isinstance(row, dict)
             or not required <= row.keys() <= values_of.keys()
@@ -174,14 +176,48 @@ def _json(
     return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in values_of.items()}
 
 
-def _flat(row: Mapping[str, Any], names: Mapping[tuple[str, ...], str], above: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Yield name and value of each column of a record."""
-    for key, value in row.items():
-        path = (*above, key)
-        if path not in names and isinstance(value, dict):
-            yield from _flat(value, names, path)
-        else:
-            yield names.get(path, path), value
+class _Records:
+    """Reader of the columns of nested records.
+
+    Parameters
+    ----------
+    names : name of each column by its path
+    whole : whether each record has all columns, null where missing
+    """
+
+    def __init__(self, names: Mapping[tuple[str, ...], str], *, whole: bool) -> None:
+        self._names, self._whole = names, whole
+        self._inside: dict[tuple[str, ...], dict[str, None]] = {}  # columns in the rows of each array
+        for path, name in names.items():
+            for end, step in enumerate(path[:-1], 1):
+                if step.endswith(ITEMS):
+                    self._inside.setdefault(path[:end], {})[name] = None
+
+    def flat(self, row: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
+        """Yield name and value of each column of a record; an unknown one has its path in the place of the name."""
+        for key, value in row.items():
+            path, items = (*above, key), (*above, f"{key}{ITEMS}")
+            if path in self._names:
+                yield self._names[path], value
+            elif isinstance(value, dict):
+                yield from self.flat(value, path)
+            elif items in self._inside and _are_rows(value):
+                yield from self._of_items(value, items)
+            else:
+                yield path, value
+
+    def _of_items(self, rows: list[Any] | None, items: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
+        """Yield the columns of the rows of an array, each with the values of all rows."""
+        found = [dict(self.flat(row, items)) for row in rows or ()]
+        known = self._inside[items]
+        for name in known | {name: None for row in found for name in row}:
+            if name not in known or not self._whole or all(name in row for row in found):
+                yield name, None if rows is None else [row.get(name) for row in found]
+
+
+def _are_rows(value: Any) -> bool:
+    """Return whether a value is an array of rows, or null."""
+    return value is None or (isinstance(value, list) and all(isinstance(each, dict) for each in value))
 
 
 def _parquet(
@@ -193,17 +229,24 @@ def _parquet(
 ) -> dict[str, pa.ChunkedArray] | None:
     try:
         table = pyarrow.parquet.read_table(file)
-        if table.column_names != list(dict.fromkeys(first for first, *_ in names)):
+        if table.column_names != list(dict.fromkeys(first.removesuffix(ITEMS) for first, *_ in names)):
             raise OutputsError(
                 f"{place}: {file.name} has other columns than this configuration gives; these are outputs of another "
                 "policy"
             )
         return {
-            name: _text(pc.struct_field(table[first], steps) if steps else table[first], as_json=name in arrays)
-            for (first, *steps), name in names.items()
+            name: _text(_field(table[path[0].removesuffix(ITEMS)], path), as_json=name in arrays)
+            for path, name in names.items()
         }
     except pa.ArrowException:
         raise OutputsError(f"{place}: {file.name} is not a whole file of Parquet") from None
+
+
+def _field(column: pa.ChunkedArray, path: Sequence[str]) -> pa.ChunkedArray:
+    """Return a field of a column; ``path`` begins with its name."""
+    if len(path) == 1:
+        return column
+    return pa.chunked_array([field_at(chunk, path) for chunk in column.chunks or [column.combine_chunks()]])
 
 
 def _text(column: pa.ChunkedArray, *, as_json: bool) -> pa.ChunkedArray:

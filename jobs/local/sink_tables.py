@@ -52,6 +52,8 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from crenel.jobs.pipeline.catalog_tables import read_rows
         from crenel.jobs.pipeline.environment import local_environment
         from crenel.jobs.pipeline.factories import find_missing_factories
+        from crenel.jobs.pipeline.java_functions import register
+        from crenel.jobs.pipeline.nested import field_at
         from crenel.jobs.pipeline.sink_columns import released_paths
         from crenel.jobs.pipeline.sql_types import literal, quote
 
@@ -74,7 +76,10 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             paths: dict[str, tuple[str, ...]] = {column: (column,) for column in columns}
             if config.is_nested and sink == "released":
                 sets, paths = {attribute.name for attribute in config.policy.sets}, released_paths(config, columns)
-            expressions = {column: ".".join(map(quote, path)) for column, path in paths.items()}
+            types = {column.name: column.sql_type for column in layouts[sink][0]}
+            found = {column: field_at(path, types) for column, path in paths.items()}
+            register(tables, (function for _, function in found.values() if function is not None))
+            expressions = {column: expression for column, (expression, _) in found.items()}
             forms = [
                 f"JSON_STRING({expressions[column]})"
                 if column in arrays

@@ -23,7 +23,7 @@ from crenel.jobs.pipeline.digests import chain_plan, stored_under
 from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
-from crenel.jobs.pipeline.nested import flat_columns
+from crenel.jobs.pipeline.nested import flat_columns, item_functions
 from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.references import with_codes
@@ -56,11 +56,12 @@ def column_types(table: Table) -> dict[str, str]:
 
 
 def flattened(tables: StreamTableEnvironment, table: Table, roles: Collection[str]) -> Table:
-    """Return a table with the fields of ROW columns as columns (``crenel.jobs.pipeline.nested.flat_columns``)."""
+    """Return a table with the fields of nested columns as columns (``crenel.jobs.pipeline.nested.flat_columns``)."""
     types = column_types(table)
     columns = flat_columns(types, roles)
     if columns.keys() == types.keys():
         return table
+    register(tables, item_functions(types, roles))
     # A time attribute that is selected as it is keeps its watermark.
     return tables.sql_query(
         f"SELECT {', '.join(f'{column} AS {quote(name)}' for name, column in columns.items())} FROM {table}"
@@ -119,6 +120,8 @@ def anonymizer(
     ConfigError
         The view changes earlier rows, or a request to forget or a reference distribution does not fit it.
     """
+    # Before the first stream, from which on no jar reaches the loader of the job's classes.
+    register(tables, (function for column in found.sinks["released"] for function in column.functions))
     rows = _encode(tables, config, found, names)
     blocks = _with_side_streams(tables, config, found, names, rows, forget)
     plan = operator_plan(config, found, _parallelism(rows), lines)
@@ -143,8 +146,7 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names
     """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
     records = config.source.records
     read = None if records is None else records_plan(records, found.argument_forms)
-    for function in packing_functions(map(parse, found.published.values())):
-        register(tables, *function)
+    register(tables, packing_functions(map(parse, found.published.values())))
     encode = names.table("encode")
     tables.create_temporary_system_function(encode, encode_function(found.encode, read))
     if records is None or read is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric, QuasiIdentifier
+from crenel.jobs.pipeline.nested import first_field
 from crenel.jobs.pipeline.packing import CARRIED, packed
 from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, element_of, quote
 from crenel.operators.encode.columns import Kind, Read
@@ -144,6 +145,8 @@ class Reader:
                 f". For an array of text or whole numbers, give its maximum number of values as policy.arrays.{name}. "
                 "With CROSS JOIN UNNEST in source.query each value is a record of the same person"
             )
+            if (example := first_field(name, sql)) is not None:
+                valid += f". The fields of its rows have roles of their own, such as {example!r}"
         self._require(f"policy.{role}", sql, (*_SIMPLE, *further), valid, column=name)
         kind = member_kind(role, sql)
         if kind == "bytes":
@@ -166,9 +169,11 @@ class Reader:
         """Add a sensitive array: its values, and its published form."""
         element = element_of(sql)
         if element is None or element.name not in (*TEXTS, *INTEGERS):
+            example = first_field(name, sql)
+            inner = "" if example is None else f", or give roles to the fields of its rows, such as {example!r}"
             self.problems.append(
                 f"policy.arrays.{name}: column {name!r} has the type {sql.text}; it is an ARRAY of text or of whole "
-                f"numbers; {_CONVERT}, or remove it from policy.arrays"
+                f"numbers; {_CONVERT}, or remove it from policy.arrays{inner}"
             )
             return Read(name, "text", 0)
         kind: Kind = "text" if element.name in TEXTS else "integer"

@@ -13,6 +13,7 @@ import re
 from pyflink.table import StreamTableEnvironment
 
 from crenel.jobs.pipeline.java_functions import register
+from crenel.jobs.pipeline.packing import JavaFunction
 
 _FUNCTION = "crenel_json_bigint"
 _EXPRESSION = re.compile(
@@ -301,7 +302,7 @@ def use_fast_numbers(tables: StreamTableEnvironment, ddl: str) -> None:
     """
     replaced = with_fast_numbers(ddl)
     if replaced != ddl and _CREATES.match(ddl):
-        register(tables, _FUNCTION, _CLASS, _SOURCE)
+        register(tables, [JavaFunction(_FUNCTION, _CLASS, _SOURCE)])
         tables.execute_sql("DROP TEMPORARY TABLE source")
         tables.execute_sql(replaced)
 

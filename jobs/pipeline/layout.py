@@ -19,6 +19,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm, Reader, extremes
+from crenel.jobs.pipeline.nested import first_field
 from crenel.jobs.pipeline.packing import NESTED, unpacked
 from crenel.jobs.pipeline.sink_columns import (
     Column,
@@ -30,7 +31,7 @@ from crenel.jobs.pipeline.sink_columns import (
     sink_columns,
     written_null,
 )
-from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, fields_of, parse
+from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, parse
 from crenel.operators.encode.columns import Read, members_schema
 from crenel.operators.encode.encoder import EncodePlan
 from crenel.operators.output_columns import (
@@ -298,9 +299,8 @@ def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
         yield f"policy.{role}: the source has no column {name!r}; {question} has {', '.join(found)}"
     for name in spare:
         if name not in intended:
-            inner = "".join(
-                f", or roles to its fields, such as '{name}.{field}'" for field in [*fields_of(found[name])][:1]
-            )
+            example = first_field(name, found[name])
+            inner = "" if example is None else f", or roles to its fields, such as {example!r}"
             yield f"policy: the source's column {name!r} has no role; give it one of {_ROLES}{inner}"
 
 

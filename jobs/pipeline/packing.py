@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from crenel.jobs.pipeline.sql_types import SqlType, quote
 
@@ -27,9 +29,10 @@ import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
-import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.catalog.DataTypeFactory;
 import org.apache.flink.table.data.ArrayData;
+import org.apache.flink.table.data.GenericArrayData;
+import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.MapData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.functions.FunctionContext;
@@ -40,38 +43,42 @@ import org.apache.flink.table.types.inference.ArgumentTypeStrategy;
 import org.apache.flink.table.types.inference.InputTypeStrategies;
 import org.apache.flink.table.types.inference.TypeInference;
 import org.apache.flink.table.types.inference.TypeStrategies;
+import org.apache.flink.table.types.logical.ArrayType;
 import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.table.types.logical.utils.LogicalTypeParser;
 import org.apache.flink.table.types.utils.DataTypeUtils;
 import org.apache.flink.table.types.utils.TypeConversions;
 
-/** FUNCTION of values of the type TYPE. */
+/** PURPOSE */
 public class CLASS extends ScalarFunction {
-    private transient TypeSerializer serializer;
-    private transient DataOutputSerializer written;
-
-    private LogicalType type() {
-        return LogicalTypeParser.parse(TYPE, CLASS.class.getClassLoader());
+    private static LogicalType type(String text) {
+        return LogicalTypeParser.parse(text, CLASS.class.getClassLoader());
     }
 
-    public void open(FunctionContext context) {
-        serializer = InternalSerializers.create(type());
-        written = new DataOutputSerializer(256);
+    private static DataType data(String text) {
+        return DataTypeUtils.toInternalDataType(TypeConversions.fromLogicalToDataType(type(text)));
     }
 
     public TypeInference getTypeInference(DataTypeFactory factory) {
-        DataType value = DataTypeUtils.toInternalDataType(TypeConversions.fromLogicalToDataType(type()));
-        DataType bytes = (DataType) DataTypes.BYTES();
-        ArgumentTypeStrategy argument = InputTypeStrategies.explicit(FROM);
         return TypeInference.newBuilder()
-            .inputTypeStrategy(InputTypeStrategies.sequence(new ArgumentTypeStrategy[] {argument}))
-            .outputTypeStrategy(TypeStrategies.explicit(INTO))
+            .inputTypeStrategy(InputTypeStrategies.sequence(new ArgumentTypeStrategy[] {ARGUMENTS}))
+            .outputTypeStrategy(TypeStrategies.explicit(data(RESULT)))
             .build();
     }
 
-    EVAL
+    BODY
 }
 """
+_SERIALIZER = """private transient TypeSerializer serializer;
+    private transient DataOutputSerializer written;
+
+    public void open(FunctionContext context) {
+        serializer = InternalSerializers.create(type(TYPE));
+        written = new DataOutputSerializer(256);
+    }
+
+    """
 _PACK = """public byte[] eval(DATA value) throws IOException {
         if (value == null) {
             return null;
@@ -85,33 +92,65 @@ _UNPACK = """public DATA eval(byte[] bytes) throws IOException {
     }"""
 
 
+@dataclass(frozen=True)
+class JavaFunction:
+    """A scalar function of SQL, as ``crenel.jobs.pipeline.java_functions.register`` takes it.
+
+    Attributes
+    ----------
+    name : in SQL
+    class_name : of the class, with the package
+    source : of the class, in Java
+    """
+
+    name: str
+    class_name: str
+    source: str
+
+
+def java_function(verb: str, own: str, purpose: str, arguments: Sequence[str], result: str, body: str) -> JavaFunction:
+    """Return a function.
+
+    Parameters
+    ----------
+    verb : begins the name
+    own : a text that differs for each function of the verb, for the rest of the name
+    purpose : comment of the class
+    arguments, result : SQL types; values come and go in Flink's internal classes
+    body : members of the class, with ``eval``
+    """
+    name = f"crenel_{verb}_{hashlib.sha256(own.encode()).hexdigest()[:16]}"
+    class_name = "".join(part.title() for part in name.split("_"))
+    explicit = ", ".join(f"InputTypeStrategies.explicit(data({json.dumps(text)}))" for text in arguments)
+    parts = {"CLASS": class_name, "PURPOSE": purpose, "ARGUMENTS": explicit, "RESULT": json.dumps(result), "BODY": body}
+    source = re.sub("|".join(parts), lambda part: parts[part[0]], _SOURCE)
+    return JavaFunction(name, f"crenel.{class_name}", source)
+
+
 def packed(name: str, sql: SqlType) -> str:
     """Return the SQL expression of a column as bytes."""
     if sql.name in BYTES:
         return quote(name) if sql.name == "BYTES" else f"CAST({quote(name)} AS BYTES)"
-    return f"{_function('pack', sql)}({quote(name)})"
+    return f"{_packing('pack', sql).name}({quote(name)})"
 
 
 def unpacked(row: str, sql: SqlType) -> str:
     """Return the SQL expression of a value of its own type, from ``row``, a column of bytes."""
     if sql.name in BYTES:
         return row if sql.name == "BYTES" else f"CAST({row} AS {sql.text})"
-    return f"{_function('unpack', sql)}({row})"
+    return f"{_packing('unpack', sql).name}({row})"
 
 
-def packing_functions(types: Iterable[SqlType]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, class and Java source of the functions of ``packed`` and ``unpacked``; other types need none."""
+def packing_functions(types: Iterable[SqlType]) -> Iterator[JavaFunction]:
+    """Yield the functions of ``packed`` and ``unpacked``; some types need none."""
     for sql in types:
-        if sql.name not in _DATA:
-            continue
-        for what, eval_, ends in (("pack", _PACK, ("value", "bytes")), ("unpack", _UNPACK, ("bytes", "value"))):
-            name = _function(what, sql)
-            made = "".join(part.title() for part in name.split("_"))
-            source = _SOURCE.replace("EVAL", eval_).replace("FROM", ends[0]).replace("INTO", ends[1])
-            source = source.replace("FUNCTION", what).replace("DATA", _DATA[sql.name]).replace("CLASS", made)
-            yield name, f"crenel.{made}", source.replace("TYPE", json.dumps(sql.text))
+        if sql.name in _DATA:
+            yield _packing("pack", sql)
+            yield _packing("unpack", sql)
 
 
-def _function(what: str, sql: SqlType) -> str:
-    """Return the name of a function, one for each type."""
-    return f"crenel_{what}_{hashlib.sha256(sql.text.encode()).hexdigest()[:16]}"
+def _packing(verb: str, sql: SqlType) -> JavaFunction:
+    types = (sql.text, "BYTES")
+    source, (argument, result) = (_PACK, types) if verb == "pack" else (_UNPACK, types[::-1])
+    body = (_SERIALIZER + source).replace("DATA", _DATA[sql.name]).replace("TYPE", json.dumps(sql.text))
+    return java_function(verb, sql.text, f"{verb.title()} values of one type.", [argument], result, body)

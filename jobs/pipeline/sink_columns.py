@@ -12,8 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from crenel.anonymity.model.attributes import SEPARATOR
+from crenel.anonymity.model.policy import ITEMS
 from crenel.jobs.config.load import Config, ConfigError
-from crenel.jobs.pipeline.sql_types import literal, quote
+from crenel.jobs.pipeline.nested import RowForm, rows_function
+from crenel.jobs.pipeline.packing import JavaFunction
+from crenel.jobs.pipeline.sql_types import element_of, literal, parse, quote
 from crenel.operators.output_columns import (
     ARROW,
     CHAIN,
@@ -45,11 +48,13 @@ class Column:
     name : visible to the user
     sql_type : its type
     expression : its value, over the columns of the operator's rows
+    functions : functions of Crenel that build it from several columns
     """
 
     name: str
     sql_type: str
     expression: str
+    functions: tuple[JavaFunction, ...] = ()
 
     @property
     def is_set(self) -> bool:
@@ -150,6 +155,8 @@ def written(config: Config) -> dict[str, pa.Schema]:
 def released_paths(config: Config, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return where each column of ``released`` is in a nested record; a dot in a name begins a level.
 
+    A step that ends with ``ITEMS`` is an array of rows, in which the column has one value each.
+
     Parameters
     ----------
     names : of the columns, each with one value of a record
@@ -169,22 +176,24 @@ def released_paths(config: Config, names: Iterable[str]) -> dict[str, tuple[str,
 
 
 def nested_columns(columns: Iterable[Column], paths: Mapping[str, tuple[str, ...]]) -> tuple[Column, ...]:
-    """Return ROW columns in the place of columns with paths, as of ``released_paths``.
+    """Return columns of ROWs, and of arrays of ROWs, in the place of columns with paths, as of ``released_paths``.
 
     Raises
     ------
     ConfigError
-        A column would be a ROW and a value.
+        A column would be two of a value, a ROW and an array of ROWs.
     """
     tree: dict[str, Any] = {}
     for column in columns:
         *above, last = paths[column.name]
-        level = tree
+        level, clashes = tree, False
         for step in above:
+            array = f"{step.removesuffix(ITEMS)}{ITEMS}"
+            clashes = clashes or (step.removesuffix(ITEMS) if step == array else array) in level
             level = level.setdefault(step, {})
             if isinstance(level, Column):
                 break
-        if isinstance(level, Column) or last in level:
+        if clashes or isinstance(level, Column) or {last, f"{last}{ITEMS}"} & level.keys():
             raise ConfigError(
                 "shape",
                 [f"shape: {column.name!r} has the place of another column; rename one in source.query, or set it flat"],
@@ -196,9 +205,44 @@ def nested_columns(columns: Iterable[Column], paths: Mapping[str, tuple[str, ...
 def _nested(name: str, node: Any) -> Column:
     if isinstance(node, Column):
         return replace(node, name=name)
+    if name.endswith(ITEMS):
+        return _rows(name.removesuffix(ITEMS), node)
     fields = [_nested(field, inner) for field, inner in node.items()]
     kind = f"ROW<{', '.join(field.declaration for field in fields)}>"
-    return Column(name, kind, f"CAST(ROW({', '.join(field.expression for field in fields)}) AS {kind})")
+    functions = tuple(function for field in fields for function in field.functions)
+    return Column(name, kind, f"CAST(ROW({', '.join(field.expression for field in fields)}) AS {kind})", functions)
+
+
+def _rows(name: str, node: Mapping[str, Any]) -> Column:
+    """Return an array of ROWs from arrays of the fields of each."""
+    arrays: list[Column] = []
+
+    def row(level: Mapping[str, Any]) -> tuple[str, RowForm]:
+        fields, forms = [], list[RowForm]()
+        form: RowForm
+        for field, inner in level.items():
+            if isinstance(inner, Column):
+                element = element_of(parse(inner.sql_type))
+                if element is None:
+                    raise ConfigError(
+                        "shape",
+                        [
+                            f"shape: {inner.name!r} is a column of {inner.sql_type}, and {ITEMS!r} in its name stands "
+                            "for the rows of an array; rename it in source.query, or set shape: flat"
+                        ],
+                    )
+                kind, form = element.text, len(arrays)
+                arrays.append(inner)
+            else:
+                kind, form = row(inner)
+            fields.append(f"{quote(field)} {kind}")
+            forms.append(form)
+        return f"ROW<{', '.join(fields)}>", tuple(forms)
+
+    kind, form = row(node)
+    function = rows_function([array.sql_type for array in arrays], kind, form)
+    expression = f"{function.name}({', '.join(array.expression for array in arrays)})"
+    return Column(name, f"ARRAY<{kind}>", expression, (function,))
 
 
 def written_null(options: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode import hashing
 from crenel.state.block import NO_TIME
 from crenel.state.columns import NO_FURTHER
@@ -335,6 +336,35 @@ def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
 def array_texts(lists: pa.Array | pa.ChunkedArray) -> pa.StringArray:
     """Return arrays as JSON, null where missing."""
     return pa.array([None if array is None else json.dumps(array) for array in lists.to_pylist()], pa.string())
+
+
+def is_list(of: pa.DataType) -> bool:
+    """Return whether a type is one of lists."""
+    return bool(pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of))
+
+
+def field_at(column: pa.Array, path: Sequence[str]) -> pa.Array:
+    """Return a field of nested values; it is missing where a struct around it is.
+
+    ``path`` begins with the name of the column. A step from a list to its structs ends with ``ITEMS``: the result is a
+    list with the field of each struct.
+    """
+    for number, step in enumerate(path):
+        if number:
+            name = step if column.type.get_field_index(step) >= 0 else step.removesuffix(ITEMS)
+            column = pc.struct_field(column, [name])
+        if step.endswith(ITEMS) and is_list(column.type):
+            return _field_of_items(column, path[number + 1 :])
+    return column
+
+
+def _field_of_items(lists: pa.Array, path: Sequence[str]) -> pa.Array:
+    if pa.types.is_fixed_size_list(lists.type):
+        lists = lists.cast(pa.list_(lists.type.value_type))
+    kind = pa.LargeListArray if pa.types.is_large_list(lists.type) else pa.ListArray
+    # Arrow takes a mask only with offsets that are no slice of others.
+    offsets = pa.array(lists.offsets.to_numpy(zero_copy_only=False), lists.offsets.type)
+    return kind.from_arrays(offsets, field_at(lists.values, ("", *path)), mask=lists.is_null())
 
 
 def without_formulas(texts: pa.StringArray) -> pa.StringArray:

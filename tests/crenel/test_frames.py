@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import polars
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import crenel
+from crenel.frames import Frame
 from tests.crenel.stream import records, settings
 
 TABLE = records(200)
@@ -205,3 +210,44 @@ def test_a_struct_with_a_role_has_no_roles_in_it() -> None:
     made = crenel.Settings(policy=policy, privacy=OF_NESTED.privacy, algorithm=OF_NESTED.algorithm)
     with pytest.raises(crenel.ConfigError, match=r"'patient' has a role, and its field 'patient.age' too"):
         crenel.anonymize(NESTED, made)
+
+
+INNER = pa.struct([("a", pa.int8()), ("b", pa.struct([("c", pa.string())]))])
+ITEMS = st.lists(
+    st.none()
+    | st.lists(
+        st.none()
+        | st.fixed_dictionaries(
+            {
+                "a": st.none() | st.integers(-9, 9),
+                "b": st.none() | st.fixed_dictionaries({"c": st.none() | st.sampled_from(["", "x"])}),
+            }
+        ),
+        min_size=2,
+        max_size=2,
+    ),
+    max_size=9,
+)
+
+
+@given(
+    ITEMS,
+    st.integers(0, 5),
+    st.sampled_from([pa.list_(INNER), pa.large_list(INNER), pa.list_(INNER, 2)]),
+    st.booleans(),
+)
+def test_a_field_of_the_rows_of_a_list_has_the_value_of_each_row(
+    rows: list[Any], start: int, kind: pa.DataType, within: bool
+) -> None:
+    values = pa.array([{"v": row} for row in rows], pa.struct([("v", kind)])) if within else pa.array(rows, kind)
+    roles = ["w.v[*].b.c", "w.v[*].a"] if within else ["w[*].b.c", "w[*].a"]
+    frame = Frame.of(pa.table({"w": values.slice(start)})).flattened(roles)
+    assert frame.schema.names == roles[::-1]
+    found = [row for batch in frame.batches() for row in batch.to_pylist()]
+    assert found == [
+        {
+            roles[1]: None if row is None else [(item or {}).get("a") for item in row],
+            roles[0]: None if row is None else [((item or {}).get("b") or {}).get("c") for item in row],
+        }
+        for row in rows[start:]
+    ]

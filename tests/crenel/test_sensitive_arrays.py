@@ -141,6 +141,67 @@ def test_order_and_repetition_in_an_array_change_nothing() -> None:
     assert made[0].audit.equals(made[1].audit)
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_field_of_the_rows_of_a_list_is_an_array(algorithm: str) -> None:
+    plain = records(400, persons=300)
+    stays = [
+        [{"illness": each, "ward": {"id": len(each), "bed": 1}, "note": "Ann"} for each in illnesses]
+        for illnesses in plain["illnesses"].to_pylist()
+    ]
+    nested = plain.drop_columns(["illnesses"]).append_column("stays", pa.array(stays))
+    names = {"illness": "stays[*].illness", "ward": "stays[*].ward.id"}
+    policy = {
+        "sensitive": [names["illness"]],
+        "arrays": {names["illness"]: 3},
+        "passthrough": [names["ward"]],
+        "drop": ["stays[*].note", "stays[*].ward.bed"],
+    }
+    privacy = crenel.Privacy(k=K, l=3)
+    left = crenel.anonymize(plain, settings(algorithm, privacy))
+    of = settings(algorithm, privacy, **policy)
+    right = crenel.anonymize(nested, of)
+    renamed = [name.replace("illnesses", names["illness"]) for name in left.audit.column_names]
+    assert left.audit.rename_columns(renamed).equals(right.audit)
+    illnesses = right.released[names["illness"]].to_pylist()
+    assert illnesses == left.released["illnesses"].to_pylist()
+    assert right.released[names["ward"]].to_pylist() == [[len(each) for each in values] for values in illnesses]
+    assert "Ann" not in str(right.released.to_pylist())
+    assert crenel.verify(right, of).outcome == "holds"
+    left_attack, right_attack = (
+        crenel.attack(data, by, seeds=1, targets=50, result=result).attacks
+        for data, by, result in ((plain, settings(algorithm, privacy), left), (nested, of, right))
+    )
+    for before, after in zip(left_attack, right_attack, strict=True):
+        assert before.name.replace("illnesses", names["illness"]) == after.name
+        assert before.success == after.success
+    assert names["illness"] in crenel.report(right, of, data=nested)
+    assert crenel.why(nested, of, rows=300)
+
+
+def test_missing_rows_and_fields_are_missing_values_and_leave_their_places() -> None:
+    kind = pa.list_(pa.struct([("illness", pa.string()), ("ward", pa.int8())]))
+    flu = {"illness": "flu", "ward": 1}
+    stays = [[flu], [], None, [None], [flu, {"illness": None, "ward": 2}], [{"illness": "gout", "ward": None}] * 2]
+    data = pa.table({"person": [*"abcdef"], "age": [1] * 6, "stays": pa.array(stays, kind)})
+    policy = {"sensitive": ["stays[*].illness"], "arrays": {"stays[*].illness": 2}, "passthrough": ["stays[*].ward"]}
+    privacy = crenel.Privacy(k=2)
+    result = crenel.anonymize(data, settings("mondrian", privacy, **policy), row_numbers=True)
+    assert [(row["row"], row["column"], row["reason"]) for row in result.rejected.to_pylist()] == [
+        (row, "stays[*].illness", "missing") for row in (2, 3, 4)
+    ]
+    result = crenel.anonymize(data, settings("mondrian", privacy, missing="value", **policy), row_numbers=True)
+    assert result.rejected.num_rows == 0
+    found = {row["row"]: (row["stays[*].illness"], row["stays[*].ward"]) for row in result.released.to_pylist()}
+    assert found == {
+        0: (["flu"], [1]),
+        1: ([], []),
+        2: (None, None),
+        3: ([None], [None]),
+        4: (["flu", None], [1, 2]),
+        5: (["gout", "gout"], [None, None]),
+    }
+
+
 def rejected(values: Sequence[Any], kind: pa.DataType, **policy: Any) -> list[tuple[int, str, str]]:
     data = pa.table(
         {"person": [f"p{i}" for i in range(len(values))], "age": [1] * len(values), "illnesses": pa.array(values, kind)}

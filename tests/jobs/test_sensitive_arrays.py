@@ -12,7 +12,7 @@ from tests.support.launch import Host
 
 pytestmark = pytest.mark.cluster("mini")
 
-ROWS, MANY, EQUAL = 200, 100, 101
+ROWS, MANY, EQUAL, FEW = 200, 100, 101, 102
 ILLNESSES = ("flu", "asthma", "gout", "angina", "eczema", "migraine")
 
 TEXT = """
@@ -20,16 +20,19 @@ policy:
   subject: person
   quasi_identifiers:
     age: {type: numeric, domain: [0, 110]}
-  sensitive: [visit.illnesses, codes]
-  arrays: {visit.illnesses: 3, codes: 2}
-  passthrough: [number]
+  sensitive: [visit.illnesses, codes, "stays[*].diagnosis"]
+  arrays: {visit.illnesses: 3, codes: 2, "stays[*].diagnosis": 2}
+  passthrough: [number, "stays[*].ward", "stays[*].room.storey", "moves.past[*].moved", "moves.past[*].tests"]
+  drop: ["stays[*].note", "stays[*].room.bed", moves.nurse]
 privacy: {k: 4, l: 2, alpha: 0.8}
 algorithm: nearest
 nearest: {delay: {tuples: 60}}
 source:
   ddl: |
     CREATE TEMPORARY TABLE source (
-      number INT, person STRING, age INT, visit ROW<illnesses ARRAY<STRING>>, codes ARRAY<SMALLINT>
+      number INT, person STRING, age INT, visit ROW<illnesses ARRAY<STRING>>, codes ARRAY<SMALLINT>,
+      stays ARRAY<ROW<note STRING, diagnosis VARCHAR(20), ward STRING, room ROW<bed INT, storey INT NOT NULL>>>,
+      moves ROW<past ARRAY<ROW<moved DATE, tests ARRAY<ROW<name STRING>>> NOT NULL> NOT NULL, nurse STRING>
     ) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in.json', 'format' = 'json')
 sinks:
   released: {connector: filesystem, path: FOLDER/released, format: json}
@@ -48,13 +51,41 @@ def record(number: int) -> dict[str, Any]:
     elif number % 20 == 5:
         illnesses = ["flu", None]
     codes = [0, 1, 0] if number % 2 else [number % 5, -number % 7]
+    stays: list[Any] | None = [stay(number, place) for place in range(number % 3)]
+    if number % 20 == 7:
+        stays = [None, stay(number, 1)]
+    elif number % 20 == 9:
+        stays = [stay(number, 0), stay(number, 1) | {"diagnosis": None}]
+    elif number % 20 == 11:
+        stays = None
+    elif number == FEW:
+        stays = [stay(place, 1) for place in range(3)]
+    move = {"moved": "2024-02-29", "tests": [{"name": "x"}, {"name": None}]}
+    moves: list[Any] = [[], [move], [None, {"moved": None, "tests": None}, move]]
     return {
         "number": number,
         "person": f"p{number}",
         "age": 20 + number * 7 % 60,
         "visit": {"illnesses": illnesses},
         "codes": codes,
+        "stays": stays,
+        "moves": None if number % 20 == 13 else {"past": moves[number % 3], "nurse": "Ann"},
     }
+
+
+def stay(number: int, place: int) -> dict[str, Any]:
+    room = {"bed": 7, "storey": number % 4} if place else None
+    return {
+        "note": "Ann",
+        "diagnosis": ILLNESSES[number * (place + 1) % 6],
+        "ward": None if place else "A",
+        "room": room,
+    }
+
+
+def published(items: list[Any] | None, *names: str) -> list[Any] | None:
+    """Return some fields of the rows of an array; those of a missing row are missing."""
+    return None if items is None else [{name: (item or {}).get(name) for name in names} for item in items]
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -72,7 +103,10 @@ def test_arrays_are_published_whole_and_counted_by_value(mini: Host, tmp_path: P
     assert done.returncode == 0, done.stderr
     rejected = lines(tmp_path / "rejected")
     assert sorted((row["column"], row["reason"]) for row in rejected) == (
-        [("visit.illnesses", "missing")] * 20 + [("visit.illnesses", "too_many_values")]
+        [("stays[*].diagnosis", "missing")] * 30
+        + [("stays[*].diagnosis", "too_many_values")]
+        + [("visit.illnesses", "missing")] * 20
+        + [("visit.illnesses", "too_many_values")]
     )
     classes: dict[tuple[int, int], list[dict[str, Any]]] = {}
     released = lines(tmp_path / "released")
@@ -80,33 +114,50 @@ def test_arrays_are_published_whole_and_counted_by_value(mini: Host, tmp_path: P
         of = records[row["number"]]
         if shape == "nested":
             ends, illnesses = (row["age"]["min"], row["age"]["max"]), row["visit"]["illnesses"]
+            stays, moves = row["stays"], row["moves"]["past"]
+            assert list(row) == ["age", "visit", "codes", "stays", "number", "moves"]
         else:
             ends, illnesses = (row["age_min"], row["age_max"]), row["visit.illnesses"]
+            values = zip(row["stays[*].diagnosis"], row["stays[*].ward"], row["stays[*].room.storey"], strict=True)
+            stays = [{"diagnosis": of, "ward": ward, "room": {"storey": storey}} for of, ward, storey in values]
+            days, tests = row["moves.past[*].moved"], row["moves.past[*].tests"]
+            assert (days is None) == (tests is None)
+            moves = days and [{"moved": day, "tests": of} for day, of in zip(days, tests, strict=True)]
         assert ends[0] <= of["age"] <= ends[1]
         assert (illnesses, row["codes"]) == (of["visit"]["illnesses"], of["codes"])
+        for item in of["stays"]:
+            item["room"] = {"storey": None if item["room"] is None else item["room"]["storey"]}
+        assert stays == published(of["stays"], "diagnosis", "ward", "room")
+        assert moves == published((of["moves"] or {"past": None})["past"], "moved", "tests")
         classes.setdefault(ends, []).append(of)
     assert len(released) > ROWS / 2
     assert len(released) + len(lines(tmp_path / "suppressed")) + len(rejected) == ROWS
     for members in classes.values():
-        for sets in ([set(of["visit"]["illnesses"]) for of in members], [set(of["codes"]) for of in members]):
+        for sets in (
+            [set(of["visit"]["illnesses"]) for of in members],
+            [set(of["codes"]) for of in members],
+            [{item["diagnosis"] for item in of["stays"]} for of in members],
+        ):
             most = max(sum(value in values for values in sets) for value in set().union(*sets))
             assert most <= 0.8 * len(members)
     checked = mini.crenel("verify", tmp_path / "job.yaml", "--set", f"shape={shape}")
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "l of visit.illnesses" in checked.stdout
+    assert all(f"l of {name}" in checked.stdout for name in ("visit.illnesses", "stays[*].diagnosis"))
     if shape == "flat":
         shown = mini.crenel("attack", tmp_path / "job.yaml", "--seeds", "1", "--json")
         assert shown.returncode == 0, shown.stderr
         found = json.loads(shown.stdout)
-        assert all("disclosure of visit.illnesses" in json.dumps(found[of]) for of in ("outputs", "replays"))
+        for name in ("visit.illnesses", "stays[*].diagnosis"):
+            assert all(f"disclosure of {name}" in json.dumps(found[of]) for of in ("outputs", "replays"))
     # One row with the value of another class's row leaves its own class less diverse than the audit log states.
     files = [path for path in sorted((tmp_path / "released").rglob("part-*")) if path.stat().st_size]
     content = [json.loads(line) for line in files[0].read_text("utf-8").splitlines()]
     for row in content:
         if shape == "nested":
-            row["visit"]["illnesses"] = ["flu"]
+            row["stays"] = [{"diagnosis": "flu", "ward": None, "room": {"storey": None}}]
         else:
-            row["visit.illnesses"] = ["flu"]
+            row["stays[*].diagnosis"] = ["flu"]
     files[0].write_text("".join(f"{json.dumps(row)}\n" for row in content), encoding="utf-8")
     checked = mini.crenel("verify", tmp_path / "job.yaml", "--set", f"shape={shape}")
     assert checked.returncode != 0
+    assert "l of stays[*].diagnosis" in checked.stdout

@@ -16,7 +16,7 @@ import pytest
 
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.fingerprint import STORED_NAMES, changed_fields, fingerprint, reported_fields, require_same
 from crenel.anonymity.model.hierarchy import from_paths
@@ -68,6 +68,29 @@ def test_a_second_role_is_refused_by_the_columns_name(role: str, taken: str) -> 
     changed: dict[str, Any] = {role: ("other", taken)}
     with pytest.raises(PolicyError, match=rf"column '{taken}' has the role '\w+' already"):
         replace(POLICY, **changed)
+
+
+@pytest.mark.parametrize(
+    ("role", "value"),
+    [
+        ("quasi_identifiers", (Numeric("visits[*].age"),)),
+        ("noised", (Noised("visits[*].cost", (0, 9)),)),
+        ("subject", "visits[*].doctor"),
+        ("event_time", "visits[*].at"),
+        ("reference", "visits[*].line"),
+    ],
+)
+def test_a_field_of_the_rows_of_an_array_has_no_role_of_one_value(role: str, value: Any) -> None:
+    with pytest.raises(
+        PolicyError, match=rf"policy\.{role}: 'visits\[\*\]\.\w+' .* give it one of sensitive, passthrough"
+    ):
+        replace(POLICY, **{role: value})
+    for other in ("sensitive", "passthrough", "drop"):
+        assert replace(POLICY, **{other: ("visits[*].age",)}).roles["visits[*].age"] == other
+        with pytest.raises(
+            PolicyError, match=rf"policy\.{other}: 'a\[\*\]\.b\[\*\]\.c' leads through an array in an array"
+        ):
+            replace(POLICY, **{other: ("a[*].b[*].c",)})
 
 
 @pytest.mark.parametrize("name", ["income", "age"])

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -115,6 +116,44 @@ def test_nested_records_are_read_as_flat_ones(tmp_path: Path, form: str) -> None
     assert [float(text) for text in wanted["age_min"]] == found["age_min"].to_pylist()
     with pytest.raises(OutputsError, match="has other columns"):
         read_outputs(load(path))
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_arrays_of_rows_are_read_as_an_array_of_each_field(tmp_path: Path, form: str) -> None:
+    path = configure(tmp_path, ["released"], form)
+    config = load(
+        path,
+        [
+            "shape=nested",
+            'policy.sensitive=["of.stays[*].illness"]',
+            'policy.arrays={"of.stays[*].illness": 3}',
+            'policy.passthrough=[id, "of.stays[*].at.ward"]',
+        ],
+    )
+    flu, gout = {"illness": "flu", "at": {"ward": 1}}, {"illness": None, "at": {"ward": None}}
+    stays: list[list[Any] | None] = [[flu, gout], [], None, [gout]]
+    rows = [
+        {"age": {"min": 20, "max": 30}, "town": "north", "of": {"stays": of}, "id": number}
+        for number, of in enumerate(stays)
+    ]
+    (tmp_path / "released").mkdir()
+
+    def read() -> Outputs:
+        if form == "json":
+            write_json(tmp_path / "released", rows)
+        else:
+            pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "released" / "part-0-0")
+        return read_outputs(config)
+
+    released = read().released
+    assert released["of.stays[*].illness"].to_pylist() == ['["flu", null]', "[]", None, "[null]"]
+    assert released["of.stays[*].at.ward"].null_count == 1
+    assert released["id"].to_pylist() == ["0", "1", "2", "3"]
+    others = [[{**flu, "at": {}}], [{**flu, "bed": 1}], [{**flu, "at": {"ward": 1, "bed": 2}}], ["flu"], "flu", True]
+    for other in others if form == "json" else ():
+        rows[1]["of"] = {"stays": other}
+        with pytest.raises(OutputsError, match=r"line 2 of .* has other columns"):
+            read()
 
 
 def test_where_nothing_is_it_is_said(tmp_path: Path) -> None:

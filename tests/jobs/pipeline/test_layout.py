@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -351,7 +352,7 @@ def test_a_nested_column_is_passed_through_as_bytes(sql: str, argument: str, bac
     assert found.members_schema.types == [pa.binary()]
     [column] = found.sinks["released"][1:]
     assert column.sql_type == parse(sql).text
-    functions = [name for name, _, _ in packing_functions([parse(sql)])]
+    functions = [function.name for function in packing_functions([parse(sql)])]
     of_type = functions[0].rpartition("_")[2] if functions else ""
     assert (found.arguments[1], column.expression) == (argument.replace("H", of_type), back.replace("H", of_type))
     assert len(functions) == (2 if "H" in argument else 0)
@@ -386,6 +387,35 @@ def test_released_may_have_the_shape_of_the_source() -> None:
     assert found["audit"] == layout_of(policy, columns).sinks["audit"]
     with pytest.raises(ConfigError, match="shape: 'nested' needs ROW, which the sink of released does not hold"):
         layout_of(policy, columns, is_nested=True, sinks={"released": {"format": "csv"}})
+
+
+def test_fields_of_the_rows_of_an_array_are_published_in_rows() -> None:
+    columns = {"n": "INT", "p.v[*].ill": "ARRAY<CHAR(3)>", "p.v[*].at.ward": "ARRAY<STRING>", "p.x": "ARRAY<INT>"}
+    policy = Policy(
+        quasi_identifiers=(Numeric("n"),),
+        sensitive=("p.v[*].ill",),
+        arrays=(("p.v[*].ill", 3),),
+        passthrough=("p.v[*].at.ward", "p.x"),
+    )
+    found = layout_of(policy, columns, is_nested=True).sinks["released"]
+    rows = "ARRAY<ROW<`ill` CHAR(3), `at` ROW<`ward` STRING>>>"
+    assert [column.declaration for column in found][1:] == [f"`p` ROW<`v` {rows}, `x` ARRAY<INT>>"]
+    [function] = found[1].functions
+    assert f"{function.name}(crenel_unpack_" in found[1].expression
+    assert "GenericRowData.of(new Object[] {value(0, i), GenericRowData.of(new Object[] {value(1, i)})})" in (
+        function.source
+    )
+    assert layout_of(policy, columns).sinks["released"][2].declaration == "`p.v[*].ill` ARRAY<CHAR(3)>"
+    for other in ("p.v", "p.v.ill"):
+        clash = replace(policy, passthrough=(*policy.passthrough, other))
+        with pytest.raises(ConfigError, match=rf"shape: '{re.escape(other)}' has the place of another column"):
+            layout_of(clash, columns | {other: "INT"}, is_nested=True)
+        clash = replace(policy, sensitive=(other, *policy.sensitive))
+        with pytest.raises(ConfigError, match=r"shape: 'p.v\[\*\].ill' has the place of another column"):
+            layout_of(clash, columns | {other: "INT"}, is_nested=True)
+    alone = replace(policy, sensitive=(), arrays=(), passthrough=("p.v[*].ill",))
+    with pytest.raises(ConfigError, match=r"shape: 'p.v\[\*\].ill' is a column of INT, and '\[\*\]' in its name"):
+        layout_of(alone, {"n": "INT", "p.v[*].ill": "INT"}, is_nested=True)
 
 
 def test_two_columns_of_one_place_have_no_nested_shape() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.load import ConfigError
-from crenel.jobs.pipeline.nested import flat_columns
+from crenel.jobs.pipeline.nested import flat_columns, item_functions
 from crenel.jobs.pipeline.sql_types import fields_of, parse
 from tests.support.layouts import layout_of
 
@@ -74,6 +77,61 @@ def test_a_field_of_a_column_with_a_role_has_none_of_its_own() -> None:
         "policy: the column 'patient' has a role, and its field 'patient.home.zip' too; give one to each field, or one "
         "to 'patient' alone",
     )
+
+
+VISITS = "ARRAY<ROW<`ward` STRING NOT NULL, `place` ROW<`city` STRING>, `tests` ARRAY<ROW<`name` STRING>>>> NOT NULL"
+
+
+def test_a_field_of_the_rows_of_an_array_is_an_array() -> None:
+    types = {"id": "STRING", "patient": f"ROW<`visits` {VISITS}>", "visits": VISITS}
+    roles = ["id", "patient.visits[*].place.city", "visits[*].ward"]
+    found = flat_columns(types, roles)
+    assert list(found) == [
+        "id",
+        *(f"{name}[*].{field}" for name in ("patient.visits", "visits") for field in ("ward", "place", "tests")),
+    ][:2] + ["patient.visits[*].place.city"] + ["patient.visits[*].tests"] + [
+        f"visits[*].{field}" for field in ("ward", "place", "tests")
+    ]
+    within = re.fullmatch(r"(\w+)\((.*)\)", found["patient.visits[*].place.city"])
+    assert within is not None
+    assert within[2] == "CASE WHEN `patient` IS NOT NULL THEN `patient`.`visits` END"
+    functions = {function.name: function.source for function in item_functions(types, roles)}
+    assert "PATH = {1, 0}" in functions[within[1]]
+    assert 'explicit(data("ARRAY<STRING>"))' in functions[within[1]]
+    # A row may be null, and then its fields are, also those that are never null in it.
+    assert 'explicit(data("ARRAY<STRING>"))' in functions[found["visits[*].ward"].removesuffix("(`visits`)")]
+    assert 'explicit(data("ARRAY<ARRAY<ROW<`name` STRING>>>"))' in functions[found["visits[*].tests"].partition("(")[0]]
+    assert flat_columns(types, ["visits", "patient.visits"]) == {
+        "id": "`id`",
+        "patient.visits": "CASE WHEN `patient` IS NOT NULL THEN `patient`.`visits` END",
+        "visits": "`visits`",
+    }
+
+
+def test_arrays_of_rows_are_refused_where_their_paths_are_ambiguous() -> None:
+    for types, roles, words in (
+        ({"visits": VISITS}, ["visits", "visits[*].ward"], "'visits' has a role, and its field 'visits[*].ward' too"),
+        ({"a[*]": "INT", "a": "INT"}, ["a[*]"], None),
+        ({"a[*].b": "INT", "a": "ARRAY<ROW<`b` INT>>"}, ["a[*].b"], "has 2 columns 'a[*].b'"),
+        ({"a[*]": "ROW<`b` INT>"}, ["a[*].b"], "has a column 'a[*]', and '[*]' stands for the rows of an array"),
+    ):
+        if words is None:
+            assert list(flat_columns(types, roles)) == list(types)
+            continue
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            flat_columns(types, roles)
+
+
+def test_the_remedy_for_an_array_of_rows_names_a_field() -> None:
+    policy = Policy(quasi_identifiers=(Numeric("n"),))
+    with pytest.raises(
+        ConfigError, match=r"'visits' has no role; .*, or roles to its fields, such as 'visits\[\*\].ward'"
+    ):
+        layout_of(policy, {"n": "INT", "visits": VISITS})
+    for arrays in ((), (("visits", 3),)):
+        sensitive = replace(policy, sensitive=("visits",), arrays=arrays)
+        with pytest.raises(ConfigError, match=r"such as 'visits\[\*\]\.ward'"):
+            layout_of(sensitive, {"n": "INT", "visits": VISITS})
 
 
 def test_each_field_needs_a_role() -> None:
