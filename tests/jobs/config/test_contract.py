@@ -406,6 +406,10 @@ def test_personal_data_that_is_published_unchanged_is_refused_until_it_is_confir
         ("policy.sensitive=[home.zip]", ""),
         ("policy.passthrough=[home.zip]", "policy.passthrough: 'home.zip' "),
         (
+            'policy.passthrough=["calls[*].number"]',
+            "policy.passthrough: 'calls[*].number' is published unchanged, and visits.odcs.yaml tags it 'pii'",
+        ),
+        (
             "policy.passthrough=[calls]",
             "policy.passthrough: 'calls' is published unchanged, and visits.odcs.yaml tags it 'pii' ('calls[].number' "
             "in it); give it another role",

@@ -149,7 +149,14 @@ def test_arrays_of_rows_are_read_as_an_array_of_each_field(tmp_path: Path, form:
     assert released["of.stays[*].illness"].to_pylist() == ['["flu", null]', "[]", None, "[null]"]
     assert released["of.stays[*].at.ward"].null_count == 1
     assert released["id"].to_pylist() == ["0", "1", "2", "3"]
-    others = [[{**flu, "at": {}}], [{**flu, "bed": 1}], [{**flu, "at": {"ward": 1, "bed": 2}}], ["flu"], "flu", True]
+    others = [
+        [flu, {**flu, "at": {}}],
+        [flu, {**flu, "bed": 1}],
+        [{**flu, "at": {"ward": 1, "bed": 2}}],
+        ["flu"],
+        "flu",
+        True,
+    ]
     for other in others if form == "json" else ():
         rows[1]["of"] = {"stays": other}
         with pytest.raises(OutputsError, match=r"line 2 of .* has other columns"):
