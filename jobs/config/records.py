@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic import model_validator as check
 
 from crenel.anonymity.model.errors import read_text
+from crenel.anonymity.model.policy import ITEMS
 from crenel.anonymity.model.secret import Secret
 from crenel.jobs.config.fields import Column, Section
 from crenel.jobs.config.hierarchies import reading
@@ -23,11 +24,13 @@ from crenel.operators.encode.schema_registry import SchemaRegistry
 
 _WORDS = "STRING|BOOLEAN|TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DATE"
 _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
-_JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL})", re.IGNORECASE)
+_ARRAY = "ARRAY<(STRING|TINYINT|SMALLINT|INT|BIGINT)>"
+_JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL}|{_ARRAY})", re.IGNORECASE)
 _CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
 _AVRO_TYPE = re.compile(rf"(STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|DATE|TIMESTAMP\([36]\)|{_DECIMAL})", re.IGNORECASE)
 _PROTOBUF_TYPE = re.compile(r"(STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\))", re.IGNORECASE)
 _ASCII = re.compile(r"[\t -~]")
+_STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,44 @@ class ProtobufRecords:
 Records: TypeAlias = JsonRecords | CsvRecords | AvroRecords | ProtobufRecords
 
 
+def json_steps(path: str) -> tuple[str | int, ...] | None:
+    """Return the steps of a JSON path; None for paths with more than members and array indices.
+
+    Examples
+    --------
+    >>> json_steps("$.visits[0]['ward']")
+    ('visits', 0, 'ward')
+    """
+    steps: list[str | int] = []
+    end = 1
+    while end < len(path):
+        found = _STEP.match(path, end)
+        if found is None:
+            return None
+        member, quoted, place = found.groups()
+        steps.append(int(place) if place else member if member else re.sub(r"\\(.)", r"\1", quoted))
+        end = found.end()
+    return tuple(steps)
+
+
+def item_steps(path: str) -> tuple[tuple[str | int, ...], tuple[str | int, ...]] | None:
+    """Return the steps of a JSON path to an array, and those from each of its items; None for other paths.
+
+    Examples
+    --------
+    >>> item_steps("$.visits[*].diagnosis"), item_steps("$.codes")
+    ((('visits',), ('diagnosis',)), (('codes',), ()))
+    """
+    before, _, after = path.partition(ITEMS)
+    array, item = json_steps(before), json_steps(f"${after}")
+    return None if array is None or item is None else (array, item)
+
+
+def is_array(text: str) -> bool:
+    """Return whether a type is one of arrays."""
+    return text.strip().upper().startswith("ARRAY")
+
+
 def _json_type(text: str) -> str:
     if not _JSON_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that JSON text is read as")
@@ -128,6 +169,8 @@ def _json_type(text: str) -> str:
 
 
 def _csv_type(text: str) -> str:
+    if is_array(text):
+        raise ValueError("is an array, and a field of a line of CSV is one value; read records of JSON for arrays")
     if not _CSV_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that a field of CSV is read as")
     return text.strip()
@@ -146,6 +189,11 @@ def _character(text: str) -> str:
 
 
 def _avro_type(text: str) -> str:
+    if is_array(text):
+        raise ValueError(
+            "is an array, which from_avro does not read; let Flink read the table, with 'format' = 'avro' or "
+            "'avro-confluent', or read records of JSON for arrays"
+        )
     if not _AVRO_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that a field of Avro is read as")
     return text.strip()
@@ -209,11 +257,22 @@ class JsonFieldSection(Section):
 
     type: Annotated[str, AfterValidator(_json_type)] = Field(
         description="one of STRING, BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, "
-        "TIME, TIMESTAMP(p), TIMESTAMP_LTZ(p)"
+        "TIME, TIMESTAMP(p), TIMESTAMP_LTZ(p), and ARRAY<...> of STRING, TINYINT, SMALLINT, INT or BIGINT"
     )
     path: Annotated[str | None, AfterValidator(_path)] = Field(
-        None, description="a JSON path such as $.patient.age, or null: the field of the column's name"
+        None,
+        description="a JSON path such as $.patient.age, or $.visits[*].ward for an ARRAY, or null: the field of the "
+        "column's name",
     )
+
+    @check(mode="after")
+    def _with_items(self) -> JsonFieldSection:
+        if is_array(self.type) and self.path is not None and item_steps(self.path) is None:
+            raise ValueError(
+                f"has a path that no ARRAY is read by; give names, positions and at most one {ITEMS!r}, such as "
+                "$.visits[*].ward"
+            )
+        return self
 
 
 class JsonSection(Section):

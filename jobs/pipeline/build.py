@@ -15,10 +15,11 @@ from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_stat
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
 from crenel.jobs.pipeline.catalog_tables import create_catalogs, plan_sink, read_rows
 from crenel.jobs.pipeline.factories import find_missing_factories
+from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Job
 from crenel.jobs.pipeline.json_numbers import use_fast_numbers
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
-from crenel.jobs.pipeline.records import records_query
+from crenel.jobs.pipeline.records import json_functions, records_query
 from crenel.jobs.pipeline.side_streams import read_forget
 from crenel.jobs.pipeline.sink_columns import Column, lines_of
 from crenel.jobs.pipeline.source_table import (
@@ -55,6 +56,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     use_fast_numbers(tables, config.source.ddl)
     query, records = config.source.query or "SELECT * FROM source", config.source.records
     if records is not None:
+        register(tables, json_functions(records))
         query = records_query(records, column_names(tables))
     with parsing("source.query", config.source.varied):
         source = flattened(tables, tables.sql_query(query), config.policy.roles)

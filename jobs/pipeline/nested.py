@@ -64,17 +64,21 @@ _ROWS = """private static final String[] ARRAYS = {TYPES};
     }
 
     private Object value(int number, int i) {
-        return columns[number].isNullAt(i) ? null : getters[number].getElementOrNull(columns[number], i);
+        ArrayData column = columns[number];
+        boolean isMissing = column == null || i >= column.size() || column.isNullAt(i);
+        return isMissing ? null : getters[number].getElementOrNull(column, i);
     }
 
     public ArrayData eval(PARAMETERS) {
         columns = new ArrayData[] {COLUMNS};
+        int longest = -1;
         for (int number = 0; number < columns.length; number++) {
-            if (columns[number] == null) {
-                return null;
-            }
+            longest = Math.max(longest, columns[number] == null ? -1 : columns[number].size());
         }
-        Object[] rows = new Object[columns[0].size()];
+        if (longest < 0) {
+            return null;
+        }
+        Object[] rows = new Object[longest];
         for (int i = 0; i < rows.length; i++) {
             rows[i] = ROW;
         }
@@ -241,7 +245,10 @@ def _item_function(array: SqlType, path: Path) -> JavaFunction:
 
 
 def rows_function(arrays: Sequence[str], row: str, form: RowForm) -> JavaFunction:
-    """Return a function from arrays of equal length to an array of rows; missing if an array is missing.
+    """Return a function from arrays to an array of rows; missing if all arrays are missing.
+
+    The fields of an array of rows have equal lengths. Columns of a query with such names may have others: the rows that
+    a shorter one lacks are missing in it.
 
     Parameters
     ----------

@@ -7,13 +7,23 @@ the job on a record that they cannot read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.records import AvroRecords, CsvRecords, JsonRecords, ProtobufRecords, Records
+from crenel.jobs.config.records import (
+    AvroRecords,
+    CsvRecords,
+    JsonRecords,
+    ProtobufRecords,
+    Records,
+    is_array,
+    item_steps,
+    json_steps,
+)
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
-from crenel.jobs.pipeline.sql_types import literal, parse, quote
+from crenel.jobs.pipeline.json_arrays import json_array_function
+from crenel.jobs.pipeline.packing import JavaFunction
+from crenel.jobs.pipeline.sql_types import element_of, literal, parse, quote
 from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.fields import fitting_types as avro_types
@@ -24,8 +34,6 @@ from crenel.operators.encode.protobuf import schema as protobuf
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.fields import fitting_types as protobuf_types
 from crenel.operators.encode.records import Form, RecordsPlan
-
-_STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 
 
 def records_query(records: Records, columns: Sequence[str], record: str | None = None) -> str:
@@ -113,27 +121,29 @@ def _json_plan(records: JsonRecords, argument_forms: Sequence[ArgumentForm | Non
 
 
 def _read_here(kind: str, path: str) -> json_fields.JsonField | None:
-    sql, steps = parse(kind.upper()), _steps(path)
+    sql, steps = parse(kind.upper()), json_steps(path)
     if sql.name not in json_fields.FORMS or steps is None:
         return None
     return json_fields.JsonField(steps, sql.name, sql.precision or 0, sql.scale)
 
 
-def _steps(path: str) -> tuple[str | int, ...] | None:
-    """Return the steps of a JSON path; None for paths with more than members and array indices."""
-    steps: list[str | int] = []
-    end = 1
-    while end < len(path):
-        found = _STEP.match(path, end)
-        if found is None:
-            return None
-        member, quoted, place = found.groups()
-        steps.append(int(place) if place else member if member else re.sub(r"\\(.)", r"\1", quoted))
-        end = found.end()
-    return tuple(steps)
+def json_functions(records: Records) -> Iterator[JavaFunction]:
+    """Yield the functions that ``records_query`` calls."""
+    for kind, path in records.fields.values() if isinstance(records, JsonRecords) else ():
+        if is_array(kind):
+            yield _array_function(kind, path)
+
+
+def _array_function(kind: str, path: str) -> JavaFunction:
+    element, steps = element_of(parse(kind.upper())), item_steps(path)
+    if element is None or steps is None:
+        raise ValueError(f"no array is read by {path}")
+    return json_array_function(element, *steps)
 
 
 def _field(column: str, name: str, kind: str, path: str) -> str:
+    if is_array(kind):
+        return f"{_array_function(kind, path).name}({quote(column)}) AS {quote(name)}"
     text = f"JSON_VALUE({quote(column)}, {literal(path)})"
     return f"{text if kind.upper() == 'STRING' else f'TRY_CAST({text} AS {kind})'} AS {quote(name)}"
 

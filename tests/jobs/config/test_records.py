@@ -52,6 +52,21 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
             "source.from_csv.fields.t: is not a type that a field of CSV is read as; ",
         ),
         (
+            ("source.from_csv={column: line, fields: {t: ARRAY<STRING>}}",),
+            "source.from_csv.fields.t: is an array, and a field of a line of CSV is one value; read records of JSON",
+        ),
+        (
+            ("source.from_json={column: line, fields: {t: ARRAY<DOUBLE>}}",),
+            "source.from_json.fields.t.type: is not a type that JSON text is read as; ",
+        ),
+        *(
+            (
+                (f"source.from_json={{column: line, fields: {{t: {{type: ARRAY<INT>, path: '{path}'}}}}}}",),
+                "source.from_json.fields.t: has a path that no ARRAY is read by; give names, positions and at most one",
+            )
+            for path in ("$.a[*].b[*]", "$..a", "$.a[*]b")
+        ),
+        (
             ("source.from_csv={column: line, fields: {t: TIMESTAMP(9)}}",),
             "source.from_csv.fields.t: is not a type that a field of CSV is read as; ",
         ),
@@ -97,6 +112,11 @@ def test_fields_of_avro_have_the_paths_of_their_names(tmp_path: Path) -> None:
         ("{", "", "source.from_avro.schema_file: {}/visits.avsc: is no JSON"),
         ('"int"', ", registry: registry:8081", "source.from_avro.registry.url: is no address that begins with http://"),
         ('"int"', ", registry: 'http://me:key@registry'", "source.from_avro.registry.url: holds a user or a password"),
+        (
+            '"int"',
+            ", fields: {t: ARRAY<STRING>}",
+            "source.from_avro.fields.t.type: is an array, which from_avro does not read; let Flink read the table",
+        ),
         (
             '"int"',
             ", fields: {t: TIME}",

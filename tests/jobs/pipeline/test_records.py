@@ -20,7 +20,8 @@ from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection, Pro
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.pipeline.build import read_layout
 from crenel.jobs.pipeline.encoder_arguments import Reader
-from crenel.jobs.pipeline.records import records_plan, records_query
+from crenel.jobs.pipeline.java_functions import register
+from crenel.jobs.pipeline.records import json_functions, records_plan, records_query
 from crenel.jobs.pipeline.source_table import source_table
 from crenel.jobs.pipeline.sql_types import literal, parse
 from crenel.operators.encode.avro.fields import AvroFields
@@ -161,6 +162,33 @@ def _records() -> list[bytes]:
         for name, written in zip(("V", "H", "A"), (value, *others), strict=True):
             made[number] = made[number].replace(f'"{name}"', written)
     return [*(text.encode() for text in made), *MALFORMED]
+
+
+@pytest.mark.parametrize("kind", ["STRING", "TINYINT", "SMALLINT", "INT", "BIGINT"])
+def test_each_value_of_an_array_is_read_as_a_field_of_its_type(kind: str) -> None:
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    records = [
+        f'{{"v": {value}, "own": [1, {value}], "of": {{"it\'s": [{{}}, 3, {{"x": [{value}]}}, null]}}, "no": {value}}}'
+        for value in VALUES
+    ]
+    rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate([*records, "{", "null", "[]"]))
+    tables.execute_sql(f"CREATE TEMPORARY VIEW source AS SELECT * FROM (VALUES {rows}) AS t (number, record)")
+    paths = {"own": None, "x": "$.of['it\\'s'][*].x[0]", "no": "$.no[*].x", "member": "$.v.a[*]"}
+    fields = {name: {"type": f"ARRAY<{kind}>", "path": path} for name, path in paths.items()}
+    read = JsonSection(column="record", fields={"v": kind} | fields).core()
+    register(tables, json_functions(read))
+    columns = "number, v, own[2], x[3], CARDINALITY(own), CARDINALITY(x), x[1], x[2], x[4], `no`[1], `member`[1]"
+    query = f"SELECT {columns} FROM ({records_query(read, ['number', 'record'])})"
+    with tables.execute_sql(query).collect() as found:
+        values = {row[0]: tuple(row)[1:] for row in found}
+    assert len(values) == len(VALUES) + 3
+    for number, text in enumerate(VALUES):
+        scalar, own, within, *others = values[number]
+        assert (own, within) == (scalar, scalar), text
+        assert others == [2, 4, *[None] * 5], text
+    assert {value for number in range(len(VALUES), len(VALUES) + 3) for value in values[number]} == {None}
+    assert sum(of[0] is not None for of in values.values()) > 5
 
 
 def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:

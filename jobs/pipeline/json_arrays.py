@@ -1,0 +1,95 @@
+"""Arrays of JSON records, as a function in Java.
+
+Flink's ``JSON_QUERY`` leaves out the rows of an array that lack a field, so that the values of two fields would not
+match. Here each row of the array has its value, or a missing one. A value is read as ``JSON_VALUE`` and ``TRY_CAST``
+read a field of that type: a value of another kind is missing, and so is an array that is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from crenel.jobs.pipeline.packing import JavaFunction, java_function
+from crenel.jobs.pipeline.sql_types import SqlType
+
+_VALUES = {
+    "STRING": "StringData.fromString(text)",
+    "TINYINT": "(Object) new Byte(BinaryStringDataUtil.toByte(BinaryStringData.fromString(text).trim()))",
+    "SMALLINT": "(Object) new Short(BinaryStringDataUtil.toShort(BinaryStringData.fromString(text).trim()))",
+    "INT": "(Object) new Integer(BinaryStringDataUtil.toInt(BinaryStringData.fromString(text).trim()))",
+    "BIGINT": "(Object) new Long(BinaryStringDataUtil.toLong(BinaryStringData.fromString(text).trim()))",
+}
+"""Value of a text, by type; a text that is none raises, as a cast does."""
+
+_BODY = """private transient ObjectMapper mapper;
+
+    public void open(FunctionContext context) {
+        mapper = new ObjectMapper();
+        mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, true);
+        mapper.setNodeFactory(JsonNodeFactory.withExactBigDecimals(true));
+    }
+
+    private static JsonNode at(JsonNode node, String name) {
+        return node == null ? null : (JsonNode) node.get(name);
+    }
+
+    private static JsonNode at(JsonNode node, int position) {
+        return node == null ? null : (JsonNode) node.get(position);
+    }
+
+    private static Object value(JsonNode node) {
+        if (node == null || node.isNull() || !node.isValueNode()) {
+            return null;
+        }
+        String text = node.isBigDecimal() ? node.decimalValue().toString() : node.asText();
+        try {
+            return VALUE;
+        } catch (RuntimeException error) {
+            return null;
+        }
+    }
+
+    public ArrayData eval(StringData json) {
+        if (json == null) {
+            return null;
+        }
+        JsonNode record;
+        try {
+            record = (JsonNode) mapper.readTree(json.toString());
+        } catch (IOException error) {
+            return null;
+        }
+        JsonNode items = ARRAY;
+        if (items == null || !items.isArray()) {
+            return null;
+        }
+        Object[] values = new Object[items.size()];
+        for (int i = 0; i < values.length; i++) {
+            JsonNode item = (JsonNode) items.get(i);
+            values[i] = value(ITEM);
+        }
+        return new GenericArrayData(values);
+    }"""
+
+
+def json_array_function(element: SqlType, array: Sequence[str | int], item: Sequence[str | int]) -> JavaFunction:
+    """Return a function from a JSON record to an array.
+
+    Parameters
+    ----------
+    element : type of the elements
+    array : names of members, and positions in arrays, on the way to the array
+    item : those on the way from each of its items to the value
+    """
+    body = _BODY.replace("VALUE", _VALUES[element.name])
+    body = body.replace("ARRAY", _at("record", array)).replace("ITEM", _at("item", item))
+    # The name is part of the query, which identifies stored state.
+    own = json.dumps([element.text, list(array), list(item)])
+    return java_function("json", own, "Values of an array of JSON.", ["STRING"], f"ARRAY<{element.text}>", body)
+
+
+def _at(node: str, steps: Sequence[str | int]) -> str:
+    for step in steps:
+        node = f"at({node}, {json.dumps(step)})"
+    return node
