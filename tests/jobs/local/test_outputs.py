@@ -118,24 +118,24 @@ def test_nested_records_are_read_as_flat_ones(tmp_path: Path, form: str) -> None
         read_outputs(load(path))
 
 
+FLU, UNKNOWN = {"illness": "flu", "at": {"ward": 1}}, {"illness": None, "at": {"ward": None}}
+STAYS: list[list[Any] | None] = [[FLU, UNKNOWN], [], None, [UNKNOWN]]
+ROWS_OF_STAYS: list[dict[str, Any]] = [
+    {"age": {"min": 20, "max": 30}, "town": "north", "of": {"stays": stays}, "id": number}
+    for number, stays in enumerate(STAYS)
+]
+OF_STAYS = (
+    "shape=nested",
+    'policy.sensitive=["of.stays[*].illness"]',
+    'policy.arrays={"of.stays[*].illness": 3}',
+    'policy.passthrough=[id, "of.stays[*].at.ward"]',
+)
+
+
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_arrays_of_rows_are_read_as_an_array_of_each_field(tmp_path: Path, form: str) -> None:
     path = configure(tmp_path, ["released"], form)
-    config = load(
-        path,
-        [
-            "shape=nested",
-            'policy.sensitive=["of.stays[*].illness"]',
-            'policy.arrays={"of.stays[*].illness": 3}',
-            'policy.passthrough=[id, "of.stays[*].at.ward"]',
-        ],
-    )
-    flu, gout = {"illness": "flu", "at": {"ward": 1}}, {"illness": None, "at": {"ward": None}}
-    stays: list[list[Any] | None] = [[flu, gout], [], None, [gout]]
-    rows = [
-        {"age": {"min": 20, "max": 30}, "town": "north", "of": {"stays": of}, "id": number}
-        for number, of in enumerate(stays)
-    ]
+    config, rows = load(path, OF_STAYS), [*ROWS_OF_STAYS]
     (tmp_path / "released").mkdir()
 
     def read() -> Outputs:
@@ -150,15 +150,15 @@ def test_arrays_of_rows_are_read_as_an_array_of_each_field(tmp_path: Path, form:
     assert released["of.stays[*].at.ward"].null_count == 1
     assert released["id"].to_pylist() == ["0", "1", "2", "3"]
     others = [
-        [flu, {**flu, "at": {}}],
-        [flu, {**flu, "bed": 1}],
-        [{**flu, "at": {"ward": 1, "bed": 2}}],
+        [FLU, {**FLU, "at": {}}],
+        [FLU, {**FLU, "bed": 1}],
+        [{**FLU, "at": {"ward": 1, "bed": 2}}],
         ["flu"],
         "flu",
         True,
     ]
     for other in others if form == "json" else ():
-        rows[1]["of"] = {"stays": other}
+        rows[1] = {**rows[1], "of": {"stays": other}}
         with pytest.raises(OutputsError, match=r"line 2 of .* has other columns"):
             read()
 
@@ -232,31 +232,38 @@ def test_two_runs_in_one_folder_are_told_by_the_shard_that_begins_again(tmp_path
     assert twice.audit.num_rows == 3
 
 
-@pytest.mark.cluster("mini")
-def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
-    source = tmp_path / "input.csv"
-    source.write_text("", encoding="utf-8")
-    read(tmp_path, options="json")
-    path = tmp_path / "job.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("/nowhere", str(source)), encoding="utf-8")
-    script = (
-        "import sys; from crenel.anonymity.model.errors import InputError; from crenel.jobs.config.load import load\n"
-        "from crenel.jobs.local.sink_tables import read_tables\n"
-        "from crenel.jobs.local.outputs import cast_texts, read_outputs\n"
-        "from crenel.jobs.pipeline.sink_columns import written\n"
-        "config = load(sys.argv[1]); schemas = written(config); plain = read_outputs(config)\n"
-        "texts = read_tables(config, {name: schemas[name].names for name in ('released', 'audit')})\n"
-        "for name, text in texts.items():\n"
-        "    assert cast_texts(name, text, schemas[name]).equals(getattr(plain, name).combine_chunks()), name\n"
-        "for connector in ('hive', 'kafka'):\n"
-        "    config.sinks['released'] = {'connector': connector}\n"
-        "    try:\n"
-        "        read_outputs(config)\n"
-        "    except InputError as error:\n"
-        "        print(type(error).__name__, error)\n"
-    )
+READ_BOTH_WAYS = """
+import sys
+from crenel.anonymity.model.errors import InputError
+from crenel.evidence.outputs import elements
+from crenel.jobs.config.load import load
+from crenel.jobs.local.sink_tables import read_tables
+from crenel.jobs.local.outputs import cast_texts, read_outputs
+from crenel.jobs.pipeline.sink_columns import written
+
+config = load(sys.argv[1], sys.argv[2:])
+schemas, plain = written(config), read_outputs(config)
+texts = read_tables(config, {name: schemas[name].names for name in ("released", "audit") if name in config.sinks})
+for name, text in texts.items():
+    both = [cast_texts(name, text, schemas[name]), getattr(plain, name).combine_chunks()]
+    for column, _ in config.policy.arrays:
+        left, right = ([text and elements(text) for text in table[column].to_pylist()] for table in both)
+        assert left == right != [None] * len(left), column
+    both = [table.drop_columns([*dict(config.policy.arrays)]) for table in both]
+    assert both[0].equals(both[1]), name
+for connector in ("hive", "kafka"):
+    config.sinks["released"] = {"connector": connector}
+    try:
+        read_outputs(config)
+    except InputError as error:
+        print(type(error).__name__, error)
+"""
+
+
+def read_both_ways(path: Path, *overrides: str) -> str:
+    """Check that Flink reads what is read without it; return the errors for connectors that nothing reads."""
     done = subprocess.run(
-        [sys.executable, "-c", script, str(path)],
+        [sys.executable, "-c", READ_BOTH_WAYS, str(path), *overrides],
         env=environment(),
         cwd=ROOT,
         capture_output=True,
@@ -264,10 +271,40 @@ def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    return done.stdout
+
+
+@pytest.mark.cluster("mini")
+def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
+    source = tmp_path / "input.csv"
+    source.write_text("", encoding="utf-8")
+    read(tmp_path, options="json")
+    path = tmp_path / "job.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("/nowhere", str(source)), encoding="utf-8")
+    shown = read_both_ways(path)
+    lines = shown.splitlines()
     assert [line.split(": ")[0] for line in lines] == ["OutputsError sinks.released.connector"] * 2
     assert "Flink has no connector 'kafka' without its jar; name the file of flink-sql-connector-kafka in" in lines[1]
-    assert json.dumps(str(tmp_path)) not in done.stdout
+    assert json.dumps(str(tmp_path)) not in shown
+
+
+@pytest.mark.cluster("mini")
+def test_flink_reads_arrays_of_rows_as_they_are_read_without_it(tmp_path: Path) -> None:
+    (tmp_path / "input.json").write_text("", encoding="utf-8")
+    path = configure(tmp_path, ["released"], "json")
+    write_json(tmp_path / "released", ROWS_OF_STAYS)
+    ddl = (
+        "CREATE TEMPORARY TABLE source (id BIGINT, age INT, town STRING, `of` ROW<stays ARRAY<ROW<illness STRING, `at` "
+        f"ROW<ward INT>>>>) WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'input.json'}', 'format' = 'json')"
+    )
+    roles = [
+        'policy.sensitive=["of.stays[*].illness", "of.stays[*].at.ward"]',
+        'policy.arrays={"of.stays[*].illness": 3, "of.stays[*].at.ward": 3}',
+        "policy.passthrough=[id]",
+        "policy.event_time=null",
+        "policy.subject=null",
+    ]
+    read_both_ways(path, *OF_STAYS, *roles, f"source.ddl={ddl}", "source.query=SELECT * FROM source")
 
 
 @pytest.mark.parametrize("options", ["csv", "json", "parquet"])
