@@ -22,7 +22,7 @@ policy:
     age: {type: numeric, domain: [0, 110]}
   sensitive: [visit.illnesses, codes, "stays[*].diagnosis"]
   arrays: {visit.illnesses: 3, codes: 2, "stays[*].diagnosis": 2}
-  passthrough: [number, "stays[*].ward", "stays[*].room.storey", "moves.past[*].moved", "moves.past[*].tests"]
+  passthrough: [number, "stays[*].ward", "stays[*].room.wing", "moves.past[*].moved", "moves.past[*].tests"]
   drop: ["stays[*].note", "stays[*].room.bed", moves.nurse]
 privacy: {k: 4, l: 2, alpha: 0.8}
 algorithm: nearest
@@ -31,7 +31,7 @@ source:
   ddl: |
     CREATE TEMPORARY TABLE source (
       number INT, person STRING, age INT, visit ROW<illnesses ARRAY<STRING>>, codes ARRAY<SMALLINT>,
-      stays ARRAY<ROW<note STRING, diagnosis VARCHAR(20), ward STRING, room ROW<bed INT, storey INT NOT NULL>>>,
+      stays ARRAY<ROW<note STRING, diagnosis VARCHAR(20), ward STRING, room ROW<bed INT, wing INT NOT NULL>>>,
       moves ROW<past ARRAY<ROW<moved DATE, tests ARRAY<ROW<name STRING>>> NOT NULL> NOT NULL, nurse STRING>
     ) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in.json', 'format' = 'json')
 sinks:
@@ -49,13 +49,13 @@ TYPES = {
     "codes": "ARRAY<SMALLINT>",
     "stays[*].diagnosis": {"type": "ARRAY<STRING>", "path": "$.stays[*].diagnosis"},
     "stays[*].ward": {"type": "ARRAY<STRING>", "path": "$.stays[*].ward"},
-    "stays[*].room.storey": {"type": "ARRAY<INT>", "path": "$.stays[*].room.storey"},
+    "stays[*].room.wing": {"type": "ARRAY<INT>", "path": "$.stays[*].room.wing"},
 }
 RECORDS = {
     "source.ddl": "CREATE TEMPORARY TABLE source (record STRING) WITH "
     "('connector' = 'filesystem', 'path' = 'FOLDER/in.json', 'format' = 'raw')",
     "source.from_json": {"column": "record", "fields": TYPES},
-    "policy.passthrough": ["number", "stays[*].ward", "stays[*].room.storey"],
+    "policy.passthrough": ["number", "stays[*].ward", "stays[*].room.wing"],
     "policy.drop": [],
 }
 """Settings of a job that reads the same records as text."""
@@ -93,7 +93,7 @@ def record(number: int) -> dict[str, Any]:
 
 
 def stay(number: int, place: int) -> dict[str, Any]:
-    room = {"bed": 7, "storey": number % 4} if place else None
+    room = {"bed": 7, "wing": number % 4} if place else None
     return {
         "note": "Ann",
         "diagnosis": ILLNESSES[number * (place + 1) % 6],
@@ -142,15 +142,15 @@ def test_arrays_are_published_whole_and_counted_by_value(
             assert list(row) == names[: 5 if changes.keys() & RECORDS else 6]
         else:
             ends, illnesses = (row["age_min"], row["age_max"]), row["visit.illnesses"]
-            values = zip(row["stays[*].diagnosis"], row["stays[*].ward"], row["stays[*].room.storey"], strict=True)
-            stays = [{"diagnosis": of, "ward": ward, "room": {"storey": storey}} for of, ward, storey in values]
+            values = zip(row["stays[*].diagnosis"], row["stays[*].ward"], row["stays[*].room.wing"], strict=True)
+            stays = [{"diagnosis": of, "ward": ward, "room": {"wing": wing}} for of, ward, wing in values]
             days, tests = row["moves.past[*].moved"], row["moves.past[*].tests"]
             assert (days is None) == (tests is None)
             moves = days and [{"moved": day, "tests": of} for day, of in zip(days, tests, strict=True)]
         assert ends[0] <= of["age"] <= ends[1]
         assert (illnesses, row["codes"]) == (of["visit"]["illnesses"], of["codes"])
         for item in of["stays"]:
-            item["room"] = {"storey": None if item["room"] is None else item["room"]["storey"]}
+            item["room"] = {"wing": None if item["room"] is None else item["room"]["wing"]}
         assert stays == published(of["stays"], "diagnosis", "ward", "room")
         if "source.from_json" not in changes:
             assert moves == published((of["moves"] or {"past": None})["past"], "moved", "tests")
@@ -179,7 +179,7 @@ def test_arrays_are_published_whole_and_counted_by_value(
     content = [json.loads(line) for line in files[0].read_text("utf-8").splitlines()]
     for row in content:
         if shape == "nested":
-            row["stays"] = [{"diagnosis": "flu", "ward": None, "room": {"storey": None}}]
+            row["stays"] = [{"diagnosis": "flu", "ward": None, "room": {"wing": None}}]
         else:
             row["stays[*].diagnosis"] = ["flu"]
     files[0].write_text("".join(f"{json.dumps(row)}\n" for row in content), encoding="utf-8")
