@@ -12,14 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import zeros
-from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
-from crenel.anonymity.privacy_models.checks import Checks, lack, only_diversity
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
+from crenel.anonymity.privacy_models.checks import (
+    Checks,
+    falling_counts,
+    lack,
+    lack_of_counts,
+    only_counts,
+    only_diversity,
+)
 from crenel.anonymity.privacy_models.counting import Counts, add, discard, number, unnumber
 from crenel.anonymity.privacy_models.lookup import note_number
 from crenel.anonymity.privacy_models.tally import Tally, empty_tally
 from crenel.state.columns import NO_FURTHER
 
 _NOBODY = -1
+
+_LARGER = 8
+"""A class is at most this many times as large as it must be, for a model other than l-diversity."""
 
 # Kinds of owners in the table of counts.
 _OF_GROUP, _OF_ALL, _OF_ATTRIBUTE, _OF_VALUE = range(4)
@@ -185,37 +195,96 @@ def first_unsatisfiable(waiting: Waiting, checks: Checks) -> Int:
     return np.int64(_NOBODY)
 
 
-@leaf
+@procedure
 def balanced_size(waiting: Waiting, checks: Checks, k: Int) -> Int:
     """Return the minimum class size, at least k, for which the buffered values suffice for classes of all persons.
 
-    Smaller classes would use up the rare values, so that persons with common ones would be suppressed. A value helps
-    each class once: n persons fill n / size classes, each of which needs l values. Parts of classes count. At least k
-    persons must be buffered, and no check be unsatisfiable (``first_unsatisfiable``). With other conditions than
-    l-diversity, the size is k: in larger classes, those may need further rare values.
+    Smaller classes would use up the rare values, so that persons with common ones would be suppressed. For l-diversity,
+    a value helps each class once: n persons fill n / size classes, each of which needs l values. Parts of classes
+    count. For another model, a class needs members without the most common value. Where it has too few values for all
+    sizes up to ``_LARGER`` times k, it is the size that needs the smallest share of them. At least k persons must be
+    buffered, and no check be unsatisfiable (``first_unsatisfiable``). The size is k where a model compares with a
+    reference: in larger classes, it may need further rare values.
     """
-    size = np.int64(k)
-    if not only_diversity(checks):
+    size, tally = np.int64(k), waiting.tally
+    if not only_counts(checks):
         return size
-    for check in range(len(checks.address)):
-        if _suffices(waiting.tally, checks.attribute[check], checks.values[check], size):
-            continue
-        too_small, size = size, np.int64(waiting.tally.persons[0])  # one class of all persons has each value
-        while size - too_small > 1:
-            middle = (too_small + size) // 2
-            if _suffices(waiting.tally, checks.attribute[check], checks.values[check], middle):
-                size = middle
-            else:
-                too_small = middle
+    if only_diversity(checks):
+        for check in range(len(checks.address)):
+            size = _least_size(tally, checks.attribute[check], checks.values[check], size)
+        return size
+    best, least = size, np.inf
+    while size <= min(np.int64(tally.persons[0]), _LARGER * k):
+        needed = _needed(tally, checks, size)
+        if needed < least:
+            best, least = size, needed
+        if needed <= 1.0:
+            break
+        size += 1 + size // 16  # a few dozen sizes, however large k is
+    return best
+
+
+@leaf
+def _least_size(tally: Tally, attribute: Int, values: Int, size: Int) -> Int:
+    """Return the least size, ``size`` or more, of classes for which the buffered values suffice for l-diversity."""
+    if _provided(tally, attribute, values, size) >= values:
+        return size
+    too_small, size = size, np.int64(tally.persons[0])  # one class of all persons has each value
+    while size - too_small > 1:
+        middle = (too_small + size) // 2
+        if _provided(tally, attribute, values, middle) >= values:
+            size = middle
+        else:
+            too_small = middle
     return size
 
 
 @leaf
-def _suffices(tally: Tally, attribute: Int, values: Int, size: Int) -> bool:
-    """Return whether all persons may be in classes of a size with ``values`` values each."""
+def _provided(tally: Tally, attribute: Int, values: Int, size: Int) -> float:
+    """Return the mean number of values in classes of a size that hold all persons; at least ``values`` if it is."""
     persons, helped = tally.persons[0], np.int64(0)
     for i in range(tally.used[attribute]):
         helped += min(tally.counts[attribute, i] * size, persons)
         if helped >= values * persons:
-            return True
-    return False
+            break
+    return float(helped / persons)
+
+
+@procedure
+def _needed(tally: Tally, checks: Checks, size: Int) -> float:
+    """Return the largest ratio, of all checks, of what classes of a size need to what the buffer has for each."""
+    most = 0.0
+    for check in range(len(checks.address)):
+        a = checks.attribute[check]
+        if checks.address[check] == 0:
+            values = checks.values[check]
+            most = max(most, values / _provided(tally, a, values, size))
+        elif tally.first[a + 1] - tally.first[a] == 1:
+            buffered = falling_counts(tally, a)
+            rare = tally.persons[0] - buffered[0]
+            if rare > 0:
+                members = _rare_members(checks, np.int64(check), buffered, rare, size)
+                if members > rare:
+                    return np.inf  # no such class can be formed
+                most = max(most, members * tally.persons[0] / (size * rare))
+    return most
+
+
+@procedure
+def _rare_members(checks: Checks, check: Int, buffered: NDArray[np.int64], rare: Int, size: Int) -> Int:
+    """Return how many of ``size`` members must have another than the most common value, to satisfy a check.
+
+    Their values are taken in the proportions of the buffer.
+    """
+    too_few, enough, counts = np.int64(-1), np.int64(size), np.empty_like(buffered)
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        counts[0], counts[1] = size - middle, middle
+        for i in range(2, len(buffered)):
+            counts[i] = middle * buffered[i] // rare
+            counts[1] -= counts[i]
+        if lack_of_counts(checks, check, size, counts) <= 0.0:
+            enough = middle
+        else:
+            too_few = middle
+    return enough

@@ -112,21 +112,27 @@ def _side_by_side(rows: list[tuple[float, ...]]) -> NDArray[np.float64]:
 
 
 @procedure
-def _lacking_at(address: Int, tally: Tally, attribute: Int, parameters: NDArray[np.float64]) -> float:
-    falling = np.empty(tally.values[attribute], np.int64)
+def falling_counts(tally: Tally, attribute: Int) -> NDArray[np.int64]:
+    """Return the number of persons with each value, in falling order."""
+    negative = np.empty(tally.values[attribute], np.int64)
     found = 0
     for i in range(tally.used[attribute]):
         if tally.counts[attribute, i] > 0:
-            falling[found] = -tally.counts[attribute, i]
+            negative[found] = -tally.counts[attribute, i]
             found += 1
-    order = stable_order(falling)  # so that the order of values in the tally does not matter
-    counts = np.empty(len(order), np.int64)
+    return -negative[stable_order(negative)]
+
+
+@procedure
+def _lacking_at(address: Int, tally: Tally, attribute: Int, parameters: NDArray[np.float64]) -> float:
+    falling = falling_counts(tally, attribute)  # so that the order of values in the tally does not matter
+    counts = np.empty(len(falling), np.int64)
     # A person with several values counts for the most common one that is not yet full. However an attacker picks one
     # value per person, the first n values never cover more persons than these counts. No pick is more uneven, so all
     # picks satisfy what these counts satisfy.
     left, values = tally.persons[0], 0
-    for i in range(len(order)):
-        counts[i] = min(-falling[order[i]], left)
+    for i in range(len(falling)):
+        counts[i] = min(falling[i], left)
         left -= counts[i]
         values += counts[i] > 0
     return float(call_on_counts(address, tally.persons[0], counts[:values], parameters))
@@ -202,6 +208,25 @@ def only_diversity(checks: Checks) -> bool:
         if address != 0:
             return False
     return True
+
+
+@leaf
+def only_counts(checks: Checks) -> bool:
+    """Return whether no condition compares the values of a set with a reference."""
+    for length in checks.length:
+        if length > 0:
+            return False
+    return True
+
+
+@procedure
+def lack_of_counts(checks: Checks, check: Int, persons: Int, counts: NDArray[np.int64]) -> float:
+    """Return the shortfall for a check without reference, other than l-diversity, of a set with one value per person.
+
+    ``counts`` holds the number of persons with each value, the most common one first.
+    """
+    falling = counts[stable_order(-counts)]
+    return float(call_on_counts(checks.address[check], persons, falling[falling > 0], checks.parameters[check]))
 
 
 @inner

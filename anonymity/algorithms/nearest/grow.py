@@ -14,7 +14,13 @@ from crenel.anonymity.buffer.queue import blocking_reason, blocking_reason_of_al
 from crenel.anonymity.buffer.repair_log import note_shortfall
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
 from crenel.anonymity.privacy_models.buffered_values import balanced_size
-from crenel.anonymity.privacy_models.checks import first_violation, only_diversity
+from crenel.anonymity.privacy_models.checks import (
+    falling_counts,
+    first_violation,
+    lack_of_counts,
+    only_counts,
+    only_diversity,
+)
 from crenel.anonymity.privacy_models.incremental_tally import can_reduce_shortfall, forget, put, remove_tuple, weigh
 from crenel.anonymity.space.boxes import assign, enclose, info_loss
 from crenel.anonymity.space.domain import NONE
@@ -157,7 +163,7 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
 @leaf
 def _next(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_satisfies: bool) -> Int:
     """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
-    if check != NONE and _values_lacking(shard) >= size - members:
+    if check != NONE and (_values_lacking(shard) >= size - members or _needs_all_places(shard, members, size)):
         found = _nearest(shard, members, True)
         shard.repairs.now.chosen += found != NONE
         if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies):
@@ -173,6 +179,31 @@ def _values_lacking(shard: NearestArrays) -> float:
         if checks.address[check] == 0:
             lacking = max(lacking, checks.parameter[check] - shard.trial.tally.values[checks.attribute[check]])
     return lacking
+
+
+@procedure
+def _needs_all_places(shard: NearestArrays, members: Int, size: Int) -> bool:
+    """Return whether a check would fail for ``size`` members, were the next one's value the most common of the group.
+
+    The members after it are spread over the buffered values as evenly as they can be, which is best for every model
+    without a reference.
+    """
+    checks, tally = shard.checks, shard.trial.tally
+    if only_diversity(checks) or not only_counts(checks):
+        return False
+    for check in range(len(checks.address)):
+        a = checks.attribute[check]
+        if checks.address[check] == 0 or tally.first[a + 1] - tally.first[a] > 1:
+            continue
+        held = falling_counts(tally, a)
+        counts = np.zeros(max(len(held), shard.waiting.tally.values[a]), np.int64)
+        counts[: len(held)] = held
+        counts[0] += 1
+        for _ in range(members + 1, size):
+            counts[np.argmin(counts)] += 1
+        if lack_of_counts(checks, np.int64(check), size, counts) > 0.0:
+            return True
+    return False
 
 
 @leaf
@@ -229,7 +260,7 @@ def _can_join(shard: NearestArrays, members: Int, slot: Int) -> bool:
 def _helps(shard: NearestArrays, members: Int, slot: Int, lacked: float) -> bool:
     """Return whether a tuple reduces the group's shortfall: ``trial.lacks`` by privacy model, ``lacked`` in total."""
     trial, checks, codes, row, alone = shard.trial, shard.checks, shard.codes, np.int64(0), True
-    if only_diversity(checks) or members < shard.config.k:
+    if only_diversity(checks) or (members < shard.config.k and not only_counts(checks)):
         return can_reduce_shortfall(trial, checks, trial.lacks, row, codes, slot, alone)
     put(trial, codes, slot, alone)
     weigh(checks, trial.tally, trial.lacks, row)
