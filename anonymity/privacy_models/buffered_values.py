@@ -211,7 +211,7 @@ def balanced_size(waiting: Waiting, checks: Checks, k: Int) -> Int:
         return size
     if only_diversity(checks):
         for check in range(len(checks.address)):
-            size = _least_size(tally, checks.attribute[check], checks.values[check], size)
+            size = np.int64(_least_size(tally, checks.attribute[check], checks.values[check], size))
         return size
     best, least = size, np.inf
     while size <= min(np.int64(tally.persons[0]), _LARGER * k):

@@ -163,7 +163,7 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
 @leaf
 def _next(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_satisfies: bool) -> Int:
     """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
-    if check != NONE and (_values_lacking(shard) >= size - members or _needs_all_places(shard, members, size)):
+    if check != NONE and (_values_lacking(shard) >= size - members or _next_must_help(shard, members, size)):
         found = _nearest(shard, members, True)
         shard.repairs.now.chosen += found != NONE
         if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies):
@@ -182,7 +182,7 @@ def _values_lacking(shard: NearestArrays) -> float:
 
 
 @procedure
-def _needs_all_places(shard: NearestArrays, members: Int, size: Int) -> bool:
+def _next_must_help(shard: NearestArrays, members: Int, size: Int) -> bool:
     """Return whether a check would fail for ``size`` members, were the next one's value the most common of the group.
 
     The members after it are spread over the buffered values as evenly as they can be, which is best for every model
