@@ -187,7 +187,9 @@ def judged_as_restored(
         for kind in kinds:
             assert bool(shard.stored.entries[kind]) == (shard.castle.counters.buffered > 0)
         if number in restores:
+            deadline = shard.castle.next_deadline
             shard.restore()
+            assert shard.castle.next_deadline == deadline
     return outputs, shard.castle.counters
 
 
