@@ -237,7 +237,7 @@ def test_an_attacker_learns_labels_alone(tmp_path: Path) -> None:
 def test_a_plan_and_an_explanation_count_labels(tmp_path: Path) -> None:
     data = records([[*ILLNESSES][row % 4] for row in range(900)], [5, 60_000] * 450)
     made = settings(tmp_path, "nearest")
-    found = crenel.plan(data, made, vary={"k": [10, 20]}, replays=4)
+    found = crenel.plan(data, made, vary={"algorithm": ["nearest"], "k": [10, 20]}, replays=4)
     assert found.settings is not None
     assert found.chosen is not None
     planned = found.settings.validated.policy.generalized
