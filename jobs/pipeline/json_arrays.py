@@ -8,6 +8,7 @@ read a field of that type: a value of another kind is missing, and so is an arra
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from crenel.jobs.pipeline.packing import JavaFunction, java_function
@@ -82,8 +83,8 @@ def json_array_function(element: SqlType, array: Sequence[str | int], item: Sequ
     array : names of members, and positions in arrays, on the way to the array
     item : those on the way from each of its items to the value
     """
-    body = _BODY.replace("VALUE", _VALUES[element.name])
-    body = body.replace("ARRAY", _at("record", array)).replace("ITEM", _at("item", item))
+    parts = {"VALUE": _VALUES[element.name], "ARRAY": _at("record", array), "ITEM": _at("item", item)}
+    body = re.sub("|".join(parts), lambda part: parts[part[0]], _BODY)  # members may have such names
     # The name is part of the query, which identifies stored state.
     own = json.dumps([element.text, list(array), list(item)])
     return java_function("json", own, "Values of an array of JSON.", ["STRING"], f"ARRAY<{element.text}>", body)

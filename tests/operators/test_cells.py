@@ -355,7 +355,7 @@ def test_each_broken_rule_breaks_the_promise(
     for name in ("Cells", "PersonStage", "CellStage"):
         made = getattr(algorithm, name)
         monkeypatch.setattr(algorithm, name, type(name, (broken,) if made is Cells else (broken, made), {}))
-    # One person of whom it does not hold is enough.
+    # The guarantee fails if it fails for one person.
     assert any(found > bound(2) for found in divergences(universe, coins, plan(2, shards=shards), EPSILON))
 
 

@@ -234,7 +234,7 @@ def test_each_broken_rule_breaks_the_guarantee(
     broken: type[Cells], universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crenel.anonymity.algorithms.cells.algorithm.Cells", broken)
-    # One person of whom it does not hold is enough.
+    # The guarantee fails if it fails for one person.
     assert any(found > 1.5 * BOUND for found in divergences(universe, plan(), EPSILON))
 
 

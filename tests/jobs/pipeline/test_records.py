@@ -21,6 +21,7 @@ from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.pipeline.build import read_layout
 from crenel.jobs.pipeline.encoder_arguments import Reader
 from crenel.jobs.pipeline.java_functions import register
+from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.records import json_functions, records_plan, records_query
 from crenel.jobs.pipeline.source_table import source_table
 from crenel.jobs.pipeline.sql_types import literal, parse
@@ -356,3 +357,9 @@ def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> 
         f"{where}.fields.name: {where}.descriptor_file has no field 'name': it has age, home, all; correct the path, "
         "or leave the field out",
     )
+
+
+def test_members_may_have_the_names_of_the_parts_of_a_function() -> None:
+    source = json_array_function(parse("INT"), ["ITEMS", "VALUE"], ["ARRAY"]).source
+    assert 'at(at(record, "ITEMS"), "VALUE")' in source
+    assert 'value(at(item, "ARRAY"))' in source
