@@ -68,8 +68,8 @@ class Slots(NamedTuple):
 
 
 @inner_leaf
-def _whole(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
-    """Return a whole number and the position behind it, which is negative where there is none."""
+def varint(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
+    """Return the bits of a number of variable length and the position behind it, which is negative without one."""
     number, shift = np.uint64(0), np.uint64(0)
     while at < end:
         byte = np.uint64(data[at])
@@ -78,11 +78,19 @@ def _whole(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
             break
         number |= (byte & np.uint64(127)) << shift
         if byte < 128:
-            return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)), at
+            return np.int64(number), at
         shift += np.uint64(7)
         if shift > _LAST_BYTE:
             break
     return np.int64(0), np.int64(-1)
+
+
+@inner_leaf
+def _whole(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
+    """Return a whole number and the position behind it, which is negative where there is none."""
+    bits, at = varint(data, at, end)
+    number = np.uint64(bits)
+    return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)), at
 
 
 @entry

@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
-from crenel.operators.encode.avro.scan import Slots, float_of
+from crenel.operators.encode.avro.scan import Slots, float_of, varint
 from crenel.operators.encode.protobuf.program import SKIPPED, Kind, Program, Wire
 
 _VARINT, _FIXED64, _SIZED, _GROUP, _GROUP_END, _FIXED32 = map(int, list(Wire))
 _WHOLE, _WHOLE_32, _UNSIGNED, _UNSIGNED_32, _ZIGZAG, _ZIGZAG_32 = map(int, list(Kind)[:6])
 _TRUTH, _REAL, _REAL_32, _BYTES, _MESSAGE = map(int, list(Kind)[6:])
 _SKIPPED = SKIPPED
-_LAST_BYTE = 63
-"""Bits before the last byte of a number of variable length."""
-
 _LARGEST_TAG = (1 << 32) - 1
 _DEEPEST = 100
 """Maximum nesting of unknown groups, as in Protobuf's own parsers."""
@@ -37,24 +34,6 @@ def fill(
 
 
 @inner_leaf
-def _varint(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
-    """Return the bits of a number of variable length and the position behind it, which is negative without one."""
-    number, shift = np.uint64(0), np.uint64(0)
-    while at < end:
-        byte = np.uint64(data[at])
-        at += 1
-        if shift == _LAST_BYTE and byte > 1:
-            break
-        number |= (byte & np.uint64(127)) << shift
-        if byte < 128:
-            return np.int64(number), at
-        shift += np.uint64(7)
-        if shift > _LAST_BYTE:
-            break
-    return np.int64(0), np.int64(-1)
-
-
-@inner_leaf
 def _fixed(data: NDArray[np.uint8], at: Int, size: Int) -> Int:
     """Return the bits of a number of fixed length."""
     number = np.uint64(0)
@@ -69,13 +48,13 @@ def _skip(data: NDArray[np.uint8], wire: Int, number: Int, at: Int, end: Int, gr
     level: Int = np.int64(0)
     while True:
         if wire == _VARINT:
-            _, at = _varint(data, at, end)
+            _, at = varint(data, at, end)
         elif wire == _FIXED64:
             at = at + 8 if end - at >= 8 else np.int64(-1)
         elif wire == _FIXED32:
             at = at + 4 if end - at >= 4 else np.int64(-1)
         elif wire == _SIZED:
-            size, at = _varint(data, at, end)
+            size, at = varint(data, at, end)
             at = at + size if at >= 0 and 0 <= size <= end - at else np.int64(-1)
         elif wire == _GROUP and level < len(groups):
             groups[level] = number
@@ -86,7 +65,7 @@ def _skip(data: NDArray[np.uint8], wire: Int, number: Int, at: Int, end: Int, gr
             return np.int64(-1)
         if at < 0 or level == 0:
             return at
-        tag, at = _varint(data, at, end)
+        tag, at = varint(data, at, end)
         if at < 0 or not 8 <= tag <= _LARGEST_TAG:
             return np.int64(-1)
         wire, number = tag & 7, tag >> 3
@@ -133,7 +112,7 @@ def _fill(
                 level -= 1
                 message, end = stack[level, 0], stack[level, 1]
                 continue
-            tag, at = _varint(data, at, end)
+            tag, at = varint(data, at, end)
             if at < 0 or not 8 <= tag <= _LARGEST_TAG:
                 at = np.int64(-1)
                 break
@@ -152,7 +131,7 @@ def _fill(
                 found[cleared[place], row] = False
             kind, slot = fields[step, 2], fields[step, 3]
             if kind == _MESSAGE:
-                size, at = _varint(data, at, end)
+                size, at = varint(data, at, end)
                 if at < 0 or not 0 <= size <= end - at:
                     at = np.int64(-1)
                     break
@@ -167,9 +146,9 @@ def _fill(
             stored: Int = np.int64(0)
             size = np.int64(0)
             if wire == _VARINT:
-                stored, at = _varint(data, at, end)
+                stored, at = varint(data, at, end)
             elif wire == _SIZED:
-                size, at = _varint(data, at, end)
+                size, at = varint(data, at, end)
                 stored = at
                 at = at + size if at >= 0 and 0 <= size <= end - at else np.int64(-1)
             else:
