@@ -17,7 +17,8 @@ from crenel.jobs.config.kafka import SERVERS, silent_tables
 from crenel.jobs.config.paths import local_path
 
 _TEMPORARY = "io.tmp.dirs"
-SETTINGS = (*FOLDERS, _TEMPORARY)
+_TIMEOUT = "execution.checkpointing.timeout"
+SETTINGS = (*FOLDERS, _TEMPORARY, _TIMEOUT)
 """Settings of Flink that an explanation may name."""
 
 _LOCAL = ("blackhole", "datagen", "filesystem", "print")
@@ -162,6 +163,10 @@ def _checkpoints(setup: JobSetup, _: Sequence[Thrown]) -> str:
     return f"flink.{CHECKPOINTS[0]}"
 
 
+def _timeout(setup: JobSetup, _: Sequence[Thrown]) -> str:
+    return f"flink.{_TIMEOUT}: {setup.settings.get(_TIMEOUT, '10 min')}"
+
+
 def _free(path: str) -> int | None:
     """Return the free bytes on the disk of a path; None where this machine cannot know."""
     folder = local_path(path)
@@ -208,6 +213,14 @@ CAUSES = (
         _brokers,
     ),
     DISK_FULL,
+    Cause(
+        r"org\.apache\.flink\.util\.FlinkRuntimeException",
+        "a checkpoint took longer",
+        "Find what holds it in the job's metrics (records of megabytes, a slow sink, too little processor or memory), "
+        "or allow it more time",
+        _timeout,
+        message=r"Exceeded checkpoint tolerable failure threshold.* Checkpoint expired before completing",
+    ),
     Cause(
         r"org\.apache\.flink\.util\.FlinkRuntimeException",
         "a checkpoint could not be written",

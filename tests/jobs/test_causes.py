@@ -99,6 +99,14 @@ CASES = {
             "castle.delay={tuples: 3000}",
         ],
     ),
+    "slow_checkpoints": Case(
+        "a checkpoint took longer",
+        "flink.execution.checkpointing.timeout: 10 ms",
+        arguments=[
+            "flink={execution.checkpointing.interval: 200 ms, execution.checkpointing.timeout: 10 ms}",
+            "castle.delay={tuples: 3000}",
+        ],
+    ),
     "silent_source": Case(
         UNANSWERED,
         "source.ddl: 'properties.bootstrap.servers' = 'localhost:PORT'",
