@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=1g"
 if _QUICK not in os.environ.get("JVM_ARGS", ""):  # a process of pytest-xdist inherits it
     os.environ["JVM_ARGS"] = f"{_QUICK} {os.environ.get('JVM_ARGS', '')}".strip()
+
+# A shell that started the tests in the background had them ignore Ctrl-C, and what they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says nothing here: the first one compiles, and machines are shared. Each run tries other
 # examples, under `CI` too; one that fails is tried first in the next run of this user, in a fresh clone too.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -42,8 +41,6 @@ def start(*arguments: str | Path, mode: str = "loopback") -> subprocess.Popen[st
         stderr=subprocess.PIPE,
         text=True,
         env={**environment(), "_python_worker_execution_mode": mode},
-        # A shell that started the tests in the background had them ignore it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -91,8 +91,6 @@ def started(folder: Path, test: str, workers: str) -> tuple[subprocess.Popen[byt
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        # A shell that started this process in the background had it ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     written = folder / "run"
     wait(lambda: pytest_run.poll() is not None or (written.exists() and written.read_text() != ""), "start")

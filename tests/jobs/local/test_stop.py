@@ -66,21 +66,17 @@ time.sleep(60)
 
 def started(program: str, folder: Path, ignored: signal.Signals | None = None) -> subprocess.Popen[str]:
     """Start one of the programs, and wait until it is ready."""
-
-    def prepare() -> None:
-        for number in (signal.SIGINT, signal.SIGHUP):  # whoever started the tests in the background had them ignore it
-            signal.signal(number, signal.SIG_DFL)
-        if ignored is not None:
-            signal.signal(ignored, signal.SIG_IGN)
-
+    numbers = [number for number in (signal.SIGINT, signal.SIGHUP) if number != ignored]  # `nohup` ignores SIGHUP
+    signals = f"import signal\nfor number in {[*map(int, numbers)]}: signal.signal(number, signal.SIG_DFL)\n"
+    if ignored is not None:
+        signals += f"signal.signal({int(ignored)}, signal.SIG_IGN)\n"
     run = subprocess.Popen(
-        [sys.executable, "-c", BEGIN + program],
+        [sys.executable, "-c", signals + BEGIN + program],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare,
         start_new_session=True,
     )
     assert run.stdout is not None
