@@ -54,6 +54,8 @@ test: $(READY)
 
 # The shell becomes pytest, so that a signal to make ends it. Which tests stay together: tests/support/groups.py.
 PYTEST = $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder
+# They start hundreds of Python processes, each of which would compile every module anew where an image has this set.
+tests durations: export PYTHONDONTWRITEBYTECODE :=
 tests: $(READY)
 	@$(WITH_JAVA) exec $(PYTEST) $(SELECTED)
 
