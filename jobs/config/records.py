@@ -19,6 +19,7 @@ from crenel.jobs.config.fields import Column, Section
 from crenel.jobs.config.hierarchies import reading
 from crenel.jobs.config.secrets import KEY_SOURCES, secret_field
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
+from crenel.operators.encode.packed_arrays import ELEMENTS
 from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType, is_descriptor_set, read_message
 from crenel.operators.encode.schema_registry import SchemaRegistry
 
@@ -27,8 +28,10 @@ _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
 _ARRAY = "ARRAY<(STRING|TINYINT|SMALLINT|INT|BIGINT)>"
 _JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL}|{_ARRAY})", re.IGNORECASE)
 _CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
-_AVRO_TYPE = re.compile(rf"(STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|DATE|TIMESTAMP\([36]\)|{_DECIMAL})", re.IGNORECASE)
-_PROTOBUF_TYPE = re.compile(r"(STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\))", re.IGNORECASE)
+_BINARY_ARRAY = rf"ARRAY<({'|'.join(ELEMENTS)})>"
+_PROTOBUF = rf"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\)|{_BINARY_ARRAY}"
+_PROTOBUF_TYPE = re.compile(rf"({_PROTOBUF})", re.IGNORECASE)
+_AVRO_TYPE = re.compile(rf"({_PROTOBUF}|DATE|{_DECIMAL})", re.IGNORECASE)
 _ASCII = re.compile(r"[\t -~]")
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 
@@ -162,6 +165,18 @@ def is_array(text: str) -> bool:
     return text.strip().upper().startswith("ARRAY")
 
 
+def field_path(name: str, kind: str, path: str | None) -> tuple[str, ...]:
+    """Return the path of a field of Avro or Protobuf; that of an array has a step that ends with ``ITEMS``.
+
+    Examples
+    --------
+    >>> field_path("codes", "ARRAY<INT>", None), field_path("ward", "ARRAY<STRING>", "visits[*].ward")
+    (('codes[*]',), ('visits[*]', 'ward'))
+    """
+    found = path or name
+    return tuple((found if ITEMS in found or not is_array(kind) else found + ITEMS).split("."))
+
+
 def _json_type(text: str) -> str:
     if not _JSON_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that JSON text is read as")
@@ -189,11 +204,6 @@ def _character(text: str) -> str:
 
 
 def _avro_type(text: str) -> str:
-    if is_array(text):
-        raise ValueError(
-            "is an array, which from_avro does not read; let Flink read the table, with 'format' = 'avro' or "
-            "'avro-confluent', or read records of JSON for arrays"
-        )
     if not _AVRO_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that a field of Avro is read as")
     return text.strip()
@@ -203,6 +213,24 @@ def _protobuf_type(text: str) -> str:
     if not _PROTOBUF_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that a field of Protobuf is read as")
     return text.strip()
+
+
+def require_items(kind: str, path: str | None) -> None:
+    """Check that the path of a field of Avro or Protobuf fits its type.
+
+    Raises
+    ------
+    ValueError
+        A path goes through an array twice, or does not end a step with ``ITEMS``, or the field is no array.
+    """
+    steps = [] if path is None else [step for step in path.split(".") if "[" in step]
+    if len(steps) > 1 or any(not step.endswith(ITEMS) or step.count("[") > 1 for step in steps):
+        raise ValueError(
+            f"has a path that no ARRAY is read by; give names with dots and at most one {ITEMS!r} behind a name, such "
+            "as visits[*].ward"
+        )
+    if steps and not is_array(kind):
+        raise ValueError(f"has a path through an array, and the type {kind}; declare it as ARRAY<{kind}>")
 
 
 def _descriptor_set(path: Path) -> bytes:
@@ -340,11 +368,18 @@ class AvroFieldSection(Section):
 
     type: Annotated[str, AfterValidator(_avro_type)] = Field(
         description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(3), "
-        "TIMESTAMP(6), as the schema has it"
+        "TIMESTAMP(6), as the schema has it, and ARRAY<...> of STRING, BOOLEAN, INT, BIGINT, FLOAT or DOUBLE"
     )
     path: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="names with dots, such as patient.age, or null: the field of the column's name"
+        None,
+        description="names with dots, such as patient.age, or visits[*].ward for an ARRAY, or null: the field of the "
+        "column's name",
     )
+
+    @check(mode="after")
+    def _with_items(self) -> AvroFieldSection:
+        require_items(self.type, self.path)
+        return self
 
 
 class RegistrySection(Section):
@@ -391,7 +426,7 @@ class AvroSection(Section):
         registry = self.registry
         return AvroRecords(
             self.column,
-            {name: (field.type, tuple((field.path or name).split("."))) for name, field in self.fields.items()},
+            {name: (field.type, field_path(name, field.type, field.path)) for name, field in self.fields.items()},
             self.schema_file,
             None if registry is None else SchemaRegistry(registry.url, registry.user, registry.password),
         )
@@ -408,11 +443,18 @@ class ProtobufFieldSection(Section):
 
     type: Annotated[str, AfterValidator(_protobuf_type)] = Field(
         description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, TIMESTAMP(3), TIMESTAMP(6), as the message "
-        "has it"
+        "has it, and ARRAY<...> of STRING, BOOLEAN, INT, BIGINT, FLOAT or DOUBLE"
     )
     path: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="names with dots, such as patient.age, or null: the field of the column's name"
+        None,
+        description="names with dots, such as patient.age, or visits[*].ward for an ARRAY, or null: the field of the "
+        "column's name",
     )
+
+    @check(mode="after")
+    def _with_items(self) -> ProtobufFieldSection:
+        require_items(self.type, self.path)
+        return self
 
 
 class ProtobufSection(Section):
@@ -450,7 +492,7 @@ class ProtobufSection(Section):
     def core(self) -> ProtobufRecords:
         return ProtobufRecords(
             self.column,
-            {name: (field.type, tuple((field.path or name).split("."))) for name, field in self.fields.items()},
+            {name: (field.type, field_path(name, field.type, field.path)) for name, field in self.fields.items()},
             self._found(),
         )
 

@@ -150,7 +150,7 @@ class Reader:
         self._require(f"policy.{role}", sql, (*_SIMPLE, *further), valid, column=name)
         kind = member_kind(role, sql)
         if kind == "bytes":
-            return Read(name, kind, self._add(packed(name, sql)))
+            return Read(name, kind, self._add(packed(name, sql), (name, "packed")))
         if kind == "timestamp":
             return Read(name, kind, self._add(_cast(name, sql, "TIMESTAMP(3)"), (name, "time")))
         if kind == "integer":
@@ -178,8 +178,8 @@ class Reader:
             return Read(name, "text", 0)
         kind: Kind = "text" if element.name in TEXTS else "integer"
         wanted = "ARRAY<STRING>" if kind == "text" else "ARRAY<BIGINT>"
-        value = self._add(_cast(name, replace(sql, name=sql.text), wanted))
-        return Read(name, "array", value, element=kind, packed=self._add(packed(name, sql)))
+        value = self._add(_cast(name, replace(sql, name=sql.text), wanted), (name, "list"))
+        return Read(name, "array", value, element=kind, packed=self._add(packed(name, sql), (name, "packed")))
 
     def subject(self, name: str) -> Read:
         """Add the column that identifies persons, as text."""

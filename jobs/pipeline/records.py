@@ -8,6 +8,7 @@ the job on a record that they cannot read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.records import (
@@ -23,17 +24,19 @@ from crenel.jobs.config.records import (
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.packing import JavaFunction
-from crenel.jobs.pipeline.sql_types import element_of, literal, parse, quote
+from crenel.jobs.pipeline.sql_types import SqlType, element_of, literal, parse, quote
 from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.fields import fitting_types as avro_types
 from crenel.operators.encode.avro.schema import SchemaError, article
 from crenel.operators.encode.cells import FORMS, CellType
 from crenel.operators.encode.csv_fields import CsvFields
+from crenel.operators.encode.packed_arrays import ELEMENTS
 from crenel.operators.encode.protobuf import schema as protobuf
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.fields import fitting_types as protobuf_types
 from crenel.operators.encode.records import Form, RecordsPlan
+from crenel.operators.encode.slots import array_of
 
 
 def records_query(records: Records, columns: Sequence[str], record: str | None = None) -> str:
@@ -158,25 +161,33 @@ def _unfit_fields(records: AvroRecords | ProtobufRecords) -> Iterator[str]:
         except (SchemaError, protobuf.DescriptorError) as error:
             yield f"{where}: {schema} {error}; correct the path, or leave the field out"
             continue
-        sql = parse(kind.upper())
         if not fit:
             yield (
                 f"{where}: {schema} has {words} there, which is not one value of one type; "
                 "give the path of a field inside it, or leave the field out"
             )
-        elif not any(
-            (sql.name, sql.precision, sql.scale) == (of.name, of.precision, of.scale) for of in map(parse, fit)
-        ):
+        elif _form(parse(kind.upper())) not in map(_form, map(parse, fit)):
             yield f"{where}: {schema} has {words} there; declare it as {' or '.join(fit)}"
+
+
+def _form(sql: SqlType) -> tuple[Any, ...]:
+    return sql.name, sql.precision, sql.scale, element_of(sql)
 
 
 def _type_of(records: AvroRecords | ProtobufRecords, path: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return the type of a field in words, and the SQL types as which it may be read."""
+    array = array_of(path)
     if isinstance(records, AvroRecords):
         of = records.schema.find(path)
-        return article(of), avro_types(of)
-    leaf = records.message.find(path)[-1]
-    return protobuf.article(leaf), protobuf_types(leaf)
+        words, is_array = article(of), array is None and of.kind == "array"
+        fit = avro_types(of.parts[0].present if is_array else of)
+    else:
+        leaf = records.message.find(path)[-1]
+        is_array = array is None and protobuf.is_repeated(leaf)
+        words, fit = protobuf.article(leaf), () if protobuf.is_map(leaf) else protobuf_types(leaf)
+    if array is not None or is_array:
+        fit = tuple(f"ARRAY<{kind}>" for kind in fit if kind in ELEMENTS)
+    return words, fit
 
 
 def _csv_plan(records: CsvRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
@@ -224,7 +235,8 @@ def _typed(
         sql = parse(types[name].upper())
         if form not in FORMS[sql.name]:
             problems.append(f"{place}.fields.{name}: {sql.text} is not read as {form}; declare it as STRING")
-        fields.setdefault(name, CellType(sql.name, sql.precision or 0, sql.scale))
+        cell = element_of(sql) or sql
+        fields.setdefault(name, CellType(cell.name, cell.precision or 0, cell.scale))
         arguments.append((list(fields).index(name), form))
     if problems:
         raise ConfigError("source", problems)

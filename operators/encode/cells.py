@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crenel.operators.encode.packed_arrays import pack
 from crenel.operators.encode.records import Form
 from crenel.operators.encode.try_cast import WHOLE
 
@@ -21,6 +22,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
     "DECIMAL": ("number", "text"),
     "DATE": ("text", "day"),
     "TIMESTAMP": ("time", "text", "day"),
+    "ARRAY": ("list", "packed"),
     **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
 }
 """Available forms of a field, by its type."""
@@ -95,6 +97,27 @@ class Cells:
     @property
     def day(self) -> pa.StringArray:
         return pc.utf8_slice_codeunits(self.text, 0, 10)
+
+
+class ArrayCells:
+    """The values of an array field, with an attribute for each ``Form`` of an array.
+
+    Parameters
+    ----------
+    kind : type of the elements
+    cells : (rows,) lists of elements as in ``Cells``, null where missing
+    """
+
+    def __init__(self, kind: CellType, cells: pa.ListArray) -> None:
+        self._kind, self._cells = kind, cells
+
+    @property
+    def list(self) -> pa.ListArray:
+        return self._cells
+
+    @property
+    def packed(self) -> pa.BinaryArray:
+        return pack(self._cells, self._kind.name)
 
 
 def _array(cells: pa.Array) -> NDArray[Any]:

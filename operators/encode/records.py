@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crenel.operators.encode.columns import as_arrow, reading
 
-Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day", "missing"]
+Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day", "missing", "list", "packed"]
 """Form of a field as an argument.
 
 - ``number``: whole numbers, or float64 in which NaN stands for a missing value
@@ -22,6 +22,8 @@ Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day",
 - ``time``: datetime64 in milliseconds, NaT where missing
 - ``day``: text such as 2024-02-29, null where missing
 - ``missing``: whether the field is missing
+- ``list``: lists of text or int64, null where missing
+- ``packed``: an array as bytes, as Flink's serializer writes it, null where missing
 """
 
 

@@ -11,20 +11,21 @@ import time
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.operators.encode.avro.program import Program, compile_program
-from crenel.operators.encode.avro.scan import Slots
+from crenel.operators.encode.avro.program import HAS_DEFAULT, Program, compile_program
+from crenel.operators.encode.avro.scan import fill
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
-from crenel.operators.encode.cells import UNITS, Cells, CellType
+from crenel.operators.encode.cells import UNITS, ArrayCells, Cells, CellType
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.encode.schema_registry import SchemaRegistry
 from crenel.operators.encode.slices import content_of, texts
+from crenel.operators.encode.slots import Layout, Path, Slots, array_of
 
 _FRAME = 5
 """Bytes in front of a record that name its schema: a zero, and the number of four bytes."""
@@ -47,6 +48,8 @@ _STAMPS = {
     f"{local}timestamp-{name}": unit for local in ("", "local-") for name, unit in (("millis", 3), ("micros", 6))
 }
 _log = logging.getLogger(__name__)
+_Absent: TypeAlias = list[tuple[NDArray[np.bool_], Program]]
+"""(records,) which are of a schema that lacks fields, with its program."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class AvroFields:
     Attributes
     ----------
     schema : schema that the configuration knows
-    fields : path and type of each field to read
+    fields : path and type of each field to read; of an array, the type of its elements
     registry : registry of the schemas that records name; None: all records are of ``schema``, and name none
     unknown : counts of fields that only the schemas of the registry have
     """
@@ -66,22 +69,27 @@ class AvroFields:
     registry: SchemaRegistry | None = None
     unknown: UnknownFields = field(default_factory=UnknownFields, compare=False)
 
-    def columns(self, records: pa.BinaryArray) -> list[Cells]:
+    def columns(self, records: pa.BinaryArray) -> list[Cells | ArrayCells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         data, offsets = content_of(records)
         ends = offsets.astype(np.int64)
-        slots = Slots.empty(data, len(self.fields), len(records))
+        slots = Slots.empty(data, self._layout, len(records))
         rows = np.arange(len(records))
         if records.null_count:
             rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
-        absent: list[tuple[NDArray[np.int64], Program]] = []
+        absent: _Absent = []
         for program, those, start in self._programs_of(data, rows, ends):
-            slots.fill(program, those, start, ends[1:])
-            if program.defaults:
-                absent.append((those[slots.read[those]], program))
+            fill(slots, program, those, start, ends[1:])
+            if program.defaults or program.item_defaults:
+                absent.append((np.isin(np.arange(len(records)), those[slots.read[those]]), program))
             if program.unknown:
                 self.unknown.add(program.unknown, int(np.count_nonzero(slots.read[those])))
-        return [Cells(kind, self._cells(slots, slot, absent)) for slot, (_, kind) in enumerate(self.fields)]
+        return [
+            Cells(kind, self._cells(slots, path, kind, absent))
+            if array_of(path) is None
+            else ArrayCells(kind, self._lists(slots, path, kind, absent))
+            for path, kind in self.fields
+        ]
 
     def _programs_of(
         self, data: NDArray[np.uint8], rows: NDArray[np.int64], ends: NDArray[np.int64]
@@ -103,8 +111,12 @@ class AvroFields:
         return found
 
     @cached_property
+    def _layout(self) -> Layout:
+        return Layout(tuple(path for path, _ in self.fields))
+
+    @cached_property
     def _own(self) -> Program:
-        return compile_program(self.schema, self.schema, [path for path, _ in self.fields])
+        return compile_program(self.schema, self.schema, self._layout)
 
     @cached_property
     def _known(self) -> dict[int, tuple[Program | None, float]]:
@@ -132,7 +144,7 @@ class AvroFields:
                         "are rejected. They were not written with this registry, or their schema was deleted from it."
                     )
                 return None, time.monotonic() + _FORGOTTEN_AFTER
-            program = compile_program(parse(text), self.schema, [path for path, _ in self.fields])
+            program = compile_program(parse(text), self.schema, self._layout)
         except SchemaError as error:
             _log.error(
                 "source.from_avro: the schema %d of the registry %s; its records are rejected. Set the "
@@ -150,17 +162,33 @@ class AvroFields:
             )
         return program, np.inf
 
-    def _cells(self, slots: Slots, slot: int, absent: list[tuple[NDArray[np.int64], Program]]) -> pa.Array:
-        path, kind = self.fields[slot]
-        leaf = self.schema.find(path)
+    def _cells(self, slots: Slots, path: Path, kind: CellType, absent: _Absent) -> pa.Array:
+        """Return (records,) the values of a field."""
+        slot, leaf = self._layout.slots[path], self.schema.find(path)
         cells = _converted(_raw(slots, slot, leaf), leaf, kind)
-        for rows, program in absent:
-            value = program.defaults.get(slot)
-            if value is not None:
-                there = np.zeros(len(cells), np.bool_)
-                there[rows] = True
-                cells = pc.if_else(pa.array(there), _converted(_default(value, leaf), leaf, kind)[0], cells)
+        for of, program in absent:
+            where = of & (slots.length[slot] == HAS_DEFAULT)
+            cells = _filled(cells, where, program.defaults.get(slot), leaf, kind)
         return cells
+
+    def _lists(self, slots: Slots, path: Path, kind: CellType, absent: _Absent) -> pa.ListArray:
+        """Return (records,) the values of a field of the items of an array."""
+        slot, leaf, array = self._layout.slots[path], self.schema.find(path), self._layout.array_slot(path)
+        record, items = slots.items_of(array, [slot - self._layout.of_records])
+        cells = _converted(_raw(items, 0, leaf), leaf, kind)
+        for of, program in absent:
+            where = of[record] & (items.length[0] == HAS_DEFAULT)
+            cells = _filled(cells, where, program.item_defaults.get(slot), leaf, kind)
+        lists = slots.lists(array, cells)
+        for of, program in absent:
+            values = program.defaults.get(slot)
+            where = of & (slots.length[array] == HAS_DEFAULT)
+            if values is not None and where.any():
+                elements = [_filled(pa.nulls(1, cells.type), np.ones(1, np.bool_), each, leaf, kind) for each in values]
+                one = pa.concat_arrays([cells[:0], *elements])
+                whole = pa.ListArray.from_arrays(pa.array([0, len(one)], pa.int32()), one)
+                lists = pc.if_else(pa.array(where), whole[0], lists)
+        return lists
 
 
 def precompile() -> None:
@@ -198,6 +226,13 @@ def _raw(slots: Slots, slot: int, leaf: AvroType) -> pa.Array:
     if leaf.kind == "enum":
         return pa.array(leaf.symbols, pa.string()).take(pa.array(value, mask=absent))
     return pa.array(value.view(np.float64) if leaf.kind in ("float", "double") else value, mask=absent)
+
+
+def _filled(cells: pa.Array, where: NDArray[np.bool_], value: Any, leaf: AvroType, kind: CellType) -> pa.Array:
+    """Return the cells with a default value, in JSON, in the place of some of them."""
+    if value is None or not where.any():
+        return cells
+    return pc.if_else(pa.array(where), _converted(_default(value, leaf), leaf, kind)[0], cells)
 
 
 def _default(value: Any, leaf: AvroType) -> pa.Array:

@@ -6,7 +6,7 @@ of steps for ``crenel.operators.encode.avro.scan``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -14,10 +14,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, article
+from crenel.operators.encode.slots import Layout
 
 SKIPPED = -1
 """Slot of a value that is not wanted."""
+
+HAS_DEFAULT = -1
+"""Length of a slot without a value, which has its default."""
 
 _LONGEST = 100_000
 """Maximum number of steps: named types that are used many times grow a program exponentially."""
@@ -32,7 +37,23 @@ _PROMOTED = {
 """Kinds as which a value of a writer's kind may be read."""
 
 _REAL = ("float", "double")
-_Wanted: TypeAlias = "int | Mapping[str, _Wanted] | None"
+
+
+@dataclass
+class _Items:
+    """Fields to read from each item of an array.
+
+    Attributes
+    ----------
+    array : slot of the array
+    inner : slot of the items, or a tree of the slots of their fields
+    """
+
+    array: int
+    inner: Any
+
+
+_Wanted: TypeAlias = "int | _Items | Mapping[str, _Wanted] | None"
 
 
 class Step(IntEnum):
@@ -51,8 +72,11 @@ class Step(IntEnum):
     JUMP = 11  # argument: next step
     BLOCKS = 12  # argument: first step behind the array or map
     ITEM_END = 13  # argument: first step of an item; slot: the step of BLOCKS
-    UNFIT = 14  # a value that the reader's schema does not have
-    END = 15
+    ARRAY = 14  # slot: that of an array, which has no items yet
+    ITEM = 15  # slot: that of the array to which an item is added
+    DEFAULT = 16  # slot: that of a field or an array that has its default, as the writer does not have it
+    UNFIT = 17  # a value that the reader's schema does not have
+    END = 18
 
 
 @dataclass(frozen=True)
@@ -63,40 +87,55 @@ class Program:
     ----------
     steps : (steps, 3) step, slot and argument
     depth : maximum nesting of arrays and maps
-    defaults : default value, in JSON, of each slot that the writer does not have
+    item_slots : as ``Layout.item_slots``
+    defaults : default value, in JSON, of each slot that the writer does not have; of an item slot, a list of the values
+        of all items, or None
+    item_defaults : default value, in JSON, of each item slot that the writer's items do not have
     unknown : paths of the writer's fields that the reader's schema does not have
     """
 
     steps: NDArray[np.int64]
     depth: int
+    item_slots: NDArray[np.int64]
     defaults: Mapping[int, Any]
+    item_defaults: Mapping[int, Any]
     unknown: tuple[str, ...]
 
 
-def compile_program(writer: AvroType, reader: AvroType, paths: Sequence[tuple[str, ...]]) -> Program:
+def compile_program(writer: AvroType, reader: AvroType, layout: Layout) -> Program:
     """Return the program that reads some fields.
 
     Parameters
     ----------
     writer : schema of the records
     reader : schema that the configuration knows
-    paths : path of each slot's field in the reader's schema
+    layout : the fields, by their paths in the reader's schema
 
     Raises
     ------
     SchemaError
         A field of the reader is absent from the writer's schema and has no default, or has another type there.
     """
-    wanted: dict[str, Any] = {}
-    for slot, path in enumerate(paths):
-        inner = wanted
-        for name in path[:-1]:
-            inner = inner.setdefault(name, {})
-        inner[path[-1]] = slot
     made = _Compiler()
-    made.emit(writer, reader, wanted, ())
+    made.emit(writer, reader, _wanted(layout), ())
     made.add(Step.END)
-    return Program(np.array(made.steps, np.int64).reshape(-1, 3), made.depth, made.defaults, tuple(made.unknown))
+    steps = np.array(made.steps, np.int64).reshape(-1, 3)
+    return Program(steps, made.depth, layout.item_slots, made.defaults, made.item_defaults, tuple(made.unknown))
+
+
+def _wanted(layout: Layout) -> dict[str, Any]:
+    """Return the slot of each field, as a tree of names."""
+    wanted: dict[str, Any] = {}
+    for path, slot in layout.slots.items():
+        inner = wanted
+        for number, step in enumerate(path, 1):
+            name, last = step.removesuffix(ITEMS), number == len(path)
+            if name == step:
+                inner = inner.setdefault(name, slot if last else {})
+                continue
+            items = inner.setdefault(name, _Items(layout.arrays.index(path[:number]), slot if last else {}))
+            inner = items.inner
+    return wanted
 
 
 class _Compiler:
@@ -104,6 +143,8 @@ class _Compiler:
         self.steps: list[tuple[int, int, int]] = []
         self.depth = self._level = 0
         self.defaults: dict[int, Any] = {}
+        self.item_defaults: dict[int, Any] = {}
+        self._in_items = False
         self.unknown: list[str] = []
 
     def add(self, step: int, slot: int = SKIPPED, argument: int = 0) -> int:
@@ -123,15 +164,16 @@ class _Compiler:
                 self._refuse(writer, reader.present, place)
             reader = branch
         if writer.kind == "record":
-            if isinstance(wanted, int) or (wanted and (reader is None or reader.kind != "record")):
+            if isinstance(wanted, int | _Items) or (wanted and (reader is None or reader.kind != "record")):
                 self._refuse(writer, reader, place)
             self._record(writer, reader if reader is not None and reader.kind == "record" else None, wanted, place)
         elif writer.kind in ("array", "map"):
-            if wanted is not None:
+            items = wanted if isinstance(wanted, _Items) else None
+            if wanted is not items or (items and (reader is None or (writer.kind, reader.kind) != ("array", "array"))):
                 self._refuse(writer, reader, place)
-            self._items(writer, reader, place)
+            self._items(writer, reader, items, place)
         else:
-            if isinstance(wanted, Mapping) or (wanted is not None and not _fits(writer, reader)):
+            if isinstance(wanted, Mapping | _Items) or (wanted is not None and not _fits(writer, reader)):
                 self._refuse(writer, reader, place)
             self._value(writer, reader, SKIPPED if not isinstance(wanted, int) else wanted)
 
@@ -160,13 +202,14 @@ class _Compiler:
         for number, part in enumerate(writer.parts):
             target = len(self.steps)
             self.steps[start + 1 + number] = (target, 0, 0)
-            known = len(self.unknown)
+            known, in_items = len(self.unknown), self._in_items
             if part.kind != "null":
                 try:
                     self.emit(part, reader, wanted, place)
                     fit += 1
                 except SchemaError:  # only records with this branch are unreadable
                     del self.steps[target:], self.unknown[known:]
+                    self._in_items = in_items
                     self.add(Step.UNFIT)
             ends.append(self.add(Step.JUMP))
         if not fit and any(part.kind != "null" for part in writer.parts):
@@ -198,19 +241,39 @@ class _Compiler:
 
     def _default(self, wanted: _Wanted, value: Any) -> None:
         if isinstance(wanted, int):
-            self.defaults[wanted] = value
+            (self.item_defaults if self._in_items else self.defaults)[wanted] = value
+            self.add(Step.DEFAULT, wanted)
+        elif isinstance(wanted, _Items):
+            self.add(Step.DEFAULT, wanted.array)
+            self._items_default(wanted.inner, value if isinstance(value, list) else None)
         elif wanted is not None:
             for name, inner in wanted.items():
                 self._default(inner, value.get(name) if isinstance(value, dict) else None)
 
-    def _items(self, writer: AvroType, reader: AvroType | None, place: tuple[str, ...]) -> None:
+    def _items_default(self, wanted: int | Mapping[str, Any], values: list[Any] | None) -> None:
+        if isinstance(wanted, int):
+            self.defaults[wanted] = values
+            return
+        for name, inner in wanted.items():
+            inside = values and [each.get(name) if isinstance(each, dict) else None for each in values]
+            self._items_default(inner, inside)
+
+    def _items(self, writer: AvroType, reader: AvroType | None, wanted: _Items | None, place: tuple[str, ...]) -> None:
         self._level += 1
         self.depth = max(self.depth, self._level)
+        if wanted is not None:
+            if _is_empty(writer.parts[0]):  # a record could have any number of such items
+                self._refuse(writer.parts[0], None, (*place, ITEMS))
+            self.add(Step.ARRAY, wanted.array)
         start = self.add(Step.BLOCKS)
+        if wanted is not None:
+            self.add(Step.ITEM, wanted.array)
         if writer.kind == "map":
             self.add(Step.BYTES)
         part = reader.parts[0] if reader is not None and reader.kind == writer.kind else None
-        self.emit(writer.parts[0], part, None, (*place, "[*]"))
+        before, self._in_items = self._in_items, self._in_items or wanted is not None
+        self.emit(writer.parts[0], part, None if wanted is None else wanted.inner, (*place, ITEMS))
+        self._in_items = before
         self.add(Step.ITEM_END, start, start + 1)
         self.steps[start] = (Step.BLOCKS, SKIPPED, len(self.steps))
         self._level -= 1
@@ -218,6 +281,11 @@ class _Compiler:
     def _refuse(self, writer: AvroType, reader: AvroType | None, place: tuple[str, ...]) -> None:
         known = "" if reader is None else f", and the configured schema {article(reader)}"
         raise SchemaError(f"has at {_shown(place)!r} {article(writer)}{known}")
+
+
+def _is_empty(of: AvroType) -> bool:
+    """Return whether the values of a type have no bytes."""
+    return of.kind == "null" or (of.kind == "record" and all(_is_empty(each.type) for each in of.fields))
 
 
 def _fits(writer: AvroType, reader: AvroType | None) -> bool:

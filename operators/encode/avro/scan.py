@@ -6,65 +6,32 @@ and time and memory are bounded by its bytes and its schema.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
-from crenel.operators.encode.avro.program import SKIPPED, Program, Step
-from crenel.operators.encode.slices import gather
+from crenel.operators.encode.avro.program import HAS_DEFAULT, SKIPPED, Program, Step
+from crenel.operators.encode.slots import Slots
 
 _BOOLEAN, _INT, _LONG, _WHOLE_AS_REAL, _FLOAT, _DOUBLE = map(int, list(Step)[:6])
-_BYTES, _FIXED, _ENUM, _UNION, _JUMP, _BLOCKS, _ITEM_END, _UNFIT, _END = map(int, list(Step)[6:])
-_SKIPPED = SKIPPED
+_BYTES, _FIXED, _ENUM, _UNION, _JUMP, _BLOCKS, _ITEM_END, _ARRAY, _ITEM, _DEFAULT, _UNFIT, _END = map(
+    int, list(Step)[6:]
+)
+_SKIPPED, _HAS_DEFAULT = SKIPPED, HAS_DEFAULT
 _LAST_BYTE = 63
 """Bits before the last byte of a whole number in its variable-length form."""
 
 
-class Slots(NamedTuple):
-    """Values of the records of a batch.
-
-    Attributes
-    ----------
-    data : (bytes,) all records
-    found : (slots, records) whether a slot has a value
-    value : (slots, records) a whole number, 0 or 1, the number of a symbol, the bits of a float64, or the position of
-        bytes in ``data``; undefined where there is none
-    length : (slots, records) number of bytes
-    read : (records,) whether a record is readable
-    """
-
-    data: NDArray[np.uint8]
-    found: NDArray[np.bool_]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
-    read: NDArray[np.bool_]
-
-    @classmethod
-    def empty(cls, data: NDArray[np.uint8], slots: int, rows: int) -> Slots:
-        """Return slots without values."""
-        found, read = np.zeros((slots, rows), np.bool_), np.zeros(rows, np.bool_)
-        return cls(data, found, np.zeros((slots, rows), np.int64), np.zeros((slots, rows), np.int32), read)
-
-    def fill(
-        self, program: Program, rows: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> None:
-        """Read records.
-
-        Parameters
-        ----------
-        rows : (records,) their numbers
-        starts, ends : (rows,) position of each row's record in ``data``
-        """
-        loops = np.zeros((program.depth + 1, 2), np.int64)
-        real = np.zeros(1, np.float64)
-        _fill(*self, program.steps, rows, starts, ends, loops, real, real.view(np.int64), real.view(np.uint8))
-
-    def bytes(self, slot: int) -> pa.BinaryArray:
-        """Return (records,) the bytes of a slot, null where it has none."""
-        return gather(self.data, self.found[slot], self.value[slot], self.length[slot], pa.binary())
+def fill(
+    slots: Slots, program: Program, rows: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> None:
+    """Read records; ``rows``: (records,) their numbers; ``starts``, ``ends``: (rows,) position of each in the data."""
+    loops = np.zeros((program.depth + 1, 2), np.int64)
+    real = np.zeros(1, np.float64)
+    tables = program.steps, program.item_slots
+    _fill(*slots, *tables, rows, starts, ends, loops, real, real.view(np.int64), real.view(np.uint8))
 
 
 @inner_leaf
@@ -99,8 +66,13 @@ def _fill(
     found: NDArray[np.bool_],
     value: NDArray[np.int64],
     length: NDArray[np.int32],
+    item_found: NDArray[np.bool_],
+    item_value: NDArray[np.int64],
+    item_length: NDArray[np.int32],
+    items: NDArray[np.int64],
     read: NDArray[np.bool_],
     steps: NDArray[np.int64],
+    item_slots: NDArray[np.int64],
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
@@ -109,8 +81,10 @@ def _fill(
     bits: NDArray[np.int64],
     parts: NDArray[np.uint8],
 ) -> None:
+    of_records = len(found)
     for row in rows:
         at, end = starts[row], ends[row]
+        item: Int = np.int64(0)
         step, level = 0, -1
         while at >= 0:
             kind, slot, argument = steps[step, 0], steps[step, 1], steps[step, 2]
@@ -128,6 +102,26 @@ def _fill(
                     step = steps[step + branch, 0]
                 else:
                     at = -1
+                continue
+            if kind == _ARRAY:
+                found[slot, row], value[slot, row], length[slot, row] = True, items[slot], 0
+                continue
+            if kind == _ITEM:
+                item = items[slot]
+                if item < item_found.shape[1]:
+                    items[slot] += 1
+                    length[slot, row] += 1
+                    for place in range(item_slots[slot, 0], item_slots[slot, 1]):
+                        item_found[place - of_records, item] = False
+                        item_length[place - of_records, item] = 0
+                else:
+                    at = -1
+                continue
+            if kind == _DEFAULT:
+                if slot >= of_records:
+                    item_length[slot - of_records, item] = _HAS_DEFAULT
+                else:
+                    length[slot, row] = _HAS_DEFAULT
                 continue
             if kind == _BLOCKS:
                 count, at = _whole(data, at, end)
@@ -199,7 +193,11 @@ def _fill(
                     at = -1
             else:
                 at = -1
-            if slot != _SKIPPED and at >= 0:
+            if slot >= of_records and at >= 0:
+                item_found[slot - of_records, item] = True
+                item_value[slot - of_records, item] = stored
+                item_length[slot - of_records, item] = size
+            elif slot != _SKIPPED and at >= 0:
                 found[slot, row] = True
                 value[slot, row] = stored
                 length[slot, row] = size

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from crenel.anonymity.model.policy import ITEMS
+
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 _DEEPEST = 60
@@ -68,9 +70,13 @@ class AvroType:
         return others[0] if self.kind == "union" and len(others) == 1 else self
 
     def find(self, path: tuple[str, ...]) -> AvroType:
-        """Return the type at the end of a path through records, without null; ``SchemaError`` if there is none."""
+        """Return the type at the end of a path, without null; ``SchemaError`` if there is none.
+
+        The path goes through records, and through arrays with steps that end with ``ITEMS``.
+        """
         found = self.present
-        for number, name in enumerate(path):
+        for number, step in enumerate(path):
+            name = step.removesuffix(ITEMS)
             place = f"{'.'.join(path[:number])!r} there" if number else "it"
             if found.kind != "record":
                 raise SchemaError(f"has no field {'.'.join(path)!r}: {place} is {article(found)}, and no record")
@@ -79,6 +85,10 @@ class AvroType:
                 names = ", ".join(each.name for each in found.fields)
                 raise SchemaError(f"has no field {'.'.join(path)!r}: {place} has {names}")
             found = inner.type.present
+            if name != step:
+                if found.kind != "array":
+                    raise SchemaError(f"has at {'.'.join((*path[:number], name))!r} {article(found)}, and no array")
+                found = found.parts[0].present
         return found
 
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.operators.encode.avro.scan import Slots
-from crenel.operators.encode.cells import UNITS, Cells, CellType
+from crenel.operators.encode.cells import UNITS, ArrayCells, Cells, CellType
 from crenel.operators.encode.protobuf.program import Program, compile_program
 from crenel.operators.encode.protobuf.scan import fill
-from crenel.operators.encode.protobuf.schema import MessageType, is_repeated, kind_of
+from crenel.operators.encode.protobuf.schema import MessageType, kind_of
 from crenel.operators.encode.slices import content_of, texts
+from crenel.operators.encode.slots import Layout, Path, Slots, array_of
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -48,61 +48,68 @@ class ProtobufFields:
     Attributes
     ----------
     message : type of the records
-    fields : path and type of each field to read
+    fields : path and type of each field to read; of an array, the type of its elements
     """
 
     message: MessageType
     fields: tuple[tuple[tuple[str, ...], CellType], ...]
 
-    def columns(self, records: pa.BinaryArray) -> list[Cells]:
+    def columns(self, records: pa.BinaryArray) -> list[Cells | ArrayCells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
-        program, leaves, count = self._compiled
+        layout, program = self._compiled
         data, offsets = content_of(records)
         ends = offsets.astype(np.int64)
-        slots = Slots.empty(data, count, len(records))
+        slots = Slots.empty(data, layout, len(records))
         rows = np.arange(len(records))
         if records.null_count:
             rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
         fill(slots, program, rows, ends[:-1], ends[1:])
-        return [
-            Cells(kind, _values(slots, slot, leaf, kind))
-            for (_, kind), (slot, leaf) in zip(self.fields, leaves, strict=True)
-        ]
+        return [self._cells(slots, path, kind) for path, kind in self.fields]
+
+    def _cells(self, slots: Slots, path: Path, kind: CellType) -> Cells | ArrayCells:
+        layout, leaf = self._compiled[0], self.message.find(path)[-1]
+        parts = [layout.slots[part] for part in _parts(path, leaf)]
+        if array_of(path) is None:
+            return Cells(kind, _values(slots, parts, leaf, kind))
+        array = layout.array_slot(path)
+        _, items = slots.items_of(array, [part - layout.of_records for part in parts])
+        values = _values(items, [*range(len(parts))], leaf, kind)
+        return ArrayCells(kind, slots.lists(array, values))
 
     @cached_property
-    def _compiled(self) -> tuple[Program, list[tuple[int, FieldDescriptor]], int]:
-        """The program, the first slot and the declaration of each field, and the number of slots."""
-        paths: list[tuple[str, ...]] = []
-        leaves = []
-        for path, _ in self.fields:
-            leaf = self.message.find(path)[-1]
-            leaves.append((len(paths), leaf))
-            paths += [(*path, part) for part in _PARTS] if _is_timestamp(leaf) else [path]
-        return compile_program(self.message, paths), leaves, len(paths)
+    def _compiled(self) -> tuple[Layout, Program]:
+        paths = [part for path, _ in self.fields for part in _parts(path, self.message.find(path)[-1])]
+        layout = Layout(tuple(paths))
+        return layout, compile_program(self.message, layout)
 
 
 def fitting_types(leaf: FieldDescriptor) -> tuple[str, ...]:
-    """Return the SQL types as which a field may be read, first the closest; empty for none."""
-    if is_repeated(leaf):
-        return ()
+    """Return the SQL types as which a value of a field may be read, first the closest; empty for none."""
     return ("TIMESTAMP(6)", "TIMESTAMP(3)", "BIGINT") if _is_timestamp(leaf) else _TYPES.get(kind_of(leaf), ())
 
 
 def precompile() -> None:
     """Compile the reader ahead of its first use."""
-    numbers, rows, ends = np.zeros((0, 7), np.int64), np.zeros(0, np.int64), np.zeros(2, np.int64)
-    program = Program(numbers, ends, rows, rows, ends, 1)
-    fill(Slots.empty(np.zeros(0, np.uint8), 0, 0), program, rows, rows, rows)
+    numbers, rows, ends = np.zeros((0, 8), np.int64), np.zeros(0, np.int64), np.zeros(2, np.int64)
+    layout = Layout(())
+    program = Program(numbers, ends, rows, rows, ends, layout.item_slots, 1)
+    fill(Slots.empty(np.zeros(0, np.uint8), layout, 0), program, rows, rows, rows)
 
 
 def _is_timestamp(leaf: FieldDescriptor) -> bool:
     return leaf.message_type is not None and leaf.message_type.full_name == _TIMESTAMP
 
 
-def _values(slots: Slots, slot: int, leaf: FieldDescriptor, kind: CellType) -> pa.Array:
+def _parts(path: Path, leaf: FieldDescriptor) -> list[Path]:
+    """Return the paths of the values that a field is made of."""
+    return [(*path, part) for part in _PARTS] if _is_timestamp(leaf) else [path]
+
+
+def _values(slots: Slots, parts: list[int], leaf: FieldDescriptor, kind: CellType) -> pa.Array:
+    """Return the values of a field from its slots."""
     if _is_timestamp(leaf):
-        return _times(slots, slot, kind)
-    of = kind_of(leaf)
+        return _times(slots, parts, kind)
+    of, slot = kind_of(leaf), parts[0]
     if of == "string":
         return texts(slots.bytes(slot))
     absent, value = ~slots.found[slot], slots.value[slot]
@@ -118,9 +125,9 @@ def _values(slots: Slots, slot: int, leaf: FieldDescriptor, kind: CellType) -> p
     return pa.array(value, mask=absent)
 
 
-def _times(slots: Slots, slot: int, kind: CellType) -> pa.Array:
-    seconds, nanos = slots.value[slot], slots.value[slot + 1]
-    fit: NDArray[Any] = slots.found[slot] & (seconds >= _FIRST_SECOND) & (seconds <= _LAST_SECOND)
+def _times(slots: Slots, parts: list[int], kind: CellType) -> pa.Array:
+    seconds, nanos = slots.value[parts[0]], slots.value[parts[1]]
+    fit: NDArray[Any] = slots.found[parts[0]] & (seconds >= _FIRST_SECOND) & (seconds <= _LAST_SECOND)
     fit &= (nanos >= 0) & (nanos < 1_000_000_000)
     per, unit = (1_000_000, 1000) if kind.precision == 6 else (1000, 1_000_000)
     found = pa.array(np.where(fit, seconds, 0) * per + np.where(fit, nanos, 0) // unit, mask=~fit)

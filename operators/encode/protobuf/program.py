@@ -6,7 +6,6 @@ last member. Messages that are held several times are merged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.operators.encode.protobuf.schema import MessageType, is_repeated, kind_of
+from crenel.operators.encode.slots import Layout
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -78,12 +78,13 @@ class Program:
 
     Attributes
     ----------
-    rows : (fields, 7) number, wire, kind, slot or the message inside, message, and first and last position in
-        ``cleared``; ordered by message
+    rows : (fields, 8) number, wire, kind, slot or the message inside, message, first and last position in ``cleared``,
+        and the slot of the array of a repeated field, or ``SKIPPED``; ordered by message
     messages : (messages + 1,) first row of each message
     cleared : slots that lose their values where a field is held, because its oneof has another member
     defaults : slots that have a value, which is 0 or empty, where their message is held; ordered by message
     default_ends : (messages + 1,) first position of each message in ``defaults``
+    item_slots : as ``Layout.item_slots``
     depth : maximum nesting of messages
     """
 
@@ -92,6 +93,7 @@ class Program:
     cleared: NDArray[np.int64]
     defaults: NDArray[np.int64]
     default_ends: NDArray[np.int64]
+    item_slots: NDArray[np.int64]
     depth: int
 
 
@@ -99,18 +101,27 @@ class Program:
 class _Node:
     """A message with the wanted fields."""
 
-    of: Descriptor
+    message: Descriptor
     depth: int
     slots: dict[str, int] = field(default_factory=dict)
     inner: dict[str, _Node] = field(default_factory=dict)
+    arrays: dict[str, int] = field(default_factory=dict)
 
     def below(self) -> list[int]:
-        """Return the slots of the message and of those inside it."""
-        return [*self.slots.values(), *(slot for node in self.inner.values() for slot in node.below())]
+        """Return the slots of the message and of those inside it, of an array that of the array."""
+        return [slot for name in {**self.slots, **self.inner} for slot in self.of(name)]
+
+    def of(self, name: str) -> list[int]:
+        """Return the slots of a field, as ``below``."""
+        if name in self.arrays:
+            return [self.arrays[name]]
+        if name in self.inner:
+            return self.inner[name].below()
+        return [self.slots[name]] if name in self.slots else []
 
 
-def compile_program(message: MessageType, paths: Sequence[tuple[str, ...]]) -> Program:
-    """Return the program that reads some fields; ``paths``: path of each slot's field, none of which is repeated.
+def compile_program(message: MessageType, layout: Layout) -> Program:
+    """Return the program that reads some fields.
 
     Raises
     ------
@@ -119,23 +130,27 @@ def compile_program(message: MessageType, paths: Sequence[tuple[str, ...]]) -> P
     """
     root = _Node(message.descriptor, 1)
     nodes = [root]
-    for slot, path in enumerate(paths):
+    for path, slot in layout.slots.items():
         node = root
-        for each in message.find(path)[:-1]:
+        for number, each in enumerate(message.find(path), 1):
+            if path[:number] in layout.arrays:
+                node.arrays[each.name] = layout.arrays.index(path[:number])
+            if number == len(path):
+                node.slots[each.name] = slot
+                break
             if each.name not in node.inner:
                 node.inner[each.name] = _Node(each.message_type, node.depth + 1)
                 nodes.append(node.inner[each.name])
             node = node.inner[each.name]
-        node.slots[path[-1]] = slot
     numbers = {id(node): number for number, node in enumerate(nodes)}
     rows: list[tuple[int, ...]] = []
     messages, default_ends = [0], [0]
     cleared: list[int] = []
     defaults: list[int] = []
     for node in nodes:
-        for each in node.of.fields:
+        for each in node.message.fields:
             wanted = node.inner.get(each.name)
-            others = [slot for name in _rivals(each) for slot in _below(node, name)]
+            others = [slot for name in _rivals(each) for slot in node.of(name)]
             if each.name not in node.slots and wanted is None and not others:
                 continue
             start = len(cleared)
@@ -144,24 +159,22 @@ def compile_program(message: MessageType, paths: Sequence[tuple[str, ...]]) -> P
             wire, kind = _FORMS[kind_of(each)]
             if wanted is None and kind == Kind.MESSAGE:
                 kind = Kind.BYTES  # which are skipped
-            rows.append((each.number, int(wire), int(kind), target, numbers[id(node)], start, len(cleared)))
+            array = node.arrays.get(each.name, SKIPPED)
+            rows.append((each.number, int(wire), int(kind), target, numbers[id(node)], start, len(cleared), array))
         messages.append(len(rows))
-        defaults += [slot for name, slot in node.slots.items() if not node.of.fields_by_name[name].has_presence]
+        defaults += node.arrays.values()
+        plain = (name for name in node.slots if name not in node.arrays)
+        defaults += [node.slots[name] for name in plain if not node.message.fields_by_name[name].has_presence]
         default_ends.append(len(defaults))
     return Program(
-        np.array(rows, np.int64).reshape(-1, 7),
+        np.array(rows, np.int64).reshape(-1, 8),
         np.array(messages, np.int64),
         np.array(cleared, np.int64),
         np.array(defaults, np.int64),
         np.array(default_ends, np.int64),
+        layout.item_slots,
         max(node.depth for node in nodes),
     )
-
-
-def _below(node: _Node, name: str) -> list[int]:
-    if name in node.inner:
-        return node.inner[name].below()
-    return [node.slots[name]] if name in node.slots else []
 
 
 def _rivals(of: FieldDescriptor) -> list[str]:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
-from crenel.operators.encode.avro.scan import Slots, float_of, varint
+from crenel.operators.encode.avro.scan import float_of, varint
 from crenel.operators.encode.protobuf.program import SKIPPED, Kind, Program, Wire
+from crenel.operators.encode.slots import Slots
 
 _VARINT, _FIXED64, _SIZED, _GROUP, _GROUP_END, _FIXED32 = map(int, list(Wire))
 _WHOLE, _WHOLE_32, _UNSIGNED, _UNSIGNED_32, _ZIGZAG, _ZIGZAG_32 = map(int, list(Kind)[:6])
@@ -28,7 +29,7 @@ def fill(
     """Read messages; ``rows``: (records,) their numbers; ``starts``, ``ends``: (rows,) position of each in the data."""
     stack = np.zeros((program.depth + 1, 2), np.int64)
     real = np.zeros(1, np.float64)
-    tables = program.rows, program.messages, program.cleared, program.defaults, program.default_ends
+    tables = program.rows, program.messages, program.cleared, program.defaults, program.default_ends, program.item_slots
     groups = np.zeros(_DEEPEST, np.int64)
     _fill(*slots, *tables, rows, starts, ends, stack, groups, real, real.view(np.int64))
 
@@ -71,18 +72,47 @@ def _skip(data: NDArray[np.uint8], wire: Int, number: Int, at: Int, end: Int, gr
         wire, number = tag & 7, tag >> 3
 
 
+@inner_leaf
+def _add_item(
+    array: Int,
+    row: Int,
+    value: NDArray[np.int64],
+    length: NDArray[np.int32],
+    item_found: NDArray[np.bool_],
+    items: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    of_records: Int,
+) -> Int:
+    """Return the number of a new item without values, which is negative where there is no room."""
+    item: Int = items[array]
+    if item >= item_found.shape[1]:
+        return np.int64(-1)
+    if length[array, row] == 0:
+        value[array, row] = item
+    items[array] += 1
+    length[array, row] += 1
+    for place in range(slots[array, 0], slots[array, 1]):
+        item_found[place - of_records, item] = False
+    return item
+
+
 @entry
 def _fill(
     data: NDArray[np.uint8],
     found: NDArray[np.bool_],
     value: NDArray[np.int64],
     length: NDArray[np.int32],
+    item_found: NDArray[np.bool_],
+    item_value: NDArray[np.int64],
+    item_length: NDArray[np.int32],
+    items: NDArray[np.int64],
     read: NDArray[np.bool_],
     fields: NDArray[np.int64],
     messages: NDArray[np.int64],
     cleared: NDArray[np.int64],
     defaults: NDArray[np.int64],
     default_ends: NDArray[np.int64],
+    item_slots: NDArray[np.int64],
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
@@ -91,69 +121,99 @@ def _fill(
     real: NDArray[np.float64],
     bits: NDArray[np.int64],
 ) -> None:
+    of_records = len(found)
     for row in rows:
         at: Int = starts[row]
         end: Int = ends[row]
+        stop: Int = np.int64(0)  # behind the packed values that are being read
+        item: Int = np.int64(0)
         message: Int = np.int64(0)
         level: Int = np.int64(0)
+        step: Int = np.int64(0)
         entered = True
         while at >= 0:
-            if entered:
-                for place in range(default_ends[message], default_ends[message + 1]):
-                    slot = defaults[place]
-                    if not found[slot, row]:
-                        found[slot, row] = True
-                        value[slot, row] = 0
-                        length[slot, row] = 0
-                entered = False
-            if at == end:
-                if level == 0:
-                    break
-                level -= 1
-                message, end = stack[level, 0], stack[level, 1]
-                continue
-            tag, at = varint(data, at, end)
-            if at < 0 or not 8 <= tag <= _LARGEST_TAG:
-                at = np.int64(-1)
-                break
-            wire, number = tag & 7, tag >> 3
-            step: Int = messages[message]
-            last: Int = messages[message + 1]
-            while step < last and fields[step, 0] != number:
-                step += 1
-            if step == last:
-                at = _skip(data, wire, number, at, end, groups)
-                continue
-            if fields[step, 1] != wire:
-                at = np.int64(-1)
-                break
-            for place in range(fields[step, 5], fields[step, 6]):
-                found[cleared[place], row] = False
-            kind, slot = fields[step, 2], fields[step, 3]
-            if kind == _MESSAGE:
-                size, at = varint(data, at, end)
-                if at < 0 or not 0 <= size <= end - at:
+            limit: Int = stop
+            if at >= stop:
+                limit = end
+                if entered:
+                    for place in range(default_ends[message], default_ends[message + 1]):
+                        slot = defaults[place]
+                        if slot >= of_records:
+                            if not item_found[slot - of_records, item]:
+                                item_found[slot - of_records, item] = True
+                                item_value[slot - of_records, item] = 0
+                                item_length[slot - of_records, item] = 0
+                        elif not found[slot, row]:
+                            found[slot, row] = True
+                            value[slot, row] = 0
+                            length[slot, row] = 0
+                    entered = False
+                if at == end:
+                    if level == 0:
+                        break
+                    level -= 1
+                    message, end = stack[level, 0], stack[level, 1]
+                    continue
+                tag, at = varint(data, at, end)
+                if at < 0 or not 8 <= tag <= _LARGEST_TAG:
                     at = np.int64(-1)
                     break
-                stack[level, 0], stack[level, 1] = message, end
-                level += 1
-                message, end = slot, at + size
-                entered = True
-                continue
-            if slot == _SKIPPED:
-                at = _skip(data, wire, number, at, end, groups)
-                continue
+                wire, number = tag & 7, tag >> 3
+                step = messages[message]
+                last: Int = messages[message + 1]
+                while step < last and fields[step, 0] != number:
+                    step += 1
+                if step == last:
+                    at = _skip(data, wire, number, at, end, groups)
+                    continue
+                is_packed = fields[step, 1] != wire
+                if is_packed and not (wire == _SIZED and fields[step, 7] >= 0 and fields[step, 2] < _BYTES):
+                    at = np.int64(-1)
+                    break
+                for place in range(fields[step, 5], fields[step, 6]):
+                    slot = cleared[place]
+                    if slot >= of_records:
+                        item_found[slot - of_records, item] = False
+                    else:
+                        found[slot, row] = False
+                if is_packed or fields[step, 2] == _MESSAGE:
+                    size, at = varint(data, at, end)
+                    if at < 0 or not 0 <= size <= end - at:
+                        at = np.int64(-1)
+                        break
+                    if is_packed:
+                        stop = at + size
+                        continue
+                    if fields[step, 7] >= 0:
+                        item = _add_item(fields[step, 7], row, value, length, item_found, items, item_slots, of_records)
+                        if item < 0:
+                            at = np.int64(-1)
+                            break
+                    stack[level, 0], stack[level, 1] = message, end
+                    level += 1
+                    message, end = fields[step, 3], at + size
+                    entered = True
+                    continue
+                if fields[step, 3] == _SKIPPED:
+                    at = _skip(data, wire, number, at, end, groups)
+                    continue
+            form, kind, slot = fields[step, 1], fields[step, 2], fields[step, 3]
+            if fields[step, 7] >= 0:
+                item = _add_item(fields[step, 7], row, value, length, item_found, items, item_slots, of_records)
+                if item < 0:
+                    at = np.int64(-1)
+                    break
             stored: Int = np.int64(0)
             size = np.int64(0)
-            if wire == _VARINT:
-                stored, at = varint(data, at, end)
-            elif wire == _SIZED:
-                size, at = varint(data, at, end)
+            if form == _VARINT:
+                stored, at = varint(data, at, limit)
+            elif form == _SIZED:
+                size, at = varint(data, at, limit)
                 stored = at
-                at = at + size if at >= 0 and 0 <= size <= end - at else np.int64(-1)
+                at = at + size if at >= 0 and 0 <= size <= limit - at else np.int64(-1)
             else:
-                width = 8 if wire == _FIXED64 else 4
-                if end - at >= width:
+                width = 8 if form == _FIXED64 else 4
+                if limit - at >= width:
                     stored = _fixed(data, at, width)
                     at += width
                 else:
@@ -175,9 +235,14 @@ def _fill(
             elif kind == _REAL_32:
                 real[0] = float_of(np.uint32(stored))
                 stored = bits[0]
-            found[slot, row] = there
-            value[slot, row] = stored
-            length[slot, row] = size
+            if slot >= of_records:
+                item_found[slot - of_records, item] = there
+                item_value[slot - of_records, item] = stored
+                item_length[slot - of_records, item] = size
+            else:
+                found[slot, row] = there
+                value[slot, row] = stored
+                length[slot, row] = size
         if at >= 0:
             read[row] = True
         else:

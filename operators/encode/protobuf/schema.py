@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from crenel.anonymity.model.policy import ITEMS
+
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -52,10 +54,14 @@ class MessageType:
         return _pool(self.content)[0].FindMessageTypeByName(self.name)
 
     def find(self, path: tuple[str, ...]) -> tuple[FieldDescriptor, ...]:
-        """Return the fields from the message to the end of a path; ``DescriptorError`` if there is none."""
+        """Return the fields from the message to the end of a path; ``DescriptorError`` if there is none.
+
+        A step to the items of a repeated field ends with ``ITEMS``.
+        """
         message: Descriptor | None = self.descriptor
         found: list[FieldDescriptor] = []
-        for number, name in enumerate(path):
+        for number, step in enumerate(path):
+            name = step.removesuffix(ITEMS)
             place = repr(".".join(path[:number])) if number else "it"
             if message is None:
                 raise DescriptorError(
@@ -66,7 +72,11 @@ class MessageType:
                 names = ", ".join(each.name for each in message.fields)
                 raise DescriptorError(f"has no field {'.'.join(path)!r}: {place} has {names}")
             found.append(field)
-            message = None if is_repeated(field) else field.message_type
+            if name != step and (is_map(field) or not is_repeated(field)):
+                raise DescriptorError(
+                    f"has at {'.'.join((*path[:number], name))!r} {article(field)}, and no repeated field"
+                )
+            message = None if name == step and is_repeated(field) else field.message_type
         return tuple(found)
 
     def options(self, field: FieldDescriptor) -> Iterator[tuple[str, Any]]:

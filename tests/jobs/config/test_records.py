@@ -114,8 +114,8 @@ def test_fields_of_avro_have_the_paths_of_their_names(tmp_path: Path) -> None:
         ('"int"', ", registry: 'http://me:key@registry'", "source.from_avro.registry.url: holds a user or a password"),
         (
             '"int"',
-            ", fields: {t: ARRAY<STRING>}",
-            "source.from_avro.fields.t.type: is an array, which from_avro does not read; let Flink read the table",
+            ", fields: {t: ARRAY<DATE>}",
+            "source.from_avro.fields.t.type: is not a type that a field of Avro is read as",
         ),
         (
             '"int"',
@@ -135,6 +135,21 @@ def test_avro_that_cannot_be_read_is_refused_with_its_field(
     (problem,) = error.value.problems
     assert problem.startswith(expected.format(tmp_path)), problem
     assert "key" not in problem
+
+
+def test_paths_of_arrays_of_avro_go_to_their_items(tmp_path: Path) -> None:
+    (tmp_path / "visits.avsc").write_text('"int"', encoding="utf-8")
+    fields = (
+        "{codes: ARRAY<INT>, 'rows[*].ward': ARRAY<STRING>, tags: {type: array<string>, path: home.tags}, age: INT}"
+    )
+    found = read(tmp_path, f"source.from_avro={{column: record, schema_file: visits.avsc, fields: {fields}}}")
+    assert found is not None
+    assert [path for _, path in found.fields.values()] == [
+        ("codes[*]",),
+        ("rows[*]", "ward"),
+        ("home", "tags[*]"),
+        ("age",),
+    ]
 
 
 PROTOBUF = AVRO.replace("from_avro", "from_protobuf").replace(
@@ -159,6 +174,19 @@ def test_fields_of_protobuf_have_the_paths_of_their_names(tmp_path: Path) -> Non
         (b"\0", "", ": descriptor_file is no descriptor set; write one by protoc --include_imports"),
         ("AB", "", ": descriptor_file has 2 messages (A, B); name one by 'message'"),
         ("A", ", message: B", ": descriptor_file has no message of the name that 'message' gives; choose one of A"),
+        *(
+            (
+                "A",
+                f", fields: {{t: {{type: ARRAY<INT>, path: '{path}'}}}}",
+                ".fields.t: has a path that no ARRAY is read",
+            )
+            for path in ("a[0]", "a[*].b[*]", "a[*]b", "[*].a[*]")
+        ),
+        (
+            "A",
+            ", fields: {t: {type: INT, path: 'a[*].b'}}",
+            ".fields.t: has a path through an array, and the type INT; declare it as ARRAY<INT>",
+        ),
         ("A", ", fields: {t: DATE}", ".fields.t.type: is not a type that a field of Protobuf is read as"),
     ],
 )

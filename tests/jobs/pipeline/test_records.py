@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
@@ -22,6 +23,7 @@ from crenel.jobs.pipeline.build import read_layout
 from crenel.jobs.pipeline.encoder_arguments import Reader
 from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.json_arrays import json_array_function
+from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.records import json_functions, records_plan, records_query
 from crenel.jobs.pipeline.source_table import source_table
 from crenel.jobs.pipeline.sql_types import literal, parse
@@ -30,10 +32,12 @@ from crenel.operators.encode.avro.schema import parse as parse_schema
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.packed_arrays import pack
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.schema import MessageType
 from crenel.operators.encode.records import RecordsPlan
 from tests.support import protobuf
+from tests.support.arrays import ELEMENTS, arrays
 from tests.support.odd_records import json_record
 
 pytestmark = pytest.mark.cluster("mini")
@@ -313,17 +317,24 @@ def test_fields_of_avro_are_read_by_encode_alone_and_fit_their_schema() -> None:
     plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
     made = AvroFields(schema, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
     assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
-    bad = {"age": "STRING", "odd": "STRING", "all": "INT", "home": "STRING", "name": "STRING"}
+    assert records_query(AvroRecords("record", {"all": ("ARRAY<BIGINT>", ("all[*]",))}, schema), ["record"]) == (
+        "SELECT CAST(NULL AS ARRAY<BIGINT>) AS `all` FROM source"
+    )
+    bad = {"age": "STRING", "odd": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "age[*]": "ARRAY<INT>"}
+    bad |= {"all[*]": "ARRAY<STRING>"}
     with pytest.raises(ConfigError) as raised:
         records_query(AvroRecords("record", {name: (kind, (name,)) for name, kind in bad.items()}, schema), ["record"])
     where, inside = "source.from_avro", "which is not one value of one type; give the path of a field inside it, or"
     assert raised.value.problems == (
         f"{where}.fields.age: {where}.schema_file has an int there; declare it as INT or BIGINT",
         f"{where}.fields.odd: {where}.schema_file has a union of null, string, int there, {inside} leave the field out",
-        f"{where}.fields.all: {where}.schema_file has an array there, {inside} leave the field out",
+        f"{where}.fields.all: {where}.schema_file has an array there; declare it as ARRAY<INT> or ARRAY<BIGINT>",
         f"{where}.fields.home: {where}.schema_file has a record there, {inside} leave the field out",
         f"{where}.fields.name: {where}.schema_file has no field 'name': it has age, home, odd, all; correct the path, "
         "or leave the field out",
+        f"{where}.fields.age[*]: {where}.schema_file has at 'age' an int, and no array; correct the path, or leave the "
+        "field out",
+        f"{where}.fields.all[*]: {where}.schema_file has an int there; declare it as ARRAY<INT> or ARRAY<BIGINT>",
     )
 
 
@@ -333,9 +344,12 @@ def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> 
         protobuf.field("age", 1, "int32"),
         protobuf.field("home", 2, ".Home"),
         protobuf.field("all", 3, "int32", many=True),
+        protobuf.field("map", 4, ".Visit.MapEntry", many=True),
     ]
+    entry = {"name": "MapEntry", "field": [protobuf.field("key", 1, "int32"), protobuf.field("value", 2, "int32")]}
+    visit = {"name": "Visit", "field": fields, "nested_type": [entry | {"options": {"map_entry": True}}]}
     message = MessageType(
-        protobuf.descriptor_set({"name": "v.proto", "message_type": [home, {"name": "Visit", "field": fields}]}),
+        protobuf.descriptor_set({"name": "v.proto", "message_type": [home, visit]}),
         "Visit",
     )
     good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
@@ -346,17 +360,40 @@ def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> 
     plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
     made = ProtobufFields(message, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
     assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
-    bad = {"age": "STRING", "all": "INT", "home": "STRING", "name": "STRING"}
+    bad = {"age": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "home[*].zip": "ARRAY<STRING>"}
+    bad |= {"map": "ARRAY<INT>"}
     with pytest.raises(ConfigError) as raised:
-        records_query(ProtobufRecords("record", {n: (kind, (n,)) for n, kind in bad.items()}, message), ["record"])
+        records_query(
+            ProtobufRecords("record", {n: (k, tuple(n.split("."))) for n, k in bad.items()}, message), ["record"]
+        )
     where, inside = "source.from_protobuf", "which is not one value of one type; give the path of a field inside it, or"
     assert raised.value.problems == (
         f"{where}.fields.age: {where}.descriptor_file has an int32 there; declare it as INT or BIGINT",
-        f"{where}.fields.all: {where}.descriptor_file has a repeated int32 there, {inside} leave the field out",
+        f"{where}.fields.all: {where}.descriptor_file has a repeated int32 there; declare it as ARRAY<INT> or "
+        "ARRAY<BIGINT>",
         f"{where}.fields.home: {where}.descriptor_file has a Home there, {inside} leave the field out",
-        f"{where}.fields.name: {where}.descriptor_file has no field 'name': it has age, home, all; correct the path, "
-        "or leave the field out",
+        f"{where}.fields.name: {where}.descriptor_file has no field 'name': it has age, home, all, map; correct the "
+        "path, or leave the field out",
+        f"{where}.fields.home[*].zip: {where}.descriptor_file has at 'home' a Home, and no repeated field; correct the "
+        "path, or leave the field out",
+        f"{where}.fields.map: {where}.descriptor_file has a map there, {inside} leave the field out",
     )
+
+
+def test_arrays_that_encode_packs_are_those_that_flink_packs() -> None:
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    for kind, element in ELEMENTS.items():
+        function, _ = packing_functions([parse(f"ARRAY<{kind}>")])
+        register(tables, [function])
+        given = [each for each in arrays(kind) if each]
+        written = [
+            [f"CAST({'NULL' if value is None else literal(str(value))} AS {kind})" for value in each] for each in given
+        ]
+        columns = ", ".join(f"{function.name}(ARRAY[{', '.join(each)}])" for each in written)
+        with tables.execute_sql(f"SELECT {columns}").collect() as found:
+            (row,) = found
+        assert pack(pa.array(given, pa.list_(element)), kind).to_pylist() == list(map(bytes, row)), kind
 
 
 def test_members_may_have_the_names_of_the_parts_of_a_function() -> None:

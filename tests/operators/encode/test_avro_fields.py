@@ -32,6 +32,7 @@ from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.function import register_unknown
 from crenel.operators.encode.records import RecordsPlan, UnknownFields
 from crenel.operators.encode.schema_registry import SchemaRegistry, UnavailableError
+from crenel.operators.encode.slots import Layout
 from crenel.operators.metrics import Metrics
 from tests.support.fakes import FakeMetrics
 from tests.support.layouts import layout_of
@@ -58,6 +59,28 @@ VISIT: dict[str, Any] = {
             },
         },
         {"name": "second", "type": ["null", "Address"]},
+        {"name": "codes", "type": {"type": "array", "items": "int"}},
+        {"name": "tags", "type": ["null", {"type": "array", "items": ["null", "string"]}], "default": ["x", "y"]},
+        {
+            "name": "stays",
+            "type": {
+                "type": "array",
+                "items": [
+                    "null",
+                    {
+                        "type": "record",
+                        "name": "Stay",
+                        "fields": [
+                            {"name": "ward", "type": ["null", "string"], "default": None},
+                            {"name": "notes", "type": {"type": "array", "items": "Address"}},
+                            {"name": "home", "type": ["null", "Address"]},
+                            {"name": "bed", "type": "long", "default": 7},
+                        ],
+                    },
+                ],
+            },
+            "default": [{"ward": "A", "notes": [], "home": None, "bed": 1}, None],
+        },
         {"name": "weight", "type": ["null", "double"]},
         {"name": "ratio", "type": "float"},
         {"name": "smokes", "type": "boolean"},
@@ -76,6 +99,11 @@ FIELDS = {
     ("weight",): CellType("DOUBLE"),
     ("ratio",): CellType("DOUBLE"),
     ("smokes",): CellType("BOOLEAN"),
+    ("codes[*]",): CellType("INT"),
+    ("tags[*]",): CellType("STRING"),
+    ("stays[*]", "ward"): CellType("STRING"),
+    ("stays[*]", "home", "kind"): CellType("STRING"),
+    ("stays[*]", "bed"): CellType("BIGINT"),
     ("fee",): CellType("DECIMAL", 9, 2),
 }
 
@@ -83,6 +111,12 @@ FIELDS = {
 def address(draw: random.Random) -> dict[str, Any]:
     pets = {f"p{number}": [1.5] * draw.randrange(3) for number in range(draw.randrange(3))}
     return {"zip": draw.choice([None, "", "é12"]), "kind": draw.choice(["FLAT", "HOUSE"]), "pets": pets}
+
+
+def stay(draw: random.Random) -> dict[str, Any]:
+    notes = [address(draw) for _ in range(draw.randrange(3))]
+    home = draw.choice([None, address(draw)])
+    return {"ward": draw.choice([None, "", "é12"]), "notes": notes, "home": home, "bed": draw.choice([0, -(2**62)])}
 
 
 def visit(draw: random.Random) -> dict[str, Any]:
@@ -93,6 +127,9 @@ def visit(draw: random.Random) -> dict[str, Any]:
         "notes": [draw.choice([None, "n", 2.5]) for _ in range(draw.randrange(4))],
         "home": address(draw),
         "second": draw.choice([None, address(draw)]),
+        "codes": [draw.choice([0, -1, 2**31 - 1]) for _ in range(draw.choice([0, 1, 3, 70]))],
+        "tags": draw.choice([None, [], ["a"], [None, "", "x" * 300]]),
+        "stays": [draw.choice([None, stay(draw), stay(draw)]) for _ in range(draw.randrange(4))],
         "weight": draw.choice([None, 0.1, -1e300, 5e-324, float("inf")]),
         "ratio": draw.choice([0.0, -1.5, 0.1, 1e-45, 1e-40, 3.4028234663852886e38, float("-inf")]),
         "smokes": draw.choice([True, False]),
@@ -139,8 +176,10 @@ def read(made: AvroFields, records: list[bytes | None]) -> list[list[Any]]:
 
 
 def at(found: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        found = None if found is None else found[name]
+    for number, step in enumerate(path, 1):
+        found = None if found is None else found[step.removesuffix("[*]")]
+        if step.endswith("[*]"):
+            return found and [at(each, path[number:]) for each in found]
     return found
 
 
@@ -191,6 +230,59 @@ def test_an_array_of_items_without_bytes_costs_no_time(count: int) -> None:
     fastavro.schemaless_writer(long, "long", count)
     made = fields(schema, only=[("person",)])
     assert read(made, [long.getvalue() + b"\x00\x06ann"]) == [["ann"]]
+
+
+@pytest.mark.parametrize("count", [3, 10**9, 2**62])
+def test_a_count_of_items_that_are_not_there_makes_a_record_unreadable(count: int) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "codes", "type": {"type": "array", "items": "int"}}]}
+    long = io.BytesIO()
+    fastavro.schemaless_writer(long, "long", count)
+    made = fields(schema, only=[("codes[*]",)])
+    good = write(schema, {"codes": [4, 5]})
+    assert read(made, [good, long.getvalue() + b"\x08\x0a", good]) == [[[4, 5]], [None], [[4, 5]]]
+    assert read(made, [write(schema, {"codes": range(1_000_000)})])[0][0][-3:] == [999_997, 999_998, 999_999]
+    blocks = b"\x03\x04\x02\x04\x02\x06\x00"  # two blocks, of which the first tells its bytes
+    assert read(made, [blocks, good]) == [[[1, 2, 3]], [[4, 5]]]
+
+
+def test_arrays_have_the_defaults_of_the_fields_that_their_writer_lacks() -> None:
+    record = visit(random.Random(9))
+    row = dict(zip(FIELDS, resolved(changed(tags=None, stays=None), record)[0], strict=True))
+    assert row["codes[*]",] == record["codes"]
+    assert row["tags[*]",] == ["x", "y"]
+    assert (row["stays[*]", "ward"], row["stays[*]", "bed"]) == (["A", None], [1, None])
+    writer = copy.deepcopy(VISIT)
+    (stays,) = (each["type"]["items"][1] for each in writer["fields"] if each["name"] == "stays")
+    stays["fields"] = [*stays["fields"][1:3], {"name": "more", "type": "int"}]
+    record |= {"stays": [None, {"notes": [], "home": None, "more": 5}] * 2}
+    row, unknown = resolved(writer, record)
+    assert row == [at(oracle(write(writer, record), writer, VISIT), path) for path in FIELDS]
+    assert dict(zip(FIELDS, row, strict=True))["stays[*]", "bed"] == [None, 7, None, 7]
+    assert unknown == {"stays[*].more": 1}
+    # Each of two schemas in one batch has defaults of its own.
+    made = fields(VISIT, Registry({1: json.dumps(VISIT), 2: json.dumps(writer)}), [("stays[*]", "bed")])
+    whole = write(VISIT, record | {"stays": [{"ward": None, "notes": [], "home": None, "bed": 1}]})
+    both = [b"\0\0\0\0\2" + write(writer, record), b"\0\0\0\0\1" + whole]
+    assert read(made, [*both, None, *both]) == [[[None, 7, None, 7]], [[1]], [None], [[None, 7, None, 7]], [[1]]]
+
+
+@pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}])
+def test_items_without_bytes_are_no_items_of_a_wanted_array(items: Any) -> None:
+    inner = [{"name": "x", "type": "int", "default": 3}]
+    reader, writer = (
+        {"type": "record", "name": "R", "fields": [{"name": "rows", "type": {"type": "array", "items": of}}]}
+        for of in ({"type": "record", "name": "E", "fields": inner}, items)
+    )
+    with pytest.raises(SchemaError, match=r"has at 'rows\[\*\]' an? (null|record)"):
+        compile_program(parse(json.dumps(writer)), parse(json.dumps(reader)), Layout((("rows[*]", "x"),)))
+
+
+def test_a_field_may_be_two_columns() -> None:
+    kinds = (("seen",), CellType("BIGINT")), (("seen",), CellType("TIMESTAMP", 3)), (("tags[*]",), CellType("STRING"))
+    made = AvroFields(parse(json.dumps(VISIT)), (*kinds, kinds[2]))
+    record = visit(random.Random(1)) | {"seen": 1_700_000_000_123, "tags": ["a"]}
+    number, time, *tags = (column._cells.to_pylist() for column in made.columns(pa.array([write(VISIT, record)])))
+    assert (number, str(time[0]), tags) == ([1_700_000_000_123], "2023-11-14 22:13:20.123000", [[["a"]]] * 2)
 
 
 def test_an_int_has_at_most_32_bits() -> None:
@@ -249,6 +341,13 @@ def test_a_field_that_goes_has_its_default_or_none() -> None:
     assert row[:2] == ["nobody", None]
     assert row[2] == record["seen"]
     assert resolved(changed(person=None), record)[0] == [None] * len(FIELDS)
+    # A record that is not there has no fields, and none with a default.
+    reader["fields"][4]["type"]["fields"][0]["default"] = "none"
+    writer = changed()
+    del writer["fields"][4]["type"]["fields"][0]
+    for second, zip_code in ((None, None), (record["home"], "none")):
+        row = dict(zip(FIELDS, resolved(writer, record | {"second": second}, reader=reader)[0], strict=True))
+        assert (row["home", "zip"], row["second", "zip"]) == ("none", zip_code)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +424,7 @@ def test_a_schema_that_grows_without_end_is_refused() -> None:
         kind = {"type": "record", "name": f"R{number}", "fields": pair}
     found = parse(json.dumps(kind))
     with pytest.raises(SchemaError, match="too many"):
-        compile_program(found, found, [])
+        compile_program(found, found, Layout(()))
 
 
 def test_each_value_has_the_types_that_flink_gives_it() -> None:
@@ -333,7 +432,7 @@ def test_each_value_has_the_types_that_flink_gives_it() -> None:
     assert fitting_types(schema.find(("seen",))) == ("TIMESTAMP(3)", "BIGINT")
     assert fitting_types(schema.find(("fee",))) == ("DECIMAL(9, 2)",)
     assert fitting_types(schema.find(("raw",))) == ()
-    made = AvroFields(schema, ((("seen",), CellType("TIMESTAMP", 3)), (("born",), CellType("DATE"))))
+    made: Any = AvroFields(schema, ((("seen",), CellType("TIMESTAMP", 3)), (("born",), CellType("DATE"))))
     record = visit(random.Random(1)) | {"seen": 1_700_000_000_123, "born": 20_000}
     late = record | {"seen": 2**62, "born": 2**31 - 1}
     seen, born = made.columns(pa.array([write(VISIT, record), write(VISIT, late)]))
