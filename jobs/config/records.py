@@ -111,12 +111,14 @@ class ProtobufRecords:
     column : of the table ``source``, which holds a record's bytes
     fields : SQL type and path, by the name of the resulting column
     message : type of the records
+    registry : registry of the schemas that records name; None: they name none
     """
 
     place: ClassVar[str] = "source.from_protobuf"
     column: str
     fields: Mapping[str, tuple[str, tuple[str, ...]]]
     message: MessageType
+    registry: SchemaRegistry | None = None
 
     @property
     def parsing_options(self) -> str:
@@ -399,6 +401,18 @@ class RegistrySection(Section):
         None, description=f"a password as ${{VARIABLE}}, one of {KEY_SOURCES}, or null"
     )
 
+    def core(self, field: str) -> SchemaRegistry:
+        """Return the registry; ``field``: of the configuration, for errors."""
+        return SchemaRegistry(self.url, self.user, self.password, field)
+
+
+class ProtobufRegistrySection(RegistrySection):
+    """Registry of schemas of Protobuf, as ``RegistrySection``."""
+
+    password: Annotated[Secret | None, secret_field("source.from_protobuf.registry.password")] = Field(
+        None, description=f"a password as ${{VARIABLE}}, one of {KEY_SOURCES}, or null"
+    )
+
 
 class AvroSection(Section):
     """Columns that are read from Avro records, instead of by a query.
@@ -423,12 +437,11 @@ class AvroSection(Section):
     )
 
     def core(self) -> AvroRecords:
-        registry = self.registry
         return AvroRecords(
             self.column,
             {name: (field.type, field_path(name, field.type, field.path)) for name, field in self.fields.items()},
             self.schema_file,
-            None if registry is None else SchemaRegistry(registry.url, registry.user, registry.password),
+            None if self.registry is None else self.registry.core("source.from_avro.registry"),
         )
 
 
@@ -465,6 +478,8 @@ class ProtobufSection(Section):
     column : column of bytes of the table that holds the record, readable or not
     descriptor_file : descriptor set of the message, with the files that it imports
     message : full name of the message, or its last part. None: the descriptor set has one
+    registry : registry of the schemas that records name in front, as Confluent's serializers write it; an address is
+        short for ``{url: ADDRESS}``. None: records name no schema, and begin with their first field
     """
 
     column: Column = Field(description="the column of the table source that holds a record's bytes, such as record")
@@ -473,6 +488,9 @@ class ProtobufSection(Section):
     )
     message: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="the name of a message, such as clinic.Visit, or null where the file has one"
+    )
+    registry: Annotated[ProtobufRegistrySection, BeforeValidator(_as_url)] | None = Field(
+        None, description="an address such as http://registry:8081, a mapping with url, user and password, or null"
     )
     fields: dict[Column, Annotated[ProtobufFieldSection, BeforeValidator(_as_type)]] = Field(
         min_length=1, description="at least one 'column: TYPE' or 'column: {type: TYPE, path: a.b}'"
@@ -494,6 +512,7 @@ class ProtobufSection(Section):
             self.column,
             {name: (field.type, field_path(name, field.type, field.path)) for name, field in self.fields.items()},
             self._found(),
+            None if self.registry is None else self.registry.core("source.from_protobuf.registry"),
         )
 
 

@@ -210,7 +210,7 @@ def _binary_plan(
         return None
     placed = tuple((records.fields[name][1], kind) for name, kind in fields.items())
     if isinstance(records, ProtobufRecords):
-        return RecordsPlan(ProtobufFields(records.message, placed), arguments)
+        return RecordsPlan(ProtobufFields(records.message, placed, records.registry), arguments)
     return RecordsPlan(AvroFields(records.schema, placed, records.registry), arguments)
 
 

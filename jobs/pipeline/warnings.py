@@ -14,7 +14,7 @@ from pyflink.table import StreamTableEnvironment
 from crenel.jobs.config.kafka import registry_warnings, timeout_warnings
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import leftover_warnings, path_warnings
-from crenel.jobs.config.records import AvroRecords
+from crenel.jobs.config.records import AvroRecords, ProtobufRecords
 from crenel.jobs.config.start_positions import (
     IDLE_OF_ALL,
     STATE,
@@ -57,7 +57,7 @@ def job_warnings(tables: StreamTableEnvironment, config: Config) -> Iterator[str
     for field, options in sources.items():
         yield from row_warnings(field, options)
     records = config.source.records
-    if isinstance(records, AvroRecords) and records.registry is not None:
+    if isinstance(records, AvroRecords | ProtobufRecords) and records.registry is not None:
         yield from registry_warnings(records.registry.field, records.registry.url)
     counted_by = config.counts_event_time
     if counted_by is None and config.policy.event_time_limit is not None:

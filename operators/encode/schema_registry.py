@@ -6,8 +6,10 @@ import base64
 import json
 import logging
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from http.client import HTTPException
+from typing import Generic, TypeVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -23,6 +25,14 @@ _PATIENCE = 30.0
 _PAUSES = (0.2, 0.5, 1.0, 2.0)
 _LARGEST = 10 << 20
 """Bytes of the largest schema to read."""
+
+_FORGOTTEN_AFTER = 60.0
+"""Seconds until the registry is asked again for a schema that it did not have."""
+
+_SCHEMAS = 10_000
+"""Maximum number of schemas to remember; defective records may name any number of absent ones."""
+
+Resolved = TypeVar("Resolved")
 
 _ABSENT, _FORBIDDEN = (404,), (401, 403)
 _log = logging.getLogger(__name__)
@@ -92,3 +102,41 @@ class SchemaRegistry:
         if not isinstance(text, str):
             raise ValueError("no schema")
         return text
+
+
+@dataclass
+class KnownSchemas(Generic[Resolved]):
+    """Schemas of a registry in the form that records are read by, each of which is asked for once.
+
+    Attributes
+    ----------
+    registry : registry of the schemas
+    resolve : returns the form of a schema, by its number and text; None if its records are unreadable
+    """
+
+    registry: SchemaRegistry
+    resolve: Callable[[int, str], Resolved | None]
+    _known: dict[int, tuple[Resolved | None, float]] = field(default_factory=dict)
+
+    def get(self, number: int) -> Resolved | None:
+        """Return a schema; None if its records are unreadable. ``UnavailableError`` as of the registry."""
+        found, until = self._known.get(number, (None, 0.0))
+        if until < time.monotonic():
+            if len(self._known) >= _SCHEMAS:
+                self._known.clear()
+            self._known[number] = found, _ = self._looked_up(number)
+        return found
+
+    def _looked_up(self, number: int) -> tuple[Resolved | None, float]:
+        """Return a schema, and the time until which it is known."""
+        text = self.registry.schema(number)
+        if text is not None:
+            return self.resolve(number, text), float("inf")
+        # The number is not logged: it is part of a record that may be of any content.
+        if all(until == float("inf") for _, until in self._known.values()):  # once for any number of them
+            _log.warning(
+                "%s: the registry has no schema of the number that records name; they are rejected. They were not "
+                "written with this registry, or their schema was deleted from it.",
+                self.registry.field,
+            )
+        return None, time.monotonic() + _FORGOTTEN_AFTER

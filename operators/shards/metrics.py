@@ -60,7 +60,7 @@ MEANINGS = {
     "``shards.by: regions`` only",
     "fullest_shard_x1000": "the same for other shards, relative to equal shares",
     "share_of_shard_*": "share of the records that this shard receives",
-    "unknown_fields": "fields that only a newer schema of the registry has; with ``source.from_avro`` only",
+    "unknown_fields": "fields that only a newer schema of the registry has; with a registry only",
     "records_with_unknown_fields": "records with at least one such field",
     "records_with_unknown_field_*": "records with this field",
 }

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.launch import Host
+from tests.support.memory_registry import serving
+from tests.support.protobuf import descriptor_set, field, message_class
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -59,6 +61,73 @@ RECORDS = {
     "policy.drop": [],
 }
 """Settings of a job that reads the same records as text."""
+
+MESSAGES = RECORDS | {
+    "source.ddl": "CREATE TEMPORARY TABLE source (line STRING, record AS UNHEX(line)) WITH "
+    "('connector' = 'filesystem', 'path' = 'FOLDER/in.json', 'format' = 'raw')",
+    "source.from_protobuf": {
+        "column": "record",
+        "descriptor_file": "FOLDER/visits.desc",
+        "message": "Record",
+        "registry": "REGISTRY",
+        "fields": {name: of if isinstance(of, str) else of["type"] for name, of in TYPES.items()}
+        | {"codes": "ARRAY<INT>"},
+    },
+    "policy.drop": ["line"],
+}
+"""Settings of a job that reads the same records as framed messages of Protobuf."""
+
+del MESSAGES["source.from_json"]
+FIELDS = {
+    "Room": [field("bed", 1, "int32"), field("wing", 2, "int32")],
+    "Stay": [
+        field("note", 1, "string"),
+        field("diagnosis", 2, "string", proto3_optional=True, oneof_index=0),
+        field("ward", 3, "string", proto3_optional=True, oneof_index=1),
+        field("room", 4, ".Room"),
+    ],
+    "Visit": [field("illnesses", 1, ".Illness", many=True, type="TYPE_ENUM")],
+    "Record": [
+        field("number", 1, "int32"),
+        field("person", 2, "string"),
+        field("age", 3, "int32"),
+        field("visit", 4, ".Visit"),
+        field("codes", 5, "sint32", many=True),
+        field("stays", 6, ".Stay", many=True),
+    ],
+}
+SCHEMA = """
+syntax = "proto3";
+message Other {}
+message Record {
+  int32 number = 1;  // the other fields are of no interest to the reader of the schema
+  repeated Stay stays = 6;
+  string phone = 7;
+}
+"""
+SCHEMA_NUMBER = 258
+
+
+def messages() -> bytes:
+    """Return the descriptor set of the records."""
+    made = [{"name": name, "field": fields} for name, fields in FIELDS.items()]
+    made[1]["oneof_decl"] = [{"name": "_diagnosis"}, {"name": "_ward"}]  # type: ignore[list-item]
+    values = [{"name": name, "number": number} for number, name in enumerate(ILLNESSES)]
+    illness = {"name": "Illness", "value": values}
+    return descriptor_set({"name": "r.proto", "syntax": "proto3", "message_type": made, "enum_type": [illness]})
+
+
+def message(of: dict[str, Any], kind: Any) -> bytes:
+    """Return a record as a framed message; an unknown value of an enum and an empty item have nothing to read."""
+    illnesses = of["visit"]["illnesses"]
+    if of["number"] == MANY:
+        illnesses = ILLNESSES * 200_000
+    numbers = {name: number for number, name in enumerate(ILLNESSES)}
+    visit = None if illnesses is None else {"illnesses": [numbers.get(name, 99) for name in illnesses]}
+    stays = [each or {} for each in ([None] if of["stays"] is None else of["stays"])]
+    given = {name: of[name] for name in ("number", "person", "age", "codes")}
+    content = kind(**given, visit=visit, stays=stays).SerializeToString()
+    return b"\0" + SCHEMA_NUMBER.to_bytes(4, "big") + b"\2\2" + content
 
 
 def record(number: int) -> dict[str, Any]:
@@ -113,20 +182,32 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(("shape", "changes"), [("flat", {}), ("nested", {}), ("nested", RECORDS)])
+@pytest.mark.parametrize(
+    ("shape", "changes"), [("flat", {}), ("nested", {}), ("nested", RECORDS), ("nested", MESSAGES)]
+)
 def test_arrays_are_published_whole_and_counted_by_value(
     mini: Host, tmp_path: Path, shape: str, changes: dict[str, Any]
 ) -> None:
     changes = {"shape": shape} | changes
-    given = [f"--set={name}={json.dumps(value)}".replace("FOLDER", str(tmp_path)) for name, value in changes.items()]
     records = [record(number) for number in range(ROWS)]
-    (tmp_path / "in.json").write_text("".join(f"{json.dumps(each)}\n" for each in records), encoding="utf-8")
+    content = [json.dumps(each) for each in records]
+    if "source.from_protobuf" in changes:
+        (tmp_path / "visits.desc").write_bytes(messages())
+        kind = message_class(messages(), "Record")
+        content = [message(each, kind).hex() for each in records]
+        # Neither is readable: the number of no schema, and the indexes of another message.
+        content += [f"{content[0][:8]}07{content[0][10:]}", f"{content[0][:10]}00{content[0][14:]}"]
+    (tmp_path / "in.json").write_text("".join(f"{each}\n" for each in content), encoding="utf-8")
     (tmp_path / "job.yaml").write_text(TEXT.replace("FOLDER", str(tmp_path)), encoding="utf-8")
-    done = mini.crenel("run", tmp_path / "job.yaml", *given)
+    with serving({SCHEMA_NUMBER: SCHEMA}) as address:
+        settings = {name: json.dumps(value).replace("FOLDER", str(tmp_path)) for name, value in changes.items()}
+        given = [f"--set={name}={text.replace('REGISTRY', address)}" for name, text in settings.items()]
+        done = mini.crenel("run", tmp_path / "job.yaml", *given)
     assert done.returncode == 0, done.stderr
     rejected = lines(tmp_path / "rejected")
     assert sorted((row["column"], row["reason"]) for row in rejected) == (
-        [("stays[*].diagnosis", "missing")] * 30
+        [("age", "missing")] * (len(content) - ROWS)
+        + [("stays[*].diagnosis", "missing")] * 30
         + [("stays[*].diagnosis", "too_many_values")]
         + [("visit.illnesses", "missing")] * 20
         + [("visit.illnesses", "too_many_values")]
@@ -152,11 +233,11 @@ def test_arrays_are_published_whole_and_counted_by_value(
         for item in of["stays"]:
             item["room"] = {"wing": None if item["room"] is None else item["room"]["wing"]}
         assert stays == published(of["stays"], "diagnosis", "ward", "room")
-        if "source.from_json" not in changes:
+        if not changes.keys() & RECORDS.keys():
             assert moves == published((of["moves"] or {"past": None})["past"], "moved", "tests")
         classes.setdefault(ends, []).append(of)
     assert len(released) > ROWS / 2
-    assert len(released) + len(lines(tmp_path / "suppressed")) + len(rejected) == ROWS
+    assert len(released) + len(lines(tmp_path / "suppressed")) + len(rejected) == len(content)
     for members in classes.values():
         for sets in (
             [set(of["visit"]["illnesses"]) for of in members],

@@ -7,7 +7,6 @@ of its number. Its result depends on no other record.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from functools import cached_property
@@ -23,18 +22,12 @@ from crenel.operators.encode.avro.scan import fill
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
 from crenel.operators.encode.cells import UNITS, ArrayCells, Cells, CellType
 from crenel.operators.encode.records import UnknownFields
-from crenel.operators.encode.schema_registry import SchemaRegistry
+from crenel.operators.encode.schema_registry import KnownSchemas, SchemaRegistry
 from crenel.operators.encode.slices import content_of, texts
 from crenel.operators.encode.slots import Layout, Path, Slots, array_of
 
 _FRAME = 5
 """Bytes in front of a record that name its schema: a zero, and the number of four bytes."""
-
-_FORGOTTEN_AFTER = 60.0
-"""Seconds until the registry is asked again for a schema that it did not have."""
-
-_SCHEMAS = 10_000
-"""Maximum number of schemas to remember; defective records may name any number of absent ones."""
 
 _DIGITS = 38
 _LAST_DAY = 2_932_896
@@ -105,7 +98,7 @@ class AvroFields:
             numbers = numbers << 8 | data[start[rows] + byte]
         found = []
         for number in np.unique(numbers).tolist():
-            program = self._program(number)
+            program = self._known.get(number)
             if program is not None:
                 found.append((program, rows[numbers == number], start + _FRAME))
         return found
@@ -119,31 +112,13 @@ class AvroFields:
         return compile_program(self.schema, self.schema, self._layout)
 
     @cached_property
-    def _known(self) -> dict[int, tuple[Program | None, float]]:
-        return {}
-
-    def _program(self, number: int) -> Program | None:
-        """Return the program of a schema of the registry; None if its records are unreadable."""
-        program, until = self._known.get(number, (None, 0.0))
-        if until < time.monotonic():
-            if len(self._known) >= _SCHEMAS:
-                self._known.clear()
-            self._known[number] = program, _ = self._looked_up(number)
-        return program
-
-    def _looked_up(self, number: int) -> tuple[Program | None, float]:
-        """Return a program, and the time until which it is known."""
+    def _known(self) -> KnownSchemas[Program]:
         assert self.registry is not None
+        return KnownSchemas(self.registry, self._resolved)
+
+    def _resolved(self, number: int, text: str) -> Program | None:
+        """Return the program of a schema of the registry; None if its records are unreadable."""
         try:
-            text = self.registry.schema(number)
-            if text is None:
-                # The number is not logged: it is part of a record that may be of any content.
-                if all(until == np.inf for _, until in self._known.values()):  # once for any number of them
-                    _log.warning(
-                        "source.from_avro.registry: the registry has no schema of the number that records name; they "
-                        "are rejected. They were not written with this registry, or their schema was deleted from it."
-                    )
-                return None, time.monotonic() + _FORGOTTEN_AFTER
             program = compile_program(parse(text), self.schema, self._layout)
         except SchemaError as error:
             _log.error(
@@ -152,7 +127,7 @@ class AvroFields:
                 number,
                 error,
             )
-            return None, np.inf
+            return None
         for name in program.unknown:
             _log.warning(
                 "source.from_avro: the schema %d of the registry has the field '%s', which schema_file "
@@ -160,7 +135,7 @@ class AvroFields:
                 number,
                 name,
             )
-        return program, np.inf
+        return program
 
     def _cells(self, slots: Slots, path: Path, kind: CellType, absent: _Absent) -> pa.Array:
         """Return (records,) the values of a field."""

@@ -53,7 +53,7 @@ def varint(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
 
 
 @inner_leaf
-def _whole(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
+def zigzag(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
     """Return a whole number and the position behind it, which is negative where there is none."""
     bits, at = varint(data, at, end)
     number = np.uint64(bits)
@@ -97,7 +97,7 @@ def _fill(
                 step = argument
                 continue
             if kind == _UNION:
-                branch, at = _whole(data, at, end)
+                branch, at = zigzag(data, at, end)
                 if at >= 0 and 0 <= branch < argument:
                     step = steps[step + branch, 0]
                 else:
@@ -124,10 +124,10 @@ def _fill(
                     length[slot, row] = _HAS_DEFAULT
                 continue
             if kind == _BLOCKS:
-                count, at = _whole(data, at, end)
+                count, at = zigzag(data, at, end)
                 if at >= 0 and count < 0:  # the number of bytes of the block follows
                     count = -count
-                    _, at = _whole(data, at, end)
+                    _, at = zigzag(data, at, end)
                 if at < 0 or count == 0:
                     step = argument
                 else:
@@ -151,7 +151,7 @@ def _fill(
                 else:
                     at = -1
             elif kind == _INT or kind == _LONG or kind == _WHOLE_AS_REAL:
-                stored, at = _whole(data, at, end)
+                stored, at = zigzag(data, at, end)
                 if kind == _INT and not (-2147483648 <= stored <= 2147483647):
                     at = -1
                 elif kind == _WHOLE_AS_REAL:
@@ -176,14 +176,14 @@ def _fill(
                 else:
                     at = -1
             elif kind == _BYTES:
-                size, at = _whole(data, at, end)
+                size, at = zigzag(data, at, end)
                 stored = at
                 at = at + size if at >= 0 and 0 <= size <= end - at else -1
             elif kind == _FIXED:
                 stored, size = at, argument
                 at = at + size if size <= end - at else -1
             elif kind == _ENUM:
-                symbol, at = _whole(data, at, end)
+                symbol, at = zigzag(data, at, end)
                 if at >= 0 and 0 <= symbol < argument:
                     stored = steps[step + symbol, 0]
                     step += argument

@@ -6,9 +6,11 @@ Its result depends on no other record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +18,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.operators.encode.cells import UNITS, ArrayCells, Cells, CellType
+from crenel.operators.encode.protobuf.outline import read_outline
 from crenel.operators.encode.protobuf.program import Program, compile_program
-from crenel.operators.encode.protobuf.scan import fill
-from crenel.operators.encode.protobuf.schema import MessageType, kind_of
-from crenel.operators.encode.slices import content_of, texts
+from crenel.operators.encode.protobuf.scan import fill, frame_of, frames
+from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType, kind_of
+from crenel.operators.encode.records import UnknownFields
+from crenel.operators.encode.schema_registry import KnownSchemas, SchemaRegistry
+from crenel.operators.encode.slices import content_of, gather, texts
 from crenel.operators.encode.slots import Layout, Path, Slots, array_of
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
+
+_log = logging.getLogger(__name__)
+_Messages: TypeAlias = dict[tuple[int, ...], tuple[str, ...]]
+"""Unknown fields of a message by its indexes in a schema."""
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 _PARTS = ("seconds", "nanos")
@@ -49,10 +58,14 @@ class ProtobufFields:
     ----------
     message : type of the records
     fields : path and type of each field to read; of an array, the type of its elements
+    registry : registry of the schemas that records name; None: records name none
+    unknown : counts of fields that only the schemas of the registry have
     """
 
     message: MessageType
     fields: tuple[tuple[tuple[str, ...], CellType], ...]
+    registry: SchemaRegistry | None = None
+    unknown: UnknownFields = field(default_factory=UnknownFields, compare=False)
 
     def columns(self, records: pa.BinaryArray) -> list[Cells | ArrayCells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
@@ -63,8 +76,60 @@ class ProtobufFields:
         rows = np.arange(len(records))
         if records.null_count:
             rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
-        fill(slots, program, rows, ends[:-1], ends[1:])
+        if self.registry is None:
+            fill(slots, program, rows, ends[:-1], ends[1:])
+        for those, start, unknown in self._framed(data, rows, ends):
+            fill(slots, program, those, start, ends[1:])
+            if unknown:
+                self.unknown.add(unknown, int(np.count_nonzero(slots.read[those])))
         return [self._cells(slots, path, kind) for path, kind in self.fields]
+
+    def _framed(
+        self, data: NDArray[np.uint8], rows: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]]:
+        """Yield the records of each frame, the start of every row's message, and the unknown fields of its schema."""
+        if self.registry is None:
+            return
+        length = np.zeros(len(ends) - 1, np.int32)
+        frames(data, rows, ends, length)
+        found = gather(data, length > 0, ends[:-1], length, pa.binary()).dictionary_encode()
+        which = found.indices.fill_null(-1).to_numpy()
+        for number, content in enumerate(found.dictionary.to_pylist()):
+            schema, indexes = frame_of(content)
+            message = (self._known.get(schema) or {}).get(indexes)
+            if message is not None:
+                yield np.flatnonzero(which == number), ends[:-1] + length, message
+
+    @cached_property
+    def _known(self) -> KnownSchemas[_Messages]:
+        assert self.registry is not None
+        return KnownSchemas(self.registry, self._resolved)
+
+    def _resolved(self, number: int, text: str) -> _Messages | None:
+        """Return the unknown fields of the message by its indexes in a schema; None if its records are unreadable."""
+        try:
+            outline = read_outline(text)
+            found = outline.find(self.message.name)
+            if found is None:
+                raise DescriptorError(f"has no message {self.message.name}")
+        except DescriptorError as error:
+            _log.error(
+                "source.from_protobuf: the schema %d of the registry %s; its records are rejected. Correct "
+                "source.from_protobuf.message, or read the topic of that message.",
+                number,
+                error,
+            )
+            return None
+        unknown = tuple(self.message.unknown({each.name: each.fields for each in outline.all()}))
+        for name in unknown:
+            _log.warning(
+                "source.from_protobuf: the schema %d of the registry has the field '%s', which descriptor_file "
+                "does not have; it is not published. To publish it, give the new descriptor set, the field and its "
+                "role.",
+                number,
+                name,
+            )
+        return {found: unknown}
 
     def _cells(self, slots: Slots, path: Path, kind: CellType) -> Cells | ArrayCells:
         layout, leaf = self._compiled[0], self.message.find(path)[-1]
@@ -94,6 +159,7 @@ def precompile() -> None:
     layout = Layout(())
     program = Program(numbers, ends, rows, rows, ends, layout.item_slots, 1)
     fill(Slots.empty(np.zeros(0, np.uint8), layout, 0), program, rows, rows, rows)
+    frames(np.zeros(0, np.uint8), rows, ends, np.zeros(0, np.int32))
 
 
 def _is_timestamp(leaf: FieldDescriptor) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
-from crenel.operators.encode.avro.scan import float_of, varint
+from crenel.operators.encode.avro.scan import float_of, varint, zigzag
 from crenel.operators.encode.protobuf.program import SKIPPED, Kind, Program, Wire
 from crenel.operators.encode.slots import Slots
 
@@ -20,7 +20,7 @@ _TRUTH, _REAL, _REAL_32, _BYTES, _MESSAGE = map(int, list(Kind)[6:])
 _SKIPPED = SKIPPED
 _LARGEST_TAG = (1 << 32) - 1
 _DEEPEST = 100
-"""Maximum nesting of unknown groups, as in Protobuf's own parsers."""
+"""Maximum nesting of unknown groups, as in Protobuf's own parsers, and of messages in a schema."""
 
 
 def fill(
@@ -32,6 +32,57 @@ def fill(
     tables = program.rows, program.messages, program.cleared, program.defaults, program.default_ends, program.item_slots
     groups = np.zeros(_DEEPEST, np.int64)
     _fill(*slots, *tables, rows, starts, ends, stack, groups, real, real.view(np.int64))
+
+
+FRAME = 5
+"""Bytes in front of a record that name its schema: a zero, and the number of four bytes. Indexes of messages follow."""
+
+_FRAME = FRAME
+
+
+@entry
+def frames(
+    data: NDArray[np.uint8], rows: NDArray[np.int64], ends: NDArray[np.int64], length: NDArray[np.int32]
+) -> None:
+    """Set the length of the frame of each record, with the indexes of its message; 0 where there is no frame.
+
+    Parameters
+    ----------
+    rows : (records,) their numbers
+    ends : (rows + 1,) record i is at ends[i] to ends[i + 1]
+    length : (rows,) is set
+    """
+    for row in rows:
+        start, end = ends[row], ends[row + 1]
+        if end - start <= _FRAME or data[start] != 0:
+            continue
+        at: Int = start + _FRAME
+        count, at = zigzag(data, at, end)
+        if not 0 <= count <= _DEEPEST:
+            continue
+        while count > 0 and at >= 0:
+            _, at = zigzag(data, at, end)
+            count -= 1
+        if at >= 0:
+            length[row] = at - start
+
+
+def frame_of(content: bytes) -> tuple[int, tuple[int, ...]]:
+    """Return the number of the schema, and the indexes of the message, of a frame.
+
+    Examples
+    --------
+    >>> frame_of(bytes([0, 0, 0, 1, 2, 0])), frame_of(bytes([0, 0, 0, 1, 2, 4, 2, 6]))
+    ((258, (0,)), (258, (1, 3)))
+    """
+    numbers, value, shift = [], 0, 0
+    for byte in content[FRAME:]:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(value >> 1 ^ -(value & 1))
+            value = shift = 0
+    return int.from_bytes(content[1:FRAME], "big"), tuple(numbers[1:]) or (0,)
 
 
 @inner_leaf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -78,6 +78,24 @@ class MessageType:
                 )
             message = None if name == step and is_repeated(field) else field.message_type
         return tuple(found)
+
+    def unknown(self, messages: Mapping[str, Mapping[int, str]]) -> Iterator[str]:
+        """Yield the fields that only another schema has, in the message or in one that it holds.
+
+        ``messages``: names of the other schema's fields by their numbers, by the full name of their message
+        """
+        reached = {self.name: self.descriptor}
+        waiting = [self.descriptor]
+        while waiting:
+            message = waiting.pop()
+            for field in message.fields:
+                inner = field.message_type
+                if inner is not None and inner.full_name not in reached:
+                    reached[inner.full_name] = inner
+                    waiting.append(inner)
+            for number, name in messages.get(message.full_name, {}).items():
+                if number not in message.fields_by_number:
+                    yield name if message.full_name == self.name else f"{message.name}.{name}"
 
     def options(self, field: FieldDescriptor) -> Iterator[tuple[str, Any]]:
         """Yield name and value of each option of a field whose definition the set has, or Protobuf.

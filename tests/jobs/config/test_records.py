@@ -160,10 +160,14 @@ PROTOBUF = AVRO.replace("from_avro", "from_protobuf").replace(
 def test_fields_of_protobuf_have_the_paths_of_their_names(tmp_path: Path) -> None:
     files = {"name": "a.proto", "message_type": [{"name": "A"}, {"name": "B", "nested_type": [{"name": "C"}]}]}
     (tmp_path / "visits.desc").write_bytes(descriptor_set(files))
-    found = read(tmp_path, PROTOBUF % ", message: C")
+    given = PROTOBUF % ", message: C, registry: {url: 'http://registry', user: me, password: hidden}"
+    found = read(tmp_path, given)
     assert isinstance(found, ProtobufRecords)
     assert found.fields == {"age": ("int", ("age",)), "zip": ("STRING", ("a", "b"))}
     assert found.message.descriptor.full_name == "B.C"
+    assert found.registry is not None
+    assert (found.registry.url, found.registry.field) == ("http://registry", "source.from_protobuf.registry")
+    assert "hidden" not in repr(found)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +191,7 @@ def test_fields_of_protobuf_have_the_paths_of_their_names(tmp_path: Path) -> Non
             ", fields: {t: {type: INT, path: 'a[*].b'}}",
             ".fields.t: has a path through an array, and the type INT; declare it as ARRAY<INT>",
         ),
+        ("A", ", registry: registry:8081", ".registry.url: is no address that begins with http:// or https://"),
         ("A", ", fields: {t: DATE}", ".fields.t.type: is not a type that a field of Protobuf is read as"),
     ],
 )

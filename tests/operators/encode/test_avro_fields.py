@@ -36,6 +36,7 @@ from crenel.operators.encode.slots import Layout
 from crenel.operators.metrics import Metrics
 from tests.support.fakes import FakeMetrics
 from tests.support.layouts import layout_of
+from tests.support.memory_registry import MemoryRegistry as Registry
 
 VISIT: dict[str, Any] = {
     "type": "record",
@@ -260,7 +261,7 @@ def test_arrays_have_the_defaults_of_the_fields_that_their_writer_lacks() -> Non
     assert dict(zip(FIELDS, row, strict=True))["stays[*]", "bed"] == [None, 7, None, 7]
     assert unknown == {"stays[*].more": 1}
     # Each of two schemas in one batch has defaults of its own.
-    made = fields(VISIT, Registry({1: json.dumps(VISIT), 2: json.dumps(writer)}), [("stays[*]", "bed")])
+    made = fields(VISIT, Registry(schemas={1: json.dumps(VISIT), 2: json.dumps(writer)}), [("stays[*]", "bed")])
     whole = write(VISIT, record | {"stays": [{"ward": None, "notes": [], "home": None, "bed": 1}]})
     both = [b"\0\0\0\0\2" + write(writer, record), b"\0\0\0\0\1" + whole]
     assert read(made, [*both, None, *both]) == [[[None, 7, None, 7]], [[1]], [None], [[None, 7, None, 7]], [[1]]]
@@ -307,21 +308,8 @@ def changed(**types: Any) -> dict[str, Any]:
 
 def resolved(writer: Any, record: dict[str, Any], only: Any = None, reader: Any = VISIT) -> Any:
     """Return the fields of a newer writer's record, and its unknown fields."""
-    made = fields(reader, Registry({7: json.dumps(writer)}), only)
+    made = fields(reader, Registry(schemas={7: json.dumps(writer)}), only)
     return read(made, [b"\0\0\0\0\7" + write(writer, record)])[0], made.unknown.by_field
-
-
-class Registry(SchemaRegistry):
-    """A registry in memory."""
-
-    def __init__(self, schemas: dict[int, str]) -> None:
-        super().__init__("http://memory")
-        object.__setattr__(self, "schemas", schemas)
-        object.__setattr__(self, "asked", [])
-
-    def schema(self, number: int) -> str | None:
-        self.asked.append(number)  # type: ignore[attr-defined]
-        return self.schemas.get(number)  # type: ignore[attr-defined,no-any-return]
 
 
 def test_a_new_field_is_counted_and_not_read() -> None:
@@ -386,14 +374,14 @@ def test_symbols_follow_their_names() -> None:
 
 
 def test_records_that_name_no_schema_of_the_registry_are_unreadable(caplog: pytest.LogCaptureFixture) -> None:
-    registry = Registry({1: json.dumps(VISIT), 2: "no schema", 3: json.dumps(changed(age="string"))})
+    registry = Registry(schemas={1: json.dumps(VISIT), 2: "no schema", 3: json.dumps(changed(age="string"))})
     record = visit(random.Random(6)) | {"person": "ann"}
     good = write(VISIT, record)
     made = fields(registry=registry)
     records = [b"\0\0\0\0" + bytes([number]) + good for number in (1, 2, 3, 9)] * 2
     rows = read(made, [*records, b"", b"\0", good, b"\1\0\0\0\1" + good, None])
     assert [row[0] for row in rows] == [record["person"], None, None, None] * 2 + [None] * 5
-    assert registry.asked == [1, 2, 3, 9]  # type: ignore[attr-defined]
+    assert registry.requests == [1, 2, 3, 9]
     assert "the schema 2 of the registry is no JSON" in caplog.text
     assert "the schema 3 of the registry has at 'age' a string, and the configured schema an int" in caplog.text
     assert "has no schema of the number that records name" in caplog.text

@@ -15,7 +15,9 @@ from google.protobuf.message import DecodeError
 
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.protobuf.fields import ProtobufFields, fitting_types
-from crenel.operators.encode.protobuf.schema import MessageType
+from crenel.operators.encode.protobuf.outline import read_outline
+from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType
+from tests.support.memory_registry import MemoryRegistry
 from tests.support.protobuf import descriptor_set, field, message_class
 
 WHOLE = "int32 int64 sint32 sint64 uint32 uint64 fixed32 fixed64 sfixed32 sfixed64".split()
@@ -261,3 +263,71 @@ def test_each_field_has_the_types_that_hold_its_values() -> None:
     assert found["float"] == ("FLOAT", "DOUBLE")
     assert found["visited"] == ("TIMESTAMP(6)", "TIMESTAMP(3)", "BIGINT")
     assert [name for name, types in found.items() if not types] == ["home", "past", "office", "before", "photo"]
+
+
+TEXT = """
+// Messages of a newer producer: their order and some of their fields differ.
+syntax = "proto3"; /* package other; */
+package clinic;
+import "google/protobuf/timestamp.proto";
+option (about) = { text: "message Home {" list: [1, 2] };
+message Before { message Inner { string x = 1; } }
+enum Ward { WARD_NONE = 0; WARD_A = 1; }
+message Home { string zip = 1 [deprecated = true, (about) = {text: "}"}]; sint32 floor = 2; string street = 9; }
+service Visits { rpc Get (Home) returns (Home) { option (x) = 1; } }
+message Visit {
+  reserved 5, 6 to 8; reserved "foo";
+  message Part { string package = 1; }
+  int32 int32 = 1;
+  oneof contact { string phone = 24; Home office = 25; string mail = 0x1f4; }
+  map<string, Part> parts = 501;
+  repeated int32 numbers = 22 [packed = false];
+  string string = 14;
+}
+message Last { string string = 14; }
+"""
+
+
+def framed(number: int, indexes: bytes, record: bytes) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + indexes + record
+
+
+def test_framed_records_are_read_as_their_message_has_them(caplog: pytest.LogCaptureFixture) -> None:
+    texts = {1: TEXT, 2: TEXT.replace("message Visit", "message Other"), 3: "{]"}
+    registry = MemoryRegistry(field="source.from_protobuf.registry", schemas=texts)
+    wanted = {path: FIELDS[path] for path in (("string",), ("numbers[*]",))}
+    made = pickle.loads(pickle.dumps(ProtobufFields(MESSAGE, tuple(wanted.items()), registry)))
+    record = Visit(string="ann", numbers=[7, 8]).SerializeToString()
+    good = framed(1, b"\2\4", record)  # one index, which is 2
+    absent = (b"\0", b"\2\2", b"\4\4\0", b"\2\6", b"\1", b"\xff\xff\xff\xff\x0f", b"\2", b"")
+    bad = [framed(1, each, b"" if each in (b"", b"\2") else record) for each in absent]
+    bad += [framed(number, b"\2\4", record) for number in (2, 3, 9)] + [record, b"", b"\0", b"\1" + good[1:]]
+    bad += [good[:-1], None]  # type: ignore[list-item]
+    batch = pa.array([row for each in bad for row in (each, good)], pa.binary())
+    for _ in range(2):
+        columns = [column._cells.to_pylist() for column in made.columns(batch)]
+        assert columns[0] == [None, "ann"] * len(bad)
+        assert columns[1] == [None, [7, 8]] * len(bad)
+    assert sorted(made.registry.requests) == [1, 2, 3, 9]
+    assert made.unknown.by_field == dict.fromkeys(("Home.street", "mail", "parts"), 2 * len(bad))
+    assert "the schema 2 of the registry has no message clinic.Visit" in caplog.text
+    assert "the schema 3 of the registry is no schema of Protobuf" in caplog.text
+    assert "source.from_protobuf.registry: the registry has no schema of the number that records name" in caplog.text
+    assert (
+        "the schema 1 of the registry has the field 'Home.street', which descriptor_file does not have" in caplog.text
+    )
+    # A single zero stands for the first message, and is as good as its index.
+    first = MemoryRegistry(schemas={1: "package clinic; message Visit {}"})
+    short = ProtobufFields(MESSAGE, tuple(wanted.items()), first)
+    batch = pa.array([framed(1, indexes, record) for indexes in (b"\0", b"\2\0", b"\x80\0")])
+    assert short.columns(batch)[0]._cells.to_pylist() == ["ann"] * 3
+
+
+@pytest.mark.parametrize(
+    "text", ["", "message A {", "message A { string b = c; }", "a [", "message A {} }", "\x01", "x = {;", '"x']
+)
+def test_texts_that_are_no_schema_of_protobuf_are_refused(text: str) -> None:
+    with pytest.raises(DescriptorError):
+        read_outline(text)
+    with pytest.raises(DescriptorError, match="levels deep"):
+        read_outline("message A {" * 100 + "}" * 100)
