@@ -190,6 +190,11 @@ _AS_JSON = (
     "Read each record as 'format' = 'raw', and its fields with source.from_json, so that such a record is rejected "
     "with a reason"
 )
+_AS_AVRO = (
+    "Read each record as 'format' = 'raw' into a column of BYTES, and its fields with source.from_avro, so that such a "
+    "record is rejected with a reason"
+)
+_AS_MESSAGE = _AS_AVRO.replace("from_avro", "from_protobuf")
 _AS_TEXT = "Declare the column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
 _AS_UTF8 = (
     "Convert the input to UTF-8 (iconv -f ISO-8859-1 -t UTF-8), or read it as 'format' = 'raw' with 'raw.charset', and "
@@ -253,6 +258,14 @@ CAUSES = (
     ),
     Cause(r".*\.dataformat\.csv\.CsvReadException", "a line is not valid CSV", _AS_CSV, _sources),
     Cause(_JACKSON, "a line is not valid CSV", _AS_CSV, _sources, frames=r"\.dataformat\.csv\."),
+    Cause(r".*\.protobuf\.InvalidProtocolBufferException", "a record is no message of Protobuf", _AS_MESSAGE, _sources),
+    Cause(
+        r"java\.io\.IOException",
+        "a record does not fit its schema of Avro",
+        _AS_AVRO,
+        _sources,
+        message=r"\A(\S+: )?Failed to deserialize Avro record\.",
+    ),
     Cause(_JACKSON, "a record is not valid JSON", _AS_JSON, _sources, frames=r"\bflink\.formats\.json\."),
     Cause(
         r"java\.lang\.(NumberFormat|Arithmetic)Exception|java\.time\.(format\.)?\w+Exception|"

@@ -12,7 +12,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -23,9 +23,12 @@ from crenel.jobs.causes import CAUSES, JobSetup
 from crenel.jobs.failure import why_failed
 from crenel.jobs.local.flags import prepare_java
 from tests.extension_points.broken import SAYS
-from tests.support.broker import connector
+from tests.support.broker import Broker, connector
 from tests.support.cluster import free_port
 from tests.support.launch import Host
+from tests.support.protobuf import classes_jar, descriptor_set, field
+from tests.support.protobuf import format_jar as protobuf_jar
+from tests.support.registry import format_jar as avro_jar
 from tests.support.visits import visits, write
 
 pytestmark = pytest.mark.cluster("mini")
@@ -68,10 +71,26 @@ UNANSWERED = "Kafka did not answer in time"
 FILE = "'connector' = 'filesystem', 'path' = 'FOLDER/in.csv', 'format' = "
 JSON = f"{FILE}'json'"
 KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:PORT', 'format' = 'csv', "
+TOPIC = (
+    "'connector' = 'kafka', 'topic' = 'NAME', 'properties.bootstrap.servers' = 'SERVERS', "
+    "'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
+)
+MESSAGE = "'format' = 'protobuf', 'protobuf.message-class-name' = 'org.example.clinic.Visit'"
 SINK = (
     "sinks.rejected={connector: kafka, topic: rejected, properties.bootstrap.servers: 'localhost:PORT', format: csv, "
     "sink.delivery-guarantee: exactly-once, sink.transactional-id-prefix: t, properties.max.block.ms: 2000}"
 )
+KINDS = {"wage": "double"} | dict.fromkeys(("line", "id", "ms"), "int64")
+COLUMNS = ("line", "id", "person", "name", "age", "town", "wage", "illness", "ms")
+VISIT = {
+    "name": "visits.proto",
+    "package": "clinic",
+    "syntax": "proto3",
+    "message_type": [
+        {"name": "Visit", "field": [field(of, number, KINDS.get(of, "string")) for number, of in enumerate(COLUMNS, 1)]}
+    ],
+    "options": {"java_package": "org.example.clinic", "java_multiple_files": True},
+}
 CASES = {
     "fewer": Case(FEWER, "source.ddl", f"1,2,{SECRET}\n".encode()),
     "more": Case(MORE, "source.ddl", f"1,2,p,n,3,Ash,4,cold,1704067200000,{SECRET}\n".encode()),
@@ -107,6 +126,13 @@ CASES = {
             "castle.delay={tuples: 3000}",
         ],
     ),
+    **{
+        name: Case(phrase, "source.ddl", SECRET.encode(), f"{TOPIC}, {options}", ["flink.pipeline.jars=JARS"])
+        for name, phrase, options in (
+            ("avro", "a record does not fit its schema of Avro", "'format' = 'avro'"),
+            ("protobuf", "a record is no message of Protobuf", MESSAGE),
+        )
+    },
     "silent_source": Case(
         UNANSWERED,
         "source.ddl: 'properties.bootstrap.servers' = 'localhost:PORT'",
@@ -122,9 +148,11 @@ def test_each_cause_is_provoked() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_job_that_fails_tells_field_cause_and_remedy_and_no_value(
-    mini: Host, listener: int, tmp_path: Path, name: str
+    mini: Host, listener: int, tmp_path: Path, name: str, request: pytest.FixtureRequest
 ) -> None:
     case = CASES[name]
+    if "SERVERS" in case.source:
+        case = of_topic(case, name, tmp_path, request.getfixturevalue("broker"))
     with small_disk(tmp_path / "run" / "full") if name.startswith("full") else nullcontext():
         ended = run(mini, tmp_path / "run", listener, case)
     output = " ".join(ended.split())
@@ -149,9 +177,9 @@ def test_brokers_that_refuse_a_connection_are_told_before_the_start(mini: Host, 
     case = CASES["silent_source"]
     case = Case("", "", source=case.source.replace("earliest", "latest"), arguments=[*case.arguments, SINK])
     output = run(mini, tmp_path / "run", port, case, code=2)  # 1 is that of a job which has waited for them
-    for field in ("source.ddl", "sinks.rejected"):
+    for table in ("source.ddl", "sinks.rejected"):
         assert (
-            f"{field}: no Kafka broker at 'properties.bootstrap.servers' = 'localhost:{port}' accepts a conn" in output
+            f"{table}: no Kafka broker at 'properties.bootstrap.servers' = 'localhost:{port}' accepts a conn" in output
         )
     checked = mini.crenel("check", tmp_path / "run" / "job.yaml", *sets(tmp_path / "run", port, case))
     assert checked.returncode == 0, checked.stderr
@@ -205,6 +233,18 @@ def test_classes_are_told_of_java_s_own_exceptions_and_of_those_that_flink_has_w
         "the cluster has too few free slots (NoResourceAvailableException). Add TaskManagers or slots, end other jobs, "
         "or lower flink.parallelism.default"
     )
+
+
+def of_topic(case: Case, name: str, folder: Path, broker: Broker) -> Case:
+    """Return a case whose line is the record of a topic."""
+    broker.create({name: 1})
+    broker.write(name, [(0, case.line)])
+    jars = [connector(), protobuf_jar(), avro_jar()]
+    if "protobuf" in case.source:
+        jars.append(classes_jar(folder, descriptor_set(VISIT), "visits.proto"))
+    source = case.source.replace("NAME", name).replace("SERVERS", broker.address)
+    listed = ";".join(f"file://{jar}" for jar in jars)
+    return replace(case, line=b"", source=source, arguments=[each.replace("JARS", listed) for each in case.arguments])
 
 
 def run(mini: Host, folder: Path, port: int, case: Case, code: int = 1, mode: str = "loopback") -> str:
