@@ -25,6 +25,26 @@ def in_milliseconds(column: pa.Array) -> pa.Array:
     return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
+def listed(column: pa.Array) -> list[Any]:
+    """Return the values of a published column as ``Releases.members`` has them; None where one is missing.
+
+    ``pyarrow.Array.to_pylist`` makes an object of Arrow for each value, and takes ten times as long.
+    """
+    column = in_milliseconds(column)
+    if column.type == pa.string():
+        return _texts(column).tolist()  # type: ignore[no-any-return]
+    if column.null_count:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+
+
+def _texts(column: pa.Array) -> NDArray[Any]:
+    """Return (rows,) the strings of a column, None where one is missing; equal ones share one object."""
+    distinct = column.dictionary_encode("encode")
+    texts: NDArray[Any] = distinct.dictionary.to_numpy(zero_copy_only=False)[distinct.indices.to_numpy()]
+    return texts
+
+
 class Members:
     """Columns of sensitive, noised and pass-through values, one tuple per slot.
 
@@ -59,9 +79,7 @@ class Members:
             if column.type == pa.binary():
                 self._values[i][slots] = column.to_numpy(zero_copy_only=False)
             elif column.type == pa.string():
-                # Equal strings of a batch share one object.
-                distinct = column.dictionary_encode("encode")
-                self._values[i][slots] = distinct.dictionary.to_numpy(zero_copy_only=False)[distinct.indices.to_numpy()]
+                self._values[i][slots] = _texts(column)
             elif column.null_count:
                 missing = column.is_null().to_numpy(zero_copy_only=False)
                 self._missing[i][slots] = missing

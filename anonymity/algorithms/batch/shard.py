@@ -18,7 +18,7 @@ from crenel.anonymity.algorithms.batch import procedures
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, BufferedBlocks, between, buffered_of, no_tuples
 from crenel.anonymity.buffer.departure import Columns
-from crenel.anonymity.buffer.members import in_milliseconds
+from crenel.anonymity.buffer.members import listed
 from crenel.anonymity.buffer.published_forms import with_forms
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
@@ -353,4 +353,4 @@ class BatchShard(Shard):
 
 def _lists(members: pa.RecordBatch) -> tuple[list[Any], ...]:
     """Return published values as ``Releases.members``."""
-    return tuple(in_milliseconds(column).to_pylist() for column in members.columns)
+    return tuple(map(listed, members.columns))
