@@ -222,13 +222,24 @@ def regions(
             "bounded source.",
         ),
     ] = None,
+    least: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="PERSONS",
+            help="With --private: tuples of the source that a cell should have at least; by default, enough persons "
+            "for a key that is published often, for each declared label of the sensitive columns.",
+        ),
+    ] = None,
 ) -> None:
     """Learn regions of the quasi-identifiers from the source, for shards or for the algorithm cells."""
+    if least is not None and private is None:
+        raise typer.BadParameter("goes with --private", param_hint="--least")
     with reported(configuration):
         from crenel.jobs.cli.regions import write_regions
 
         try:
-            write_regions(configuration, overrides or [], count, sample, write, console(), private)
+            write_regions(configuration, overrides or [], count, sample, write, console(), private, least)
         except RegionsError as error:
             end(f"{configuration}: {error}; lower --count, or read more rows with --sample", 1)
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from crenel.anonymity.model.policy import without_domain
 from crenel.anonymity.regions.learn import RegionsError, learn, members_of
 from crenel.anonymity.regions.private import learn_privately
 from crenel.jobs.cli.cli_common import table
-from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.load import Config, ConfigError, load
 from crenel.jobs.config.regions import regions_text
 from crenel.jobs.local.sample import Sampled, read_sample
 
@@ -21,7 +22,7 @@ _NOISE = (
 )
 
 _LARGE = 1.5
-"""Factor of the records of a cell, over the least number of which k are in a sample on average."""
+"""Factor of the records of a cell over k, for an algorithm without an account."""
 
 
 def write_regions(
@@ -32,6 +33,7 @@ def write_regions(
     output: Path,
     console: Console,
     private: float | None = None,
+    least: int | None = None,
 ) -> None:
     """Read a sample of a job's source, learn regions from it, write them, and print them.
 
@@ -42,6 +44,7 @@ def write_regions(
     rows : tuples of the sample, 1 or more
     output : the regions file
     private : epsilon of a differentially private procedure, which reads all of a bounded source; None: no privacy
+    least : with ``private``, tuples that a cell should have at least; None: as ``_persons`` says
 
     Raises
     ------
@@ -62,8 +65,7 @@ def write_regions(
         raise RegionsError(f"no tuple was read, and {found.rejected:,} rows were rejected, so no region is possible")
     members = members_of(config.privacy.k)
     if private is not None:
-        least = _LARGE * config.privacy.k / getattr(config.parameters, "sample_rate", 1.0)
-        tree = learn_privately(found.policy, found.sample, count, least, private)
+        tree = learn_privately(found.policy, found.sample, count, least or _persons(config), private)
         output.write_text(regions_text(found.policy, tree, 0, members), encoding="utf-8")
         console.print(_counts(found), soft_wrap=True)
         console.print(
@@ -90,6 +92,14 @@ def write_regions(
         f"{output} holds quantiles of the sample. Use it with shards: {{count: {count}, by: regions, regions: FILE}}.",
         soft_wrap=True,
     )
+
+
+def _persons(config: Config) -> float:
+    """Return how many persons a cell needs for keys that are published often, one for each declared label."""
+    account, policy = config.algorithm.account, config.policy
+    figures = {} if account is None else account(config.privacy, config.parameters)
+    each = figures.get("persons_published_often", _LARGE * config.privacy.k)
+    return each * prod(len(set(column.labels)) for column in policy.generalized)
 
 
 def _counts(found: Sampled) -> str:
