@@ -36,13 +36,20 @@ _QUERIED = ("age", "education-num", "hours-per-week", "education")
 _SELECTIVITY = 0.1
 _QUERIES = 1_000
 _LEARNING = {
-    "cells": {1_000: (0.2, 7), 10_000: (0.3, 10), None: (0.4, 11)},
-    "noisy cells": {1_000: (0.3, 9), 10_000: (0.5, 13), None: (0.5, 13)},
+    "cells": {1_000: (0.2, 9), 10_000: (0.4, 12), None: (0.5, 12)},
+    "noisy cells": {1_000: (0.3, 11), 10_000: (0.5, 12), None: (0.5, 12)},
 }
 """Share of epsilon that learning spends, and levels of the partition, by release and window."""
 
 _SPARE = 1.3
-"""Expected persons that count of the smallest cell that learning does not penalize, in multiples of the threshold."""
+"""Expected persons that count of the smallest cell that learning does not penalize, in multiples of the threshold; with
+a sensitive attribute, for each of its values."""
+
+_EXACT = 1e6
+"""Epsilon of learning that no noise disturbs."""
+
+_HELD = 10_000
+"""Window of the runs that show what holds the loss."""
 
 
 _LABELS = {
@@ -127,7 +134,8 @@ def k_of(epsilon: float) -> int:
 
 def results() -> Iterator[Table]:
     """Tabulate the measures on each data set by algorithm and window, without and with a sensitive attribute."""
-    return map(_tabulated, _DATA)
+    yield from map(_tabulated, _DATA)
+    yield _holding()
 
 
 def _tabulated(data: Data) -> Table:
@@ -160,6 +168,46 @@ def _tabulated(data: Data) -> Table:
     return table
 
 
+def _holding() -> Table:
+    """Tabulate the loss of partitions that no noise disturbs, and of classes of persons that follow the data."""
+    every, data = seeds(_SEEDS), _DATA[0]
+    table = Table(
+        f"Limits of the loss of cells ({data.name}, windows of {_HELD:,}, quasi-identifiers only; mean and 95 % "
+        "confidence interval over random orders)",
+        ["algorithm", "partition", "k or threshold", "mean loss", "suppressed, %"],
+    )
+    for name in _LEARNING:
+        share = _LEARNING[name][_HELD][0]
+        for how, spent in (("learned privately", share), ("without noise", share), ("without noise or cost", 0.0)):
+            exact = how != "learned privately"
+            given = [(name, spent, seed, exact) for seed in every]
+            losses, suppressed = zip(*in_processes(_of_partition, given), strict=True)
+            shown = mean_interval([*losses]), mean_interval([100 * each for each in suppressed], ".1f")
+            table.add(name, how, _threshold(name, spent), *shown)
+    for k in (_threshold("noisy cells", 0.0), round(k_of(EPSILON) / SAMPLE_RATE)):
+        run = Run(data.name, "nearest", _HELD, sensitive=False, queried=data.queried)
+        found = [*in_processes(_measured, [(run, seed, k) for seed in every])]
+        shown = (mean_interval([m.loss for m in found]), mean_interval([100 * m.suppressed for m in found], ".1f"))
+        table.add("nearest", "follows the data", k, *shown)
+    return table
+
+
+def _of_partition(given: tuple[str, float, int, bool]) -> tuple[float, float]:
+    """Return mean loss and suppressed share of a run of ``_holding``."""
+    name, share, seed, exact = given
+    tuples = numbered(shuffled(_stream(_DATA[0].name), seed), sensitive=False)
+    levels = _LEARNING[name][_HELD][1]
+    made = _cells(tuples, _HELD, share, levels, seed, is_noisy=name == "noisy cells", exact=exact)
+    return _decided(made)
+
+
+def _decided(made: Replay) -> tuple[float, float]:
+    """Return the mean loss over all records whose publication was decided, and the suppressed share of them."""
+    suppressed = sum(made.counters.suppressed.values())
+    decided = made.counters.released + suppressed
+    return (made.counters.loss_sum + suppressed) / decided, suppressed / decided
+
+
 def _published(data: Data, name: str) -> Iterator[tuple[bool, Mapping[str, str] | None]]:
     """Yield, for each run of an algorithm, whether sensitive values are published, and their labels."""
     yield False, None
@@ -176,8 +224,8 @@ def _stream(name: str) -> Stream:
     return replace(found, policy=replace(found.policy, subject=None), subject=None)
 
 
-def _measured(given: tuple[Run, int]) -> Measures:
-    run, seed = given
+def _measured(given: tuple[Run, int] | tuple[Run, int, int]) -> Measures:
+    run, seed, k = (*given, _K)[:3]
     tuples = shuffled(_stream(run.data), seed)
     if run.labels is not None:
         tuples = labeled(tuples, run.labels)
@@ -186,18 +234,12 @@ def _measured(given: tuple[Run, int]) -> Measures:
     if run.name in _LEARNING:
         made = _cells(tuples, window, *_LEARNING[run.name][run.window], seed, is_noisy=run.name == "noisy cells")
     else:
-        setting = contender(run.name, tuples, _K, window)
+        setting = contender(run.name, tuples, k, window)
         made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
     queried = run.queried or tuple(attribute.name for attribute in tuples.policy.quasi_identifiers)
     found = _queried(published(tuples, made), SAMPLE_RATE if run.name == "cells" else 1, queried)
-    case = Case(run.name, queried, _K, window, _SELECTIVITY)
-    suppressed = sum(made.counters.suppressed.values())
-    decided = made.counters.released + suppressed
-    return Measures(
-        (made.counters.loss_sum + suppressed) / decided,
-        suppressed / decided,
-        100 * workload_error(case, found, seed, _QUERIES),
-    )
+    case = Case(run.name, queried, k, window, _SELECTIVITY)
+    return Measures(*_decided(made), 100 * workload_error(case, found, seed, _QUERIES))
 
 
 def labeled(tuples: Stream, labels: Mapping[str, str]) -> Stream:
@@ -230,14 +272,29 @@ def _threshold(name: str, share: float) -> int:
     return noisy_counts(_K, left, DELTA).threshold if name == "noisy cells" else k_of(left)
 
 
-def _cells(tuples: Stream, window: int, share: float, levels: int, seed: int, *, is_noisy: bool = False) -> Replay:
-    """Learn a partition from all tuples, and anonymize them in windows; each tuple is its own person."""
+def _cells(
+    tuples: Stream,
+    window: int,
+    share: float,
+    levels: int,
+    seed: int,
+    *,
+    is_noisy: bool = False,
+    exact: bool = False,
+) -> Replay:
+    """Learn a partition from all tuples, and anonymize them in windows; each tuple is its own person.
+
+    ``exact``: no noise disturbs learning, although no more of epsilon is spent.
+    """
     spent, rate = EPSILON * share, None if is_noisy else SAMPLE_RATE
     threshold = _threshold("noisy cells" if is_noisy else "cells", share)
     # A cell holds as many persons that count of a window as its share of all tuples says, whose number counts as known.
-    least = _SPARE * threshold / (rate or 1) * len(tuples) / window
-    sample = Sample(tuples.numeric, tuples.categorical)
-    tree = learn_privately(tuples.policy, sample, 2**levels, least, spent, np.random.default_rng(seed))
+    # So does the number of sensitive values, each of which divides a cell.
+    values = len(np.unique(tuples.sensitive, axis=0)) if tuples.sensitive.shape[1] else 1
+    least = _SPARE * threshold / (rate or 1) * len(tuples) / window * values
+    sample, random = Sample(tuples.numeric, tuples.categorical), np.random.default_rng(seed)
+    tree = learn_privately(tuples.policy, sample, 2**levels, least, _EXACT if exact else spent, random)
+    tree = replace(tree, epsilon=spent)
     parameters = CellsParameters(rate, tree, EPSILON, DELTA, window=1, release="noisy" if is_noisy else "sampled")
     shard = CELLS.new(
         ShardContext(

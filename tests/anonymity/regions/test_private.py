@@ -30,7 +30,7 @@ class Scores:
     def __init__(self) -> None:
         self.size = 0
 
-    def gumbel(self, size: int) -> NDArray[np.float64]:
+    def exponential(self, size: int) -> NDArray[np.float64]:
         return np.zeros(size)
 
 
@@ -47,6 +47,16 @@ def scores(
     return found[0]
 
 
+def probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probability that a choice has the largest score with exponential noise; the rule is exact here."""
+    points, weights = np.polynomial.legendre.leggauss(len(score) // 2 + 1)
+    u, share = (points + 1) / 2, np.exp(score - score.max())
+    others = 1 - share[:, None] * u
+    each = [share[i] * (weights / 2) @ np.delete(others, i, axis=0).prod(axis=0) for i in range(len(score))]
+    assert sum(each) == pytest.approx(1)
+    return np.array(each)
+
+
 @given(st.lists(record, max_size=12), record, st.sampled_from([WHOLE, PART]))
 def test_one_record_changes_each_score_by_half_of_epsilon_at_most(
     records: list[tuple[float, ...]], another: tuple[float, ...], sides: list[tuple[float, float]]
@@ -54,6 +64,9 @@ def test_one_record_changes_each_score_by_half_of_epsilon_at_most(
     with pytest.MonkeyPatch.context() as monkeypatch:
         before, after = scores(records, sides, monkeypatch), scores([*records, another], sides, monkeypatch)
     assert np.abs(after - before).max() <= 0.5 + 1e-9
+    # With exponential noise, the probability of each choice changes by a factor of e at most.
+    change = np.log(probabilities(after)) - np.log(probabilities(before))
+    assert np.abs(change).max() <= 1 + 1e-9
 
 
 def test_with_much_epsilon_the_cuts_follow_the_data() -> None:
