@@ -36,6 +36,7 @@ EXPERIMENTS = {
     ),
     "castleguard-loss": ("Loss of CASTLEGUARD by clusters and noise, on taxi.", "15 s", "castleguard.loss.results"),
     "castleguard-scatter": ("Sampled and perturbed trips (Figure 3).", "10 s", "castleguard.scatter.results"),
+    "castleguard-fares": ("Noise on the sensitive number, and its budget.", "10 s", "castleguard.fares.results"),
     "castleguard-quality": ("Classifiers on CASTLEGUARD's releases of Pima.", "3 min", "castleguard.quality.results"),
     "suhdsa-runtime": ("Run time of windows and baselines (Table 2).", "1 min", "suhdsa.tables.results:runtime"),
     "suhdsa-loss": ("Loss in windows of 10 tuples (Table 3).", "1 min", "suhdsa.tables.results:loss"),
@@ -71,6 +72,8 @@ EXPERIMENTS = {
     "ola": ("OLA on Adult by k and metric.", "10 s", "batch.ola"),
     "nearest-loss": ("Loss of nearest beside that of CASTLE.", "2 min", "nearest.comparison.losses"),
     "nearest-ends": ("Loss by the grid of published ends.", "1 min", "nearest.comparison.ends"),
+    "nearest-rare": ("Nearest with rare sensitive values.", "1 min", "nearest.rare.results"),
+    "nearest-minimality": ("Attack by minimality on them.", "2 min", "nearest.rare.formation"),
     "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
     "cells": ("Loss and query error of cells beside nearest and CASTLE.", "5 min", "cells.comparison.results"),
     "cells-audit": ("Membership inference against cells.", "2 min", "cells.audit.results"),
@@ -99,7 +102,7 @@ Modules are imported only for a run, because some import Flink.
 """
 
 _NEEDS = {
-    **dict.fromkeys(("castleguard-loss", "castleguard-scatter"), (TAXI_FILE,)),
+    **dict.fromkeys(("castleguard-loss", "castleguard-scatter", "castleguard-fares"), (TAXI_FILE,)),
     "castleguard-quality": (PIMA_FILE,),
     **dict.fromkeys(("nearest-loss", "nearest-rules", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
     **dict.fromkeys(("lasting", "cells"), (ADULT_FILE, TAXI_FILE)),

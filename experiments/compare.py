@@ -20,9 +20,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 import crenel
 from benchmarks import adult
+from crenel.evidence.attack.result import Attack, Queries
 from experiments.harness import (
     PIMA,
     RESULTS,
@@ -34,6 +36,7 @@ from experiments.harness import (
     configure,
     demo_visits,
     kept,
+    mean_interval,
     panels,
     pima,
     present,
@@ -52,10 +55,11 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
 }
 """Algorithms by name, for a maximum delay in tuples."""
 
-_SHOWN = ("re-identification at 1:", "linking:")  # attacks of the table; the Arrow file has all
+_SHOWN = ("re-identification at 1", "linking")  # attacks of the table; the Arrow file has all
 _HELD_OUT = 5  # each fifth record tests the classifier and is not published
 _CLASSES = 20  # sensitive values for a classifier, at most
 _DEMO_ROWS = 20_000
+_BY_SEED = ("loss", "suppressed", "class_size", "discernibility", "accuracy", "delay_p50", "delay_p99", "rate")
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Measures:
-    """Measures of one algorithm; each is None where it does not apply.
+    """Measures of one algorithm, one figure of each per seed; empty where a measure does not apply.
 
     Attributes
     ----------
@@ -79,25 +83,30 @@ class Measures:
     class_size : mean number of records of a class
     discernibility : mean per record of the size of its class; of a suppressed record, the number of all records
         (Bayardo and Agrawal 2005)
-    query_error : median relative error of range counts (LeFevre and others 2006)
     accuracy : of a logistic regression of the first sensitive attribute, trained on published records, on unpublished
         original ones
-    delay : waiting time in tuples, median and 99th percentile
+    delay_p50, delay_p99 : waiting time in tuples, median and 99th percentile
     rate : records per second of a core
-    attacks : success by attack and knowledge
+    queries : errors of range counts (LeFevre and others 2006), over all seeds
+    attacks : over all seeds
     refused : reason where the settings do not allow the algorithm
     """
 
-    loss: float | None = None
-    suppressed: float | None = None
-    class_size: float | None = None
-    discernibility: float | None = None
-    query_error: float | None = None
-    accuracy: float | None = None
-    delay: tuple[int, int] | None = None
-    rate: float | None = None
-    attacks: tuple[tuple[str, float], ...] = ()
+    loss: tuple[float, ...] = ()
+    suppressed: tuple[float, ...] = ()
+    class_size: tuple[float, ...] = ()
+    discernibility: tuple[float, ...] = ()
+    accuracy: tuple[float, ...] = ()
+    delay_p50: tuple[float, ...] = ()
+    delay_p99: tuple[float, ...] = ()
+    rate: tuple[float, ...] = ()
+    queries: Queries | None = None
+    attacks: tuple[Attack, ...] = ()
     refused: str = ""
+
+    def success(self, attack: str, knows: str) -> float:
+        """Return the success of an attack; 0 where it was not tried."""
+        return next((one.success for one in self.attacks if (one.name, one.knows) == (attack, knows)), 0.0)
 
 
 def measure(data: Data, algorithm: str, seeds: int) -> Measures:
@@ -105,37 +114,47 @@ def measure(data: Data, algorithm: str, seeds: int) -> Measures:
 
     Parameters
     ----------
-    seeds : replays for the attacks
+    seeds : number of runs, each of which holds out another fifth of the records, and of replays for the attacks
     """
-    published, tests = _parts(data.table)
     try:
         settings = replace(data.settings, algorithm=ALGORITHMS[algorithm](data.delay), seed=1)
     except crenel.ConfigError as error:
         return Measures(refused=error.problems[0].partition("; ")[0])
-    crenel.anonymize(published.slice(0, 1000), settings)  # compiles
+    crenel.anonymize(data.table.slice(0, 1000), settings)  # compiles
+    found: dict[str, list[float]] = {}
+    for seed in range(seeds):
+        for name, value in _run(data.table, replace(settings, seed=seed + 1), seed).items():
+            found.setdefault(name, []).append(value)
+    attacked = crenel.attack(_parts(data.table, 0)[0], settings, seeds=seeds)
+    by_seed: dict[str, Any] = {name: tuple(values) for name, values in found.items()}
+    return Measures(**by_seed, queries=attacked.queries, attacks=attacked.attacks)
+
+
+def _run(table: pa.Table, settings: crenel.Settings, seed: int) -> dict[str, float]:
+    """Return the measures of one seed that apply, by their names in ``Measures``."""
+    published, tests = _parts(table, seed)
     start = time.process_time()
     result = crenel.anonymize(published, settings)
     seconds = time.process_time() - start
-    found = crenel.attack(published, settings, seeds=seeds)
     summary, sizes = result.summary, result.audit["tuples"].to_numpy().astype(np.float64)
     suppressed = sum(summary.suppressed.values())
     admitted = summary.released + suppressed
-    return Measures(
-        loss=summary.mean_loss,
-        suppressed=suppressed / admitted,
-        class_size=float(sizes.mean()) if len(sizes) else None,
-        discernibility=float((sizes**2).sum() + suppressed * admitted) / admitted,
-        query_error=found.queries.error,
-        accuracy=_accuracy(result.released, tests, settings),
-        delay=None if summary.delay is None else (summary.delay.p50, summary.delay.p99),
-        rate=len(published) / seconds,
-        attacks=tuple((f"{one.name}: {one.knows}", one.success) for one in found.attacks),
-    )
+    found = {
+        "loss": summary.mean_loss,
+        "suppressed": suppressed / admitted,
+        "class_size": float(sizes.mean()) if len(sizes) else None,
+        "discernibility": float((sizes**2).sum() + suppressed * admitted) / admitted,
+        "accuracy": _accuracy(result.released, tests, settings),
+        "delay_p50": None if summary.delay is None else summary.delay.p50,
+        "delay_p99": None if summary.delay is None else summary.delay.p99,
+        "rate": len(published) / seconds,
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def _parts(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the records to publish, and those that test the classifier."""
-    held_out = np.arange(len(table)) % _HELD_OUT == 0
+def _parts(table: pa.Table, seed: int) -> tuple[pa.Table, pa.Table]:
+    """Return the records to publish, and those that test the classifier: another fifth for each of five seeds."""
+    held_out = np.arange(len(table)) % _HELD_OUT == seed % _HELD_OUT
     return table.filter(pa.array(~held_out)), table.filter(pa.array(held_out))
 
 
@@ -145,17 +164,42 @@ def _accuracy(released: pa.Table, tests: pa.Table, settings: crenel.Settings) ->
         return None
     if len(released[settings.policy.sensitive[0]].unique()) > _CLASSES:
         return None
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     target = settings.policy.sensitive[0]
-    labels, wanted = released[target].to_numpy(zero_copy_only=False), tests[target].to_numpy(zero_copy_only=False)
-    if len({*labels}) < 2:
-        return float((wanted == labels[0]).mean())
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
-    model.fit(_features(released, settings), labels.astype(str))
-    return float((model.predict(_features(tests, settings)) == wanted.astype(str)).mean())
+    labels, wanted = (of[target].to_pandas().astype(str).to_numpy() for of in (released, tests))
+    return float((predict(_features(released, settings), labels, _features(tests, settings)) == wanted).mean())
+
+
+def predict(features: Floats, labels: NDArray[np.str_], tests: Floats) -> NDArray[np.str_]:
+    """Return the labels that a logistic regression predicts for the rows of ``tests``.
+
+    Features are scaled to mean 0 and variance 1 of the training rows. The weights, not the intercept, have a penalty of
+    half their squared length beside the sum of the log losses, as scikit-learn's default has.
+
+    Parameters
+    ----------
+    features, tests : (rows, features)
+    labels : (training rows,)
+    """
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
+    classes, number = np.unique(labels, return_inverse=True)
+    mean, spread = features.mean(0), features.std(0)
+    scaled, of_tests = ((of - mean) / np.where(spread > 0, spread, 1.0) for of in (features, tests))
+    right = np.eye(len(classes))[number.reshape(-1)]
+
+    def cost(flat: Floats) -> tuple[float, Floats]:
+        weight = flat.reshape(scaled.shape[1] + 1, len(classes))
+        likely = log_softmax(scaled @ weight[:-1] + weight[-1], axis=1)
+        wrong = np.exp(likely) - right
+        gradient = np.vstack([scaled.T @ wrong + weight[:-1], wrong.sum(0)])
+        return float((weight[:-1] ** 2).sum() / 2 - (likely * right).sum()), gradient.ravel()
+
+    begin, enough = np.zeros((scaled.shape[1] + 1) * len(classes)), {"maxiter": 300, "ftol": 1e-7}
+    found = minimize(cost, begin, jac=True, method="L-BFGS-B", options=enough)
+    weight = found.x.reshape(-1, len(classes))
+    predicted: NDArray[np.str_] = classes[np.argmax(of_tests @ weight[:-1] + weight[-1], axis=1)]
+    return predicted
 
 
 def _features(table: pa.Table, settings: crenel.Settings) -> Floats:
@@ -182,63 +226,77 @@ def compare(data: Data, algorithms: Sequence[str], seeds: int) -> Iterator[Table
     settings = data.settings
     records = f"{data.name}, {len(data.table):,} records"
     of = f"{records}, k = {settings.privacy.k}, l = {settings.privacy.l}, delay {data.delay:,}"
-    table = Table(
-        f"Comparison of algorithms: {of}",
-        [
-            "algorithm",
-            "loss",
-            "suppressed",
-            "class size",
-            "discernibility",
-            "query error",
-            "accuracy",
-            "delay p50, p99",
-            "records/s",
-        ],
-    )
-    original = _accuracy(*_parts(data.table), settings)
-    if original is not None:
-        table.add("original records", *["-"] * 5, f"{original:.1%}", "-", "-")
+    header = ["algorithm", "loss", "suppressed, %", "class size", "discernibility", "query error, %", "accuracy, %"]
+    table = Table(f"Comparison of algorithms: {of}", [*header, "delay p50, p99", "records/s"])
+    parts = [_parts(data.table, seed) for seed in range(seeds)]
+    original = [score for part in parts if (score := _accuracy(*part, settings)) is not None]
+    if original:
+        table.add("original records", *["-"] * 5, _mean(original, ".1f", 100), "-", "-")
     for name, one in found.items():
         if one.refused:
             table.add(name, one.refused, *["-"] * 7)
             continue
-        delay = "-" if one.delay is None else f"{one.delay[0]:,}, {one.delay[1]:,}"
-        accuracy = "-" if one.accuracy is None else f"{one.accuracy:.1%}"
         table.add(
-            *(name, f"{one.loss:.3f}", f"{one.suppressed:.2%}", f"{one.class_size:.1f}", f"{one.discernibility:,.1f}"),
-            *(f"{one.query_error:.1%}", accuracy, delay, f"{one.rate:,.0f}"),
+            *(name, _mean(one.loss, ".3f"), _mean(one.suppressed, ".2f", 100), _mean(one.class_size, ".1f")),
+            *(_mean(one.discernibility, ",.1f"), "-" if one.queries is None else _interval(one.queries)),
+            _mean(one.accuracy, ".1f", 100),
+            f"{_mean(one.delay_p50, ',.0f')}, {_mean(one.delay_p99, ',.0f')}" if one.delay_p50 else "-",
+            _mean(one.rate, ",.0f"),
         )
     yield table
-    compared = [name for name, one in found.items() if not one.refused]
+    compared = {name: one for name, one in found.items() if not one.refused}
     table = Table(f"Comparison of attacks: {of}", ["attack and knowledge", *compared])
-    rows: dict[str, dict[str, float]] = {}
-    for name in compared:
-        for attack, success in found[name].attacks:
-            if attack.startswith(_SHOWN):
-                rows.setdefault(attack, {})[name] = success
-    for attack, by_name in rows.items():
-        table.add(attack, *(f"{by_name[name]:.1%}" if name in by_name else "-" for name in compared))
+    rows: dict[str, dict[str, str]] = {}
+    for name, one in compared.items():
+        for attack in one.attacks:
+            if attack.name in _SHOWN:
+                rows.setdefault(f"{attack.name}: {attack.knows}", {})[name] = _interval(attack)
+    for shown, by_name in rows.items():
+        table.add(shown, *(by_name.get(name, "-") for name in compared))
     yield table
-    _write(data.name, {name: found[name] for name in compared})
-    yield Drawing(f"comparison-{data.name}", lambda: _figure({name: found[name] for name in compared}))
+    _write(data.name, compared)
+    yield Drawing(f"comparison-{data.name}", lambda: _figure(compared))
+
+
+def _mean(values: Sequence[float], form: str, times: float = 1) -> str:
+    """Return the mean, ``times`` a factor, with its confidence interval; ``-`` without values."""
+    return mean_interval([times * value for value in values], form) if values else "-"
+
+
+def _interval(found: Attack | Queries) -> str:
+    """Return a share in percent with its 95 % confidence interval."""
+    share = found.error if isinstance(found, Queries) else found.success
+    return f"{100 * share:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
 def _write(name: str, found: dict[str, Measures]) -> None:
-    """Write all measures as one Arrow file into the folder ``--out``, if there is one."""
+    """Write all measures as one Arrow file into the folder ``--out``, if there is one.
+
+    A measure has one row per seed; attacks and queries have one row, with their confidence interval.
+    """
     file = kept(f"comparison-{name}.arrow")
     if file is None:
         return
-    rows = [
-        {"algorithm": algorithm, "measure": measure, "value": float(value)}
-        for algorithm, one in found.items()
-        for measure, value in (
-            *((n, v) for n, v in vars(one).items() if isinstance(v, float)),
-            *(zip(("delay p50", "delay p99"), one.delay or (), strict=False)),
-            *one.attacks,
-        )
-    ]
-    pa.feather.write_feather(pa.Table.from_pylist(rows), file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    for algorithm, one in found.items():
+        by_seed = {measure: values for measure, values in vars(one).items() if measure in _BY_SEED}
+        for measure, values in by_seed.items():
+            rows += [
+                {"algorithm": algorithm, "measure": measure, "seed": seed, "value": value}
+                for seed, value in enumerate(values)
+            ]
+        if one.queries is not None:
+            errors = {"measure": "query error", "value": one.queries.error}
+            rows.append({"algorithm": algorithm, **errors, "low": one.queries.low, "high": one.queries.high})
+        for attack in one.attacks:
+            share = {"measure": f"{attack.name}: {attack.knows}", "value": attack.success}
+            rows.append({"algorithm": algorithm, **share, "low": attack.low, "high": attack.high})
+    schema = pa.schema(
+        [("algorithm", pa.string()), ("measure", pa.string()), ("seed", pa.int64())]
+        + [(column, pa.float64()) for column in ("value", "low", "high")]
+    )
+    pa.feather.write_feather(pa.Table.from_pylist(rows, schema), file)
 
 
 def _figure(found: dict[str, Measures]) -> Figure:
@@ -246,9 +304,10 @@ def _figure(found: dict[str, Measures]) -> Figure:
     figure, grid = panels(1, 2, (8, 3.5))
     for panel, knows in zip(grid[0], ("quasi-identifiers", "quasi-identifiers, exact order"), strict=True):
         for name, one in found.items():
-            success = dict(one.attacks).get(f"re-identification at 1: {knows}", 0.0)
-            panel.scatter([one.loss], [100 * success])
-            panel.annotate(name, (one.loss, 100 * success), textcoords="offset points", xytext=(4, 4), fontsize=8)
+            success = 100 * one.success("re-identification at 1", knows)
+            loss = float(np.mean(one.loss))
+            panel.scatter([loss], [success])
+            panel.annotate(name, (loss, success), textcoords="offset points", xytext=(4, 4), fontsize=8)
         panel.set(xlabel="mean loss", ylabel="re-identified, %", title=f"attacker knows {knows}")
     return figure
 
@@ -329,7 +388,7 @@ def main() -> None:
     parser.add_argument("--settings", type=Path, metavar="FILE", help="configuration file with the policy of a file")
     parser.add_argument("--algorithms", nargs="+", choices=[*ALGORITHMS], default=[*ALGORITHMS], metavar="NAME")
     parser.add_argument("--delay", type=int, metavar="TUPLES", help="maximum delay; default: that of the settings")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="replays for the attacks (default: 3)")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="runs, and replays for attacks (default: 5)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write Markdown, an Arrow file and a figure into DIR")
     parser.add_argument("--update", action="store_true", help="replace the tables of these titles in RESULTS.md")
     given = parser.parse_args()

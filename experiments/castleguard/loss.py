@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from experiments.harness import (
     Stream,
     Table,
     drawing,
-    mean_range,
+    mean_interval,
     panels,
     seeds,
     taxi,
@@ -98,18 +98,26 @@ def _open_losses(castle: Castle) -> Floats:
 
 
 @cache
-def _taxi(declared: bool) -> Stream:
-    return taxi_stream(declared=declared)
+def _taxi(declared: bool, persons: bool) -> Stream:
+    """Return the trips of 100 persons; not ``persons``: each trip of a person of its own."""
+    found = taxi_stream(declared=declared)
+    return found if persons else replace(found, policy=replace(found.policy, subject=None), subject=None)
 
 
 @cache
 def runs(
-    *, declared: bool, clusters: int = _CLUSTERS, window: int = _RECENT, rate: float = 1.0, phi: float = _PHI
+    *,
+    declared: bool,
+    clusters: int = _CLUSTERS,
+    window: int = _RECENT,
+    rate: float = 1.0,
+    phi: float = _PHI,
+    persons: bool = True,
 ) -> list[Run]:
     """Return one run per seed on the taxi trips, with k = 10, l = 1 and delta = 200."""
     parameters = CastleParameters(_DELTA, max_clusters=clusters, loss_window=window, reuse_limit=REUSE)
     noise = SamplingAndNoise(rate, phi, observed_range=not declared)
-    return [run(_taxi(declared), Privacy(_K), parameters, noise, seed) for seed in seeds(SEEDS)]
+    return [run(_taxi(declared, persons), Privacy(_K), parameters, noise, seed) for seed in seeds(SEEDS)]
 
 
 def lower_bounds(points: Floats, subjects: NDArray[np.int64], k: int, reach: int | None = None) -> Floats:
@@ -152,7 +160,7 @@ def clusters_table(*, declared: bool) -> Table:
         "max_clusters \\ loss_window",
         CLUSTERS,
         WINDOWS,
-        lambda b, mu: mean_range([r.released for r in runs(declared=declared, clusters=int(b), window=int(mu))]),
+        lambda b, mu: mean_interval([r.released for r in runs(declared=declared, clusters=int(b), window=int(mu))]),
     )
 
 
@@ -163,7 +171,7 @@ def noise_table(*, declared: bool) -> Table:
         "sample_rate \\ phi",
         RATES,
         PHIS,
-        lambda rate, phi: mean_range([r.released for r in runs(declared=declared, rate=rate, phi=phi)]),
+        lambda rate, phi: mean_interval([r.released for r in runs(declared=declared, rate=rate, phi=phi)]),
     )
 
 
@@ -181,15 +189,22 @@ def averages_table() -> Table:
         ("clusters still open at the end of the input", lambda r: r.still_open),
     ]
     for name, way in ways:
-        table.add(name, *(mean_range([way(r) for r in group]) for group in made), "")
+        table.add(name, *(mean_interval([way(r) for r in group]) for group in made), "")
+    alone = [runs(declared=declared, persons=False) for declared in (True, False)]
+    table.add(
+        "released tuples, each trip its own person", *(mean_interval([r.released for r in of]) for of in alone), ""
+    )
     rows = taxi()
     points = rows[[a.name for a in TAXI]].to_numpy(np.float64)
     ends = np.array([a.domain for a in TAXI], np.float64).T, (points.min(0), points.max(0))
-    for name, reach in (("waiting together", _DELTA), ("at any time", None)):
-        least = [
-            np.sort(lower_bounds((points - low) / (high - low), rows["pid"].to_numpy(np.int64), _K, reach))
-            for low, high in ends
-        ]
+    persons, trips = rows["pid"].to_numpy(np.int64), np.arange(len(rows))
+    for name, subjects, reach in (
+        ("waiting together", persons, _DELTA),
+        ("at any time", persons, None),
+        ("waiting together, each trip its own", trips, _DELTA),
+        ("at any time, each trip its own", trips, None),
+    ):
+        least = [np.sort(lower_bounds((points - low) / (high - low), subjects, _K, reach)) for low, high in ends]
         table.add(f"released tuples, lower bound: 10 persons {name}", *(f"{each.mean():.4f}" for each in least), "")
         most = [each[: len(rows) * 95 // 100] for each in least]
         table.add("the same without the worst 5 % of trips", *(f"{each.mean():.4f}" for each in most), "")

@@ -12,7 +12,18 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.anonymity.noise.perturb import Noise
 from experiments.castleguard.loss import PHIS, RATES
-from experiments.harness import TAXI, Drawing, Floats, Stream, Table, drawing, mean_range, numeric_stream, panels, seeds
+from experiments.harness import (
+    TAXI,
+    Drawing,
+    Floats,
+    Stream,
+    Table,
+    drawing,
+    mean_interval,
+    numeric_stream,
+    panels,
+    seeds,
+)
 from experiments.harness import taxi as taxi_rows
 
 if TYPE_CHECKING:
@@ -72,8 +83,8 @@ def results() -> Iterator[Table | Drawing]:
             table.add(
                 rate,
                 f"{phi:g}",
-                mean_range([len(run) for run in runs], ".0f"),
-                *(mean_range(one, ".1f") for one in far),
+                mean_interval([len(run) for run in runs], ".0f"),
+                *(mean_interval(one, ".1f") for one in far),
             )
     yield table
     yield _probabilities()

@@ -9,6 +9,7 @@ import pytest
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.privacy import Privacy
+from experiments.castleguard import fares
 from experiments.castleguard.loss import Run, lower_bounds, run
 from experiments.castleguard.quality import agreement, published, raw, split
 from experiments.harness import PIMA, numeric_stream
@@ -93,6 +94,20 @@ def test_no_release_loses_less_than_the_least() -> None:
     least = lower_bounds(points, np.arange(400), 5).mean()
     assert found.suppressed < 0.1
     assert 0.1 < least < found.released
+
+
+def test_fares_are_published_with_noise_of_their_own_epsilon() -> None:
+    chance = np.random.default_rng(1)
+    trips = pd.DataFrame(
+        {"PickupLocationID": chance.integers(1, 266, 800), "TripDistance": chance.integers(0, 50, 800)}
+    )
+    # Fares of a class are alike, so noise by the release would be small.
+    tuples = fares.noised(trips.assign(FareAmount=2 * trips["TripDistance"], pid=np.arange(800) % 100))
+    loss, near, original = fares.published(tuples, 500.0, 0)
+    _, far, others = fares.published(tuples, 1.0, 0)
+    assert 300 < len(original) < 500  # half of the trips are sampled
+    assert 0 < np.abs(near - original).mean() < 1 < 20 < np.abs(far - others).mean()
+    assert 0.05 < loss < 0.4
 
 
 def test_agreement_compares_by_position() -> None:

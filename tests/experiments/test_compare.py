@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pytest
 
 import crenel
-from experiments.compare import ALGORITHMS, Data, measure, read
+from experiments import harness
+from experiments.compare import ALGORITHMS, Data, compare, measure, predict, read
 
 DRAW = np.random.default_rng(0)
 TABLE = pa.table({"age": DRAW.integers(0, 90, 500), "paid": DRAW.random(500).round(2)})
@@ -18,17 +21,44 @@ POLICY = crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 90)), "paid"
 SETTINGS = crenel.Settings(policy=POLICY, privacy=crenel.Privacy(k=5), algorithm=ALGORITHMS["nearest"](100))
 
 
-def test_measures_are_those_of_the_published_records() -> None:
-    found = measure(Data("invented", TABLE, SETTINGS, 100), "nearest", 1)
+def test_measures_are_those_of_the_published_records_of_each_seed() -> None:
+    found = measure(Data("invented", TABLE, SETTINGS, 100), "nearest", 2)
     assert found.refused == ""
-    assert found.loss is not None
-    assert 0.05 < found.loss < 0.4
+    assert len(set(found.loss)) == 2  # each seed holds out another fifth
+    assert all(0.05 < loss < 0.4 for loss in found.loss)
     # Nearest without reuse publishes classes of k, and 400 records are four fifths of the table.
-    assert found.class_size == 5
-    assert found.suppressed is not None
-    assert found.discernibility == pytest.approx(5 * (1 - found.suppressed) + 400 * found.suppressed)
-    assert found.accuracy is None  # there is no sensitive attribute
-    assert dict(found.attacks)["re-identification at 1: quasi-identifiers, exact order"] <= 0.3
+    assert found.class_size == (5, 5)
+    expected = [5 * (1 - suppressed) + 400 * suppressed for suppressed in found.suppressed]
+    assert found.discernibility == pytest.approx(expected)
+    assert found.accuracy == ()  # there is no sensitive attribute
+    assert 0 < found.success("re-identification at 1", "quasi-identifiers, exact order") <= 0.3
+    assert found.success("re-identification at 1", "nothing") == 0
+
+
+def test_tables_and_file_have_the_interval_of_each_measure(tmp_path: Path) -> None:
+    harness.configure(None, tmp_path / "new")
+    try:
+        algorithms, attacks, _ = compare(Data("invented", TABLE, SETTINGS, 100), ["nearest"], 2)
+    finally:
+        harness.configure(None, None)
+    assert re.search(r"\| nearest \| 0\.\d{3} ± 0\.\d{3} \| \d+\.\d\d ± \d+\.\d\d \| 5\.0 ± 0\.0 \|", str(algorithms))
+    assert re.search(r"\| linking: quasi-identifiers \| \d+\.\d \(\d+\.\d to \d+\.\d\) \|", str(attacks))
+    rows = pa.feather.read_table(tmp_path / "new" / "comparison-invented.arrow").to_pylist()
+    assert [row["seed"] for row in rows if row["measure"] == "loss"] == [0, 1]
+    (linking,) = (row for row in rows if row["measure"] == "linking: quasi-identifiers")
+    assert linking["low"] <= linking["value"] <= linking["high"]
+
+
+def test_a_prediction_is_that_of_a_logistic_regression() -> None:
+    # Three classes by the sign and size of one feature; the second one is noise, and the third one constant.
+    features = np.column_stack([DRAW.normal(size=3000), DRAW.normal(size=3000), np.full(3000, 7.0)])
+    labels = np.array(["low", "middle", "high"])[np.digitize(features[:, 0], (-0.5, 0.5))]
+    found = predict(features[:2000], labels[:2000], features[2000:])
+    assert (found == labels[2000:]).mean() > 0.97
+    assert set(predict(features[:9], np.full(9, "one"), features)) == {"one"}
+    # Where both labels are equally likely for every value, the more common one is predicted.
+    common = np.where(DRAW.random(3000) < 0.7, "common", "rare")
+    assert set(predict(features, common, features)) == {"common"}
 
 
 def test_an_algorithm_that_the_settings_exclude_is_refused_with_the_reason() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 from experiments.harness import Stream, replay
 from experiments.nearest.prototype import REUSED, SUPPRESSED, Rule, prepare, process, run
+from experiments.nearest.rare import settings
 
 
 def _stream(rows: int = 600) -> Stream:
@@ -52,6 +55,19 @@ def test_a_group_from_all_tuples_as_candidates_is_that_of_the_whole_search() -> 
     assert run(tuples, Rule(**price, candidates=1)) != whole
     assert run(tuples, Rule(**price, sample=20)) != whole
     assert run(tuples, Rule(**price, updates=False)) != whole
+
+
+def test_a_condition_that_every_class_satisfies_keeps_classes_of_k() -> None:
+    tuples = _stream(2000)
+    few = np.where(np.random.default_rng(1).random((2000, 1)) < 0.1, np.uint64(1), np.uint64(2))
+    tuples = replace(tuples, sensitive=few)
+    of_k, larger, castle = (
+        replay(tuples, one.algorithm, one.privacy, one.parameters) for one in settings(tuples, 2, (), 5, 200)
+    )
+    # One in ten persons has the rare value, so that classes of five with two values hold half of the persons.
+    assert 0.3 < of_k.suppressed < 0.7
+    assert larger.suppressed < 0.01
+    assert castle.suppressed < 0.1
 
 
 @pytest.mark.parametrize(

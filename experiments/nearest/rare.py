@@ -1,0 +1,130 @@
+"""Loss and suppression of nearest with rare sensitive values, by classes of k and by larger ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from benchmarks.measure import BLOCK
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.builtin import ALPHA, CASTLE, ENTROPY_L, NEAREST, RECURSIVE, T
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy_model import ConfiguredModels
+from crenel.evidence import sample as attack
+from crenel.evidence.attack.minimality import minimality
+from crenel.evidence.attack.result import Tries, wilson
+from experiments.castle.contenders import shuffled
+from experiments.harness import Replay, Setting, Stream, Table, in_processes, mean_interval, replays, seeds
+from experiments.suhdsa.tables import of_majority
+
+_SEEDS = 5
+_TUPLES = 15_000
+_EVERY_CLASS = ((T, 1.0),)
+"""A condition that every class satisfies. It compares with a reference, so nearest keeps classes of k."""
+
+_ATTACKED = 3_000  # records of an attacked stream
+_DRAWS = 20
+_SMALL = 5  # the largest k whose classes are attacked; larger ones hardly form again
+
+_Case: TypeAlias = tuple[str, int, ConfiguredModels, int, float, int]
+"""Privacy model, its l, the model, k, share of the rarer income, and delay."""
+
+_CASES: tuple[_Case, ...] = (
+    ("`l: 2`", 2, (), 3, 0.24, 200),
+    ("`l: 2`", 2, (), 3, 0.24, 2000),
+    ("`l: 2`", 2, (), 5, 0.24, 200),
+    ("`l: 2`", 2, (), 10, 0.24, 200),
+    ("`l: 2`", 2, (), 10, 0.05, 200),
+    ("`l: 2`", 2, (), 10, 0.05, 1000),
+    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 3, 0.25, 200),
+    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 3, 0.25, 2000),
+    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 5, 0.25, 200),
+    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 10, 0.25, 200),
+    ("`alpha: 0.92`", 1, ((ALPHA, 0.92),), 5, 0.1, 500),
+    ("`alpha: 0.96`", 1, ((ALPHA, 0.96),), 10, 0.05, 1000),
+    ("`entropy_l: 1.5`", 1, ((ENTROPY_L, 1.5),), 3, 0.25, 200),
+    ("`entropy_l: 1.5`", 1, ((ENTROPY_L, 1.5),), 5, 0.25, 200),
+    ("`recursive: {c: 4, l: 2}`", 1, ((RECURSIVE, (4.0, 2.0)),), 5, 0.25, 200),
+)
+
+
+def with_rare_income(share: float) -> Stream:
+    """Return Adult with three quasi-identifiers, of which a share has the rarer income."""
+    found = of_majority(0, 1 - share)
+    income = found.income[:_TUPLES]
+    return Stream(
+        found.policy,
+        np.zeros((len(income), 0)),
+        found.leaves[:_TUPLES],
+        pd.util.hash_array(income).reshape(-1, 1),
+        pa.record_batch([pa.array(income)], names=[*found.policy.sensitive]),
+    )
+
+
+def settings(tuples: Stream, diversity: int, models: ConfiguredModels, k: int, delay: int) -> list[Setting]:
+    """Return nearest with classes of k, nearest, and CASTLE without reuse."""
+    nearest = NearestParameters(delay)
+    return [
+        Setting(tuples, NEAREST, Privacy(k, diversity, (*models, *_EVERY_CLASS)), nearest),
+        Setting(tuples, NEAREST, Privacy(k, diversity, models), nearest),
+        Setting(tuples, CASTLE, Privacy(k, diversity, models), CastleParameters(delay)),
+    ]
+
+
+def results() -> Iterator[Table]:
+    """Tabulate loss, suppression and mean class size by privacy model."""
+    table = Table(
+        "Rare sensitive values: loss, and in brackets the suppressed share (Adult, three quasi-identifiers, "
+        f"{_TUPLES:,} records in five random orders; mean and 95 % confidence interval)",
+        ["model", "k", "rarer income", "delay", "nearest, classes of k", "nearest", "CASTLE", "class size of nearest"],
+    )
+    streams = {share: with_rare_income(share) for _, _, _, _, share, _ in _CASES}
+    every = [
+        setting
+        for _, diversity, models, k, share, delay in _CASES
+        for setting in settings(streams[share], diversity, models, k, delay)
+    ]
+    found = iter(replays(every, _SEEDS, shuffled))
+    for name, _, _, k, share, delay in _CASES:
+        runs = [next(found) for _ in range(3)]
+        sizes = [run.counters.released / sum(run.counters.releases.values()) for run in runs[1]]
+        table.add(name, k, f"{share:.0%}", f"{delay:,}", *map(_cell, runs), mean_interval(sizes, ".1f"))
+    yield table
+
+
+def formation() -> Iterator[Table]:
+    """Tabulate the attack by minimality, by privacy model: what the size and the formation of classes disclose."""
+    table = Table(
+        f"Attack by minimality on nearest with rare sensitive values (Adult, three quasi-identifiers, {_ATTACKED:,} "
+        "records in each of five random orders; 95 % confidence interval)",
+        ["model", "k", "rarer income", "delay", "values guessed, %", "most common value of the release, %", "guesses"],
+    )
+    cases = [case for case in _CASES if case[3] <= _SMALL and case[5] < 2000]
+    every = seeds(_SEEDS)
+    found = in_processes(_attacked, [(case, seed) for case in cases for seed in every])
+    for name, _, _, k, share, delay in cases:
+        right, usual = map(sum, zip(*(next(found) for _ in every), strict=True), (Tries(0, 0.0), Tries(0, 0.0)))
+        low, high = wilson(right)
+        guessed = f"{100 * right.share:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        table.add(name, k, f"{share:.0%}", f"{delay:,}", guessed, f"{100 * usual.share:.1f}", f"{right.count:,}")
+    yield table
+
+
+def _attacked(given: tuple[_Case, int]) -> tuple[Tries, Tries]:
+    """Return the guesses of an attacker, and those of the most common value of each release."""
+    (_, diversity, models, k, share, delay), seed = given
+    tuples = shuffled(with_rare_income(share), seed).rows(np.arange(_ATTACKED))
+    setting = attack.Setting(NEAREST, Privacy(k, diversity, models), NearestParameters(delay), seed=seed)
+    sample = attack.Sample.of_blocks(tuples.policy, tuples.blocks(BLOCK))
+    return minimality(sample, setting, 0, _DRAWS, np.random.default_rng(seed))
+
+
+def _cell(runs: list[Replay]) -> str:
+    """Return the loss, for which a suppressed record counts as 1, and the suppressed share in percent."""
+    losses = [run.loss * (1 - run.suppressed) + run.suppressed for run in runs]
+    return f"{mean_interval(losses)} ({mean_interval([100 * run.suppressed for run in runs], '.1f')} %)"
