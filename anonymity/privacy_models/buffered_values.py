@@ -279,10 +279,11 @@ def _rare_members(checks: Checks, check: Int, buffered: NDArray[np.int64], rare:
     too_few, enough, counts = np.int64(-1), np.int64(size), np.empty_like(buffered)
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        counts[0], counts[1] = size - middle, middle
-        for i in range(2, len(buffered)):
+        counts[0], rest = size - middle, middle
+        for i in range(1, len(buffered)):
             counts[i] = middle * buffered[i] // rare
-            counts[1] -= counts[i]
+            rest -= counts[i]
+        counts[1 : rest + 1] += 1  # to one value, the remainders of many would look like a common one
         if lack_of_counts(checks, check, size, counts) <= 0.0:
             enough = middle
         else:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -178,6 +179,25 @@ def test_classes_are_larger_where_classes_of_k_would_use_up_rare_values(
     apply(setting, shard, Push(tuple(rows)))
     # Classes of k suppress 300 at least for l, and 38 at least for the further models.
     assert sum(shard.counters.suppressed.values()) <= len(rows) // (60 if further else 500)
+
+
+@pytest.mark.parametrize("further", [(ALPHA, 0.3), (ENTROPY_L, 5.0), (RECURSIVE, (1.0, 3))])
+def test_classes_have_k_members_or_few_more_where_many_values_suffice(further: Any) -> None:
+    random = np.random.default_rng(3)
+    parameters = NearestParameters(300, delay_jitter=0.0, reuse_limit=0)
+    setting = NearestSetting(POLICY, Privacy(10, 1, (further,)), parameters, (pa.string(), pa.int64()))
+    values = random.choice(list("abcdefghijklmn"), 1500, p=np.arange(14, 0, -1) / 105)
+    points = zip(
+        random.integers(0, 9, 1500), random.integers(0, 17, 1500), random.choice(list("abcd"), 1500), strict=True
+    )
+    shard = setting.castle(KEY)
+    apply(
+        setting,
+        shard,
+        Push(tuple(Row((float(x), float(y), z), (values[i], i), i) for i, (x, y, z) in enumerate(points))),
+    )
+    # Rounding that left most persons of a class to one value took 16 to 27 members.
+    assert shard.counters.released / shard.counters.releases["cluster"] < 12.5
 
 
 @pytest.mark.parametrize("what", ["cluster", "reused", "too_few_subjects", "too_little_diversity", "l"])
