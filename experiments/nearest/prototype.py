@@ -35,6 +35,12 @@ _SHRINKAGE = 0.9
 _FEWEST = 100
 """Minimum number of tuples of the lowest cost from which a group is chosen."""
 
+_KINDS = 64
+"""Number of kinds of tuples that a learned price tells apart."""
+
+_LEARNING = 0.05
+"""Weight of the latest group in the learned cost of its kind."""
+
 _STEADY = 20
 """Number of releases before the first early one, which needs the losses of others."""
 
@@ -65,6 +71,10 @@ class Rule:
     priced : number of tuples of the highest price that are candidates as well
     cheapest : number of tuples of the lowest cost beside the due one from which its group is chosen, in multiples of k
         and ``_FEWEST`` at least; 0: all
+    learned : the radius of the price is replaced by a moving mean of what groups of due tuples of the same kind lost
+        above tau; 1: by region of the attributes, 2: by radius
+    beam : number of partial groups that a beam search keeps
+    parts : number of arrivals after which all buffered tuples are partitioned; a due tuple takes its part; 0: never
     isolation_bonus : bonus of a member with a high loss of its own, in multiples of that loss / k
     include_contained : tuples within the box whose remaining share of the delay is at most this join the release
     include_if_good : the same, only with groups whose loss is below tau
@@ -92,6 +102,9 @@ class Rule:
     candidates: int = 0
     priced: int = 0
     cheapest: int = 0
+    learned: int = 0
+    beam: int = 1
+    parts: int = 0
     isolation_bonus: float = 0.0
     include_contained: float = 0.0
     include_if_good: bool = False
@@ -111,6 +124,11 @@ class Search(NamedTuple):
     chosen : (tuples,) whether it is in the group
     candidate : (tuples,) whether the group is chosen from it, of the buffered tuples
     radius : (tuples,) distance to the nearest tuples of other subjects on arrival; shrinks as nearer ones arrive
+    region, cost_of : (tuples,), (kinds,) region of each tuple; learned cost of each kind
+    beams, beam_box, beam_cost, beam_mark : (2 beam, k) members of partial groups, before and after a step; their
+        boxes, costs, and sums of marks, which are equal for equal groups
+    part, items, order, keys : (tuples,) part of each buffered tuple; scratch
+    part_box : (2,) scratch
     near, near_tuple : (neighbors,) smallest distances of a new tuple, ascending, and the tuples
     own, bias, weight : (tuples,) loss of its own group on arrival; cost as a member; weight of its enlargement
     box : (3,) of the group, a candidate, and the best
@@ -135,6 +153,17 @@ class Search(NamedTuple):
     chosen: NDArray[np.bool_]
     candidate: NDArray[np.bool_]
     radius: NDArray[np.float64]
+    region: NDArray[np.int64]
+    cost_of: NDArray[np.float64]
+    beams: NDArray[np.int64]
+    beam_box: Boxes
+    beam_cost: NDArray[np.float64]
+    beam_mark: NDArray[np.int64]
+    part: NDArray[np.int64]
+    items: NDArray[np.int64]
+    order: NDArray[np.int64]
+    keys: NDArray[np.float64]
+    part_box: Boxes
     near: NDArray[np.float64]
     near_tuple: NDArray[np.int64]
     own: NDArray[np.float64]
@@ -183,6 +212,17 @@ def prepare(tuples: Stream, rule: Rule, seed: int) -> Search:
         chosen=np.zeros(n, np.bool_),
         candidate=np.zeros(n, np.bool_),
         radius=np.ones(n),
+        region=regions(tuples) if rule.learned == 1 else np.zeros(n, np.int64),
+        cost_of=np.zeros(_KINDS),
+        beams=np.zeros((2 * rule.beam, rule.k), np.int64),
+        beam_box=boxes(2 * rule.beam, policy),
+        beam_cost=np.zeros(2 * rule.beam),
+        beam_mark=np.zeros(2 * rule.beam, np.int64),
+        part=np.full(n, NONE),
+        items=np.zeros(n, np.int64),
+        order=np.zeros(n, np.int64),
+        keys=np.zeros(n),
+        part_box=boxes(2, policy),
         near=np.zeros(rule.neighbors),
         near_tuple=np.zeros(rule.neighbors, np.int64),
         own=np.zeros(n),
@@ -201,6 +241,20 @@ def prepare(tuples: Stream, rule: Rule, seed: int) -> Search:
         for i, moment in enumerate(moments.tolist()):
             made.following[i], made.first[moment] = made.first[moment], i
     return made
+
+
+def regions(tuples: Stream) -> NDArray[np.int64]:
+    """Return the region of each tuple, by median cuts of the first tuples at their most diverse attribute."""
+    values = np.column_stack([tuples.numeric, tuples.categorical])
+    first, region = values[:1000], np.zeros(len(values), np.int64)
+    for _ in range(_KINDS.bit_length() - 1):
+        before = region.copy()
+        for one in np.unique(before):
+            held = first[before[: len(first)] == one]
+            a = int(np.argmax([len(np.unique(column)) for column in held.T])) if len(held) else 0
+            cut = np.median(held[:, a]) if len(held) else 0.0
+            region[before == one] = 2 * one + (values[before == one, a] > cut)
+    return region
 
 
 @dataclass(frozen=True)
@@ -230,6 +284,8 @@ def process(search: Search) -> None:
         now.waiting += 1
         if rule.price > 0.0:
             measure_radius(search, np.int64(t))
+        if rule.parts > 0 and t % rule.parts == 0:
+            partition(search)
         if rule.isolation_bonus > 0.0:
             search.own[t] = now.tau
             if choose(search, np.int64(t)) > 0:
@@ -310,7 +366,12 @@ def release_due(search: Search, due: Int) -> None:
         release(search, choose(search, chosen))
         if search.place[due] == NONE:
             return
-    members = choose(search, due)
+    members = whole_part(search, due) if rule.parts > 0 else np.int64(0)
+    if members == 0:
+        members = choose(search, due)
+    if rule.learned != 0 and members > 0:
+        kind, excess = kind_of(search, due), info_loss(search.domain, search.box, np.int64(GROUP)) - search.now.tau
+        search.cost_of[kind] += _LEARNING * (max(excess, 0.0) - search.cost_of[kind])
     if (rule.random_moment == 0 or members == 0) and try_reuse(search, due, members):
         return
     if members > 0:
@@ -410,15 +471,18 @@ def choose(search: Search, t: Int) -> Int:
             other = search.waits[i]
             left = remaining_delay(search, other)
             search.bias[other] = (rule.age_cost * now.tau * left - rule.isolation_bonus * search.own[other]) / rule.k
-            search.bias[other] -= rule.price * search.radius[other] * (1.0 - left)
+            lonely = search.radius[other] if rule.learned == 0 else search.cost_of[kind_of(search, other)]
+            search.bias[other] -= rule.price * lonely * (1.0 - left)
             search.weight[other] = 1.0 + rule.age_weight * left
     if rule.candidates > 0:
         find_candidates(search, t)
     if rule.cheapest > 0:
         find_cheapest(search, t)
+    members: Int = search_beam(search, t) if rule.beam > 1 else np.int64(0)
+    if members > 0:
+        return members
     if rule.initial_members == 1:
         return refine(search, grow(search, t, 0))
-    members: Int = np.int64(0)
     least = np.inf
     for start in range(rule.initial_members):
         found = refine(search, grow(search, t, np.int64(start)))
@@ -429,6 +493,157 @@ def choose(search: Search, t: Int) -> Int:
     search.group[:members] = search.best[:members]
     assign(search.box, np.int64(GROUP), search.box, np.int64(BEST))
     return members
+
+
+@leaf
+def kind_of(search: Search, t: Int) -> Int:
+    """Return the kind of a tuple, of which the price is learned."""
+    if search.rule.learned == 1:
+        return np.int64(search.region[t])
+    return np.int64(min(-4.0 * np.log2(max(search.radius[t], 1e-6)), _KINDS - 1.0))
+
+
+@procedure
+def search_beam(search: Search, t: Int) -> Int:
+    """Choose a group around a tuple by beam search; return its size, 0 if none is found."""
+    rule, wide, held = search.rule, search.rule.beam, np.int64(1)
+    beams, box, costs, mark = search.beams, search.beam_box, search.beam_cost, search.beam_mark
+    beams[0, 0], costs[0], mark[0] = t, 0.0, 0
+    assign(box, np.int64(0), search.points, t)
+    for members in range(1, rule.k):
+        made = np.int64(0)
+        for i in range(held):
+            search.group[:members] = beams[i, :members]
+            for j in range(members):
+                search.chosen[beams[i, j]] = True
+            found = np.int64(0)
+            assign(search.box, np.int64(TRIED), box, np.int64(i))
+            brings = rule.l - count_values(search, np.int64(members), NONE) >= rule.k - members
+            while found < wide:
+                other = nearest(search, np.int64(TRIED), np.int64(members), brings, rule.cheapest > 0)
+                if other == NONE:
+                    break
+                search.best[len(search.best) - 1 - found] = other
+                search.chosen[other] = True
+                found += 1
+            for j in range(members):
+                search.chosen[beams[i, j]] = False
+            for j in range(found):
+                other = search.best[len(search.best) - 1 - j]
+                search.chosen[other] = False
+                growth = enlargement(search.domain, box, np.int64(i), search.points, other, np.inf)
+                total = costs[i] + search.weight[other] * growth + search.bias[other]
+                made = np.int64(keep_partial(search, np.int64(i), np.int64(members), other, total, made))
+        if made == 0:
+            return np.int64(0)
+        held = made
+        for i in range(held):
+            beams[i], costs[i], mark[i] = beams[wide + i], costs[wide + i], mark[wide + i]
+            assign(box, np.int64(i), box, np.int64(wide + i))
+    best = np.int64(np.argmin(costs[:held]))
+    search.group[: rule.k] = beams[best]
+    assign(search.box, np.int64(GROUP), box, best)
+    return np.int64(rule.k) if count_values(search, np.int64(rule.k), NONE) >= rule.l else np.int64(0)
+
+
+@procedure
+def keep_partial(search: Search, i: Int, members: Int, other: Int, total: float, made: Int) -> Int:
+    """Keep a partial group with one more tuple, if it is one of the cheapest; return the number kept."""
+    wide, beams, box, costs, mark = search.rule.beam, search.beams, search.beam_box, search.beam_cost, search.beam_mark
+    own = mark[i] + (other + 1) * (other + 1) * 2654435761
+    place = wide + made
+    for j in range(wide, wide + made):
+        if mark[j] == own:
+            place = j
+    if place == wide + made and made == wide:
+        place = wide + np.argmax(costs[wide:])
+    if place < wide + made and costs[place] <= total:
+        return made
+    beams[place, :members] = beams[i, :members]
+    beams[place, members], costs[place], mark[place] = other, total, own
+    assign(box, np.int64(place), box, i)
+    enclose(search.domain, box, np.int64(place), search.points, other)
+    return made + 1 if place == wide + made else made
+
+
+@procedure
+def partition(search: Search) -> None:
+    """Cut all buffered tuples at medians into parts of at least k, each time where the loss of the halves is least."""
+    count, items = np.int64(search.now.waiting), search.items
+    items[:count] = search.waits[:count]
+    pending = np.zeros((count + 1, 2), np.int64)
+    pending[0, 1], waiting = count, 1
+    while waiting > 0:
+        waiting -= 1
+        first, stop = pending[waiting]
+        middle = halve(search, first, stop) if stop - first >= 2 * search.rule.k else np.int64(NONE)
+        if middle == NONE:
+            for i in range(first, stop):
+                search.part[items[i]] = items[first]
+        else:
+            pending[waiting, 0], pending[waiting, 1] = first, middle
+            pending[waiting + 1, 0], pending[waiting + 1, 1] = middle, stop
+            waiting += 2
+
+
+@procedure
+def halve(search: Search, first: Int, stop: Int) -> Int:
+    """Order tuples along the attribute whose median cut loses least; return the cut, ``NONE`` if none gains."""
+    items, count, middle = search.items, stop - first, (stop - first) // 2
+    points, low = search.points, np.int64(0)
+    numeric = points.lower.shape[1]
+    whole = loss_of(search, items, first, stop) * count
+    least, chosen = whole, np.int64(NONE)
+    for a in range(numeric + points.node.shape[1]):
+        sort_by(search, first, stop, np.int64(a))
+        total = loss_of(search, search.order, low, middle) * middle
+        total += loss_of(search, search.order, middle, count) * (count - middle)
+        if total < least:
+            least, chosen = total, np.int64(a)
+    if chosen == NONE:
+        return np.int64(NONE)
+    sort_by(search, first, stop, chosen)
+    items[first:stop] = search.order[:count]
+    return first + middle
+
+
+@procedure
+def sort_by(search: Search, first: Int, stop: Int, a: Int) -> None:
+    """Write some of ``items`` into ``order``, by one attribute, numeric ones first."""
+    items, points = search.items, search.points
+    numeric = points.lower.shape[1]
+    for i in range(first, stop):
+        t = items[i]
+        search.keys[i - first] = points.lower[t, a] if a < numeric else points.node[t, a - numeric]
+    sorted_by = np.argsort(search.keys[: stop - first], kind="mergesort")
+    for i in range(stop - first):
+        search.order[i] = items[first + sorted_by[i]]
+
+
+@leaf
+def loss_of(search: Search, items: NDArray[np.int64], first: Int, stop: Int) -> float:
+    """Return the loss of the box around some tuples."""
+    assign(search.part_box, np.int64(0), search.points, items[first])
+    for i in range(first + 1, stop):
+        enclose(search.domain, search.part_box, np.int64(0), search.points, items[i])
+    return info_loss(search.domain, search.part_box, np.int64(0))
+
+
+@leaf
+def whole_part(search: Search, due: Int) -> Int:
+    """Make the group of all that is left of a due tuple's part; return its size, 0 if it is no longer releasable."""
+    members = np.int64(1)
+    search.group[0] = due
+    assign(search.box, np.int64(GROUP), search.points, due)
+    if search.part[due] == NONE:
+        return np.int64(0)
+    for i in range(search.now.waiting):
+        t = search.waits[i]
+        if t != due and search.part[t] == search.part[due] and not has_subject(search, members, t):
+            search.group[members] = t
+            members += 1
+            enclose(search.domain, search.box, np.int64(GROUP), search.points, t)
+    return members if members >= search.rule.k and count_values(search, members, NONE) >= search.rule.l else np.int64(0)
 
 
 @procedure

@@ -49,6 +49,21 @@ RULES: tuple[tuple[str, dict[str, Any]], ...] = (
         "the same, with radii that stay as measured on arrival",
         {"price": 0.55, "age_weight": 0.5, "cheapest": 8, "sample": 256, "neighbors": 6, "updates": False},
     ),
+    (
+        "the price of 0.65, and tuples in the box with at most 5 % of the delay remaining join",
+        {"price": 0.65, "age_weight": 1.0, "include_contained": 0.05},
+    ),
+    (
+        "a price learned by region: 1.0 times what groups of due tuples there lost above tau",
+        {"price": 1.0, "age_weight": 1.0, "learned": 1},
+    ),
+    ("the same, learned by radius", {"price": 1.0, "age_weight": 1.0, "learned": 2}),
+    (
+        "the price of 0.65, by beam search with four partial groups among the max(100, 8 k) of the lowest cost",
+        {"price": 0.65, "age_weight": 1.0, "beam": 4, "cheapest": 8},
+    ),
+    ("the same beam search without a price", {"beam": 4, "cheapest": 8}),
+    ("the part of a partition of all buffered tuples, made after each 100 arrivals", {"parts": 100}),
     ("include all tuples in the box", {"include_contained": 1.0}),
     ("the same, with at most 5 % of the delay remaining", {"include_contained": 0.05}),
     ("the same, if the loss of the group is below tau", {"include_contained": 1.0, "include_if_good": True}),
@@ -77,8 +92,8 @@ def results() -> Iterator[Table]:
     """Yield the loss by rule with and without reuse, by rule of reuse, and of CASTLE."""
     streams = settings()
     for limit in (_LIMIT, 0):
-        what = f"reuse_limit {limit:,}" if limit else "no reuse"
-        yield _rules(streams, limit, f"Mean loss of nearest by alternative rules ({what})")
+        what = f"with a reuse_limit of {limit:,}" if limit else "without reuse"
+        yield _rules(streams, limit, f"Mean loss by alternative rules, {what}")
     yield _reuse(streams)
     yield _castle(streams)
 

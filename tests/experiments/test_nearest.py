@@ -16,7 +16,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 from experiments.harness import Stream, replay
-from experiments.nearest.prototype import REUSED, SUPPRESSED, Rule, prepare, process, run
+from experiments.nearest.prototype import REUSED, SUPPRESSED, Rule, prepare, process, regions, run
 from experiments.nearest.rare import settings
 
 
@@ -55,6 +55,22 @@ def test_a_group_from_all_tuples_as_candidates_is_that_of_the_whole_search() -> 
     assert run(tuples, Rule(**price, candidates=1)) != whole
     assert run(tuples, Rule(**price, sample=20)) != whole
     assert run(tuples, Rule(**price, updates=False)) != whole
+    for further in ({"learned": 1}, {"learned": 2}, {"beam": 3}, {"parts": 30}):
+        assert run(tuples, Rule(**price, **further)) != whole
+
+
+def test_a_beam_search_without_choice_gives_the_group_of_the_greedy_one() -> None:
+    """A group of two has one place to fill, so more partial groups find no other."""
+    tuples = _stream()
+    assert run(tuples, Rule(k=2, delay=90, reuse_limit=0, beam=3)) == run(tuples, Rule(k=2, delay=90, reuse_limit=0))
+
+
+def test_regions_of_a_learned_price_part_the_stream_by_its_attributes() -> None:
+    tuples = _stream()
+    found = regions(tuples)
+    same = np.column_stack([tuples.numeric, tuples.categorical])
+    assert 16 < len(np.unique(found)) <= 64
+    assert all(len(np.unique(found[(same == one).all(axis=1)])) == 1 for one in same[:20])
 
 
 def test_a_condition_that_every_class_satisfies_keeps_classes_of_k() -> None:
@@ -80,6 +96,9 @@ def test_a_condition_that_every_class_satisfies_keeps_classes_of_k() -> None:
         Rule(k=5, l=2, delay=90, price=0.65, age_weight=1.0),
         Rule(k=5, l=2, delay=90, price=0.65, age_weight=1.0, sample=30, neighbors=2, candidates=2, priced=4),
         Rule(k=5, l=2, delay=90, price=0.55, age_weight=0.5, sample=30, neighbors=2, updates=False, cheapest=8),
+        Rule(k=5, l=2, delay=90, price=1.0, age_weight=1.0, learned=1),
+        Rule(k=5, l=2, delay=90, price=0.65, learned=2, beam=3),
+        Rule(k=5, l=2, delay=90, parts=30),
         Rule(k=5, l=2, delay=90, lookahead=5),
         Rule(k=5, l=2, delay=90, random_moment=True),
     ],
