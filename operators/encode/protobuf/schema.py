@@ -76,6 +76,8 @@ class MessageType:
                 raise DescriptorError(
                     f"has at {'.'.join((*path[:number], name))!r} {article(field)}, and no repeated field"
                 )
+            if number < len(path) - 1 and kind_of(field) == "group":
+                raise DescriptorError(f"has at {'.'.join((*path[:number], name))!r} a group, whose fields are not read")
             message = None if name == step and is_repeated(field) else field.message_type
         return tuple(found)
 

@@ -256,6 +256,14 @@ def test_a_time_is_read_in_each_of_its_types() -> None:
     assert all(column.null_count == 3 for column in columns)
 
 
+def test_fields_of_a_group_are_refused() -> None:
+    group = {"name": "old", "number": 1, "label": "LABEL_OPTIONAL", "type": "TYPE_GROUP", "type_name": ".A.Old"}
+    of = {"name": "A", "field": [group], "nested_type": [{"name": "Old", "field": [field("a", 1, "int32")]}]}
+    found = MessageType(descriptor_set({"name": "a.proto", "message_type": [of]}), "A")
+    with pytest.raises(DescriptorError, match="has at 'old' a group, whose fields are not read"):
+        found.find(("old", "a"))
+
+
 def test_each_field_has_the_types_that_hold_its_values() -> None:
     found = {each.name: fitting_types(each) for each in MESSAGE.descriptor.fields}
     assert found["int32"] == ("INT", "BIGINT")
