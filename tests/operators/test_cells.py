@@ -229,6 +229,16 @@ def test_one_window_of_up_to_five_persons_in_two_keys(k: int, coins: set[Coin]) 
     assert bound(k) * (1 - 1e-8) < most <= bound(k)
 
 
+@pytest.mark.parametrize(("k", "young", "old"), [(6, 8, 0), (4, 5, 3)])
+def test_eight_persons_reach_the_bound_where_the_worst_number_shares_a_key(
+    k: int, young: int, old: int, coins: set[Coin]
+) -> None:
+    visits = tuple(Visit(person, 100 * person, 100 * person, 20.0 if person < young else 70.0) for person in range(8))
+    assert len(visits) == young + old
+    whole, rest = (distribution(universe, coins, plan(k)) for universe in (visits, without(visits, 0)))
+    assert bound(k) * (1 - 1e-8) < divergence(whole, rest, EPSILON) <= bound(k)
+
+
 AGES = (3.0, 20.0, 44.0, 70.0)
 ONE_WINDOW = tuple(Visit(person, 200 * person, 100 * person, age) for person, age in enumerate(AGES))
 LATE_AND_REPEATED: Universe = (
