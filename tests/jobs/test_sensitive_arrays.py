@@ -121,7 +121,7 @@ def message(of: dict[str, Any], kind: Any) -> bytes:
     """Return a record as a framed message; an unknown value of an enum and an empty item have nothing to read."""
     illnesses = of["visit"]["illnesses"]
     if of["number"] == MANY:
-        illnesses = ILLNESSES * 200_000
+        illnesses = ILLNESSES * 10_000
     numbers = {name: number for number, name in enumerate(ILLNESSES)}
     visit = None if illnesses is None else {"illnesses": [numbers.get(name, 99) for name in illnesses]}
     stays = [each or {} for each in ([None] if of["stays"] is None else of["stays"])]
