@@ -32,10 +32,10 @@ def listed(column: pa.Array) -> list[Any]:
     """
     column = in_milliseconds(column)
     if column.type == pa.string():
-        return _texts(column).tolist()  # type: ignore[no-any-return]
+        return _texts(column).tolist()
     if column.null_count:
-        return column.to_pylist()  # type: ignore[no-any-return]
-    return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        return column.to_pylist()
+    return column.to_numpy(zero_copy_only=False).tolist()
 
 
 def _texts(column: pa.Array) -> NDArray[Any]:
