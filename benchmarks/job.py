@@ -33,7 +33,7 @@ from pyflink.table import StreamTableEnvironment
 
 from benchmarks import adult, real
 from benchmarks.measure import Table, core_seconds
-from crenel.anonymity.buffer.members import in_milliseconds
+from crenel.anonymity.buffer.members import listed
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.space.domain import domain
 from crenel.jobs.config import load as config
@@ -51,6 +51,14 @@ _NEAREST = (
     "nearest={delay: {tuples: 1000, jitter: 0}, loss_window: 100, reuse_limit: 1000}",
 )
 _REAL_NEAREST = (*_NEAREST[:2], "nearest={delay: {tuples: 1000, event_time: 10 min}, loss_window: 100}")
+# Cells publish no pass-through column. A visit is that of a person of its own, so that each record counts.
+_VISITS = ("policy.subject=visit", "policy.passthrough=[]", "policy.drop=[person, paid, seen]", "privacy.k=12")
+_CELLS = (
+    "algorithm=cells",
+    "castle=null",
+    "cells={window: 1 s, lateness: 15 s, partition: '${BENCH_PARTITION}', epsilon: 1, delta: 1.0e-6, horizon: null}",
+)
+_SAMPLE_RATE = 0.2
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ class Variant:
     form : of the source: csv, json, nested (JSON with fields of a ROW), records (JSON as text, ``source.from_json``),
         lines (CSV as text, ``source.from_csv``) or datagen
     half_rejected : whether every second row is
+    live : whether the clock is the event time, so that windows of cells close while the job runs
+    written : least share of the rows that must be written, published or not
     slots : parallelism; the input is in as many files
     mode : where Python runs: in processes of its own, one a slot, as on a cluster, or in that of the run
     """
@@ -75,6 +85,8 @@ class Variant:
     passes: str = ""
     form: str = "csv"
     half_rejected: bool = False
+    live: bool = False
+    written: float = 0.99
     slots: int = 1
     mode: Literal["loopback", "process"] = "loopback"
 
@@ -85,6 +97,7 @@ class Variant:
 
 
 _REAL = Variant((300_000, 1_200_000), real.CONFIGURATION)
+_LIVE = replace(_REAL, live=True)
 _MODES: tuple[Literal["process"], Literal["loopback"]] = ("process", "loopback")
 VARIANTS = {
     "castle": Variant(),
@@ -111,6 +124,11 @@ VARIANTS = {
     "real blocks, lines": replace(_REAL, form="lines", passes="blocks"),
     "real castle, datagen": replace(_REAL, form="datagen"),
     "real blocks, datagen": replace(_REAL, form="datagen", passes="blocks"),
+    "live nearest": replace(_LIVE, overrides=(*_VISITS, *_REAL_NEAREST)),
+    "live cells, sampled": replace(
+        _LIVE, overrides=(*_VISITS, *_CELLS, f"cells.sample_rate={_SAMPLE_RATE}"), written=0.99 * _SAMPLE_RATE
+    ),
+    "live cells, noisy": replace(_LIVE, overrides=(*_VISITS, *_CELLS, "cells.release=noisy")),
 }
 _LEAN = ("castle", "nearest", "blocks", "identity")
 _AIMS = {
@@ -120,6 +138,8 @@ _AIMS = {
     "real castle": {"castle": "0.83", "real blocks": "0.8"},
     "real castle, half rejected": {"real castle": "1"},
     "real castle, nested JSON": {"real castle, JSON": "0.8"},
+    "live cells, sampled": {"live nearest": "1"},
+    "live cells, noisy": {"live nearest": "1"},
 }
 """Baseline of each job, and the ratio of rows a second to reach."""
 
@@ -150,7 +170,7 @@ class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
             upper=self._domain.upper[None],
             node=self._roots,
             offsets=np.array([0, len(block)]),
-            members=tuple(in_milliseconds(column).to_pylist() for column in block.members.columns),
+            members=tuple(map(listed, block.members.columns)),
             linked=one * 0,
             noise_expected=np.zeros((1, 0)),
             noise_error=np.zeros((1, 0)),
@@ -198,7 +218,7 @@ def settings_of(variant: Variant, rows: int) -> config.Config:
         # Of a line every field is a column of the policy.
         policy = replace(settings.policy, drop=("ms",))
         return replace(settings, policy=policy, source=real.lines())
-    return settings
+    return real.live(settings) if variant.live else settings
 
 
 def work(variant: Variant, rows: int) -> list[float]:
@@ -250,7 +270,8 @@ def variables_of(variant: Variant, rows: int, folder: Path, output: str) -> dict
         return _writing(output) | mode | {"BENCH_SOURCE": ""}
     if variant.real:
         path = real.rows_file(rows, folder, variant.form, half_rejected=variant.half_rejected)
-        return _writing(output) | mode | {"BENCH_SOURCE": real.source(path, variant.form)}
+        partition = {"BENCH_PARTITION": str(real.partition_file(folder))} if variant.live else {}
+        return _writing(output) | mode | {"BENCH_SOURCE": real.source(path, variant.form)} | partition
     given = variables(rows // variant.slots, folder, output) | mode
     if variant.slots > 1:  # a file of CSV is read by one reader
         parts = folder / f"{rows}-in-{variant.slots}"
@@ -270,7 +291,7 @@ def _seconds(name: str, rows: int, folder: Path) -> list[float]:
         done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
         folders = [Path(output) / f"released{what}" for what in ("", "-suppressed", "-rejected")]
         written = sum(sum(1 for _ in file.open()) for part in folders for file in part.rglob("part-*"))
-        if written < rows * 0.99:
+        if written < rows * variant.written:
             raise RuntimeError(f"{name}: {written:,} of {rows:,} rows were written")
         seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
         return seconds
@@ -301,6 +322,14 @@ def rate_table(names: Sequence[str], title: str, repeats: int = 2) -> Table:
         ratios = [f"{rate / rates[other]:.2f} of {other}" for other in aims]
         table.add(name, f"{rate:,.0f}", f"{cores[name]:.1f}", ", ".join(ratios) or "-", ", ".join(aims.values()) or "-")
     return table
+
+
+def live_table(repeats: int = 2) -> Table:
+    """Return the rates of cells beside nearest, on one stream whose windows close while the job runs."""
+    title = (
+        "The whole job by cells beside nearest (`benchmarks/real.yaml`: ten quasi-identifiers, two sensitive columns)"
+    )
+    return rate_table([name for name in VARIANTS if VARIANTS[name].live], title, repeats)
 
 
 def _first_release(folder: Path) -> float:
@@ -335,7 +364,8 @@ def tables() -> list[Table]:
     return [
         rate_table(_LEAN, lean),
         rate_table([name for name in VARIANTS if "slot" in name], two),
-        rate_table(["castle", *(name for name in VARIANTS if VARIANTS[name].real)], full),
+        rate_table(["castle", *(name for name in VARIANTS if VARIANTS[name].real and not VARIANTS[name].live)], full),
+        live_table(),
         start_table(),
     ]
 

@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import adult
+from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.private import learn_privately
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.records import CsvSection, JsonSection
+from crenel.jobs.config.regions import regions_text
 from crenel.jobs.config.source import Source
 
 CONFIGURATION = Path(__file__).with_name("real.yaml")
@@ -84,6 +87,23 @@ def lines() -> Source:
         ) WITH ({os.environ["BENCH_SOURCE"]})""",
         records=CsvSection.model_validate({"column": "line", "fields": fields}).core(),
     )
+
+
+def live(settings: Config) -> Config:
+    """Return the job with the moment at which a row is read as its event time."""
+    ddl = settings.source.ddl.replace("TO_TIMESTAMP_LTZ(ms, 3)", "CAST(CURRENT_TIMESTAMP AS TIMESTAMP_LTZ(3))")
+    return replace(settings, source=replace(settings.source, ddl=ddl))
+
+
+def partition_file(folder: Path, cells: int = 64) -> Path:
+    """Return a file of cells in ``folder``, made if absent: they count as learned from other persons."""
+    path = folder / f"cells-{cells}.yaml"
+    if not path.exists():
+        tuples = adult.stream()
+        sample = Sample(tuples.numeric, tuples.categorical)
+        tree = learn_privately(tuples.policy, sample, cells, len(tuples) / cells / 2, 1e6, np.random.default_rng(0))
+        path.write_text(regions_text(tuples.policy, replace(tree, epsilon=0.0), len(tuples), 0), encoding="utf-8")
+    return path
 
 
 def generated(rows: int) -> str:

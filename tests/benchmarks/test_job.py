@@ -16,4 +16,4 @@ def test_the_configuration_of_each_job_is_valid(name: str, tmp_path: Path, monke
     for variable, value in variables_of(VARIANTS[name], 100, tmp_path, str(tmp_path / "output")).items():
         monkeypatch.setenv(variable, value)
     settings = settings_of(VARIANTS[name], 100)
-    assert settings.privacy.k == 10
+    assert settings.privacy.k == (12 if VARIANTS[name].live else 10)
