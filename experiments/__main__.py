@@ -34,6 +34,7 @@ EXPERIMENTS = {
         "10 min",
         "castle.queries.condensation",
     ),
+    "castle-arrival": ("Re-identification by order of arrival (Theorem 3).", "20 s", "castle.arrival.results"),
     "castleguard-loss": ("Loss of CASTLEGUARD by clusters and noise, on taxi.", "15 s", "castleguard.loss.results"),
     "castleguard-scatter": ("Sampled and perturbed trips (Figure 3).", "10 s", "castleguard.scatter.results"),
     "castleguard-fares": ("Noise on the sensitive number, and its budget.", "10 s", "castleguard.fares.results"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.castle import queries
+from experiments.castle.arrival import by_arrival, by_release
 from experiments.castle.condensation import condense
 from experiments.castle.contenders import of_persons, shuffled, zipf
 from experiments.castle.queries import Case, Generalized, loss, workload_error
@@ -40,6 +41,21 @@ def test_suppressed_tuples_and_wide_intervals_are_errors() -> None:
     all_values = replace(found, lower=np.ones_like(found.lower), upper=np.full_like(found.upper, 50))
     assert loss(all_values) == 1
     assert workload_error(CASE, all_values, 0) > 0.1
+
+
+def test_order_of_arrival_tells_the_row_of_a_person_however_general_it_is() -> None:
+    random, last = np.random.default_rng(0), len(TUPLES) - 1
+    ends = np.full((1, TUPLES.numeric.shape[1]), 1.0), np.full((1, TUPLES.numeric.shape[1]), 50.0)
+    one_class = Generalized(TUPLES, *ends, NO_NODES[:1], np.zeros(len(TUPLES), np.int64))
+    assert by_arrival(one_class, 100, 0, random) == 1
+    assert 0.2 <= by_arrival(one_class, 100, 2, random) < 0.21
+    assert by_release(one_class) == 1 / len(TUPLES)
+    # With one suppressed tuple, the row is at the place of the arrival or before it.
+    hidden = replace(one_class, of=np.where(np.arange(len(TUPLES)) == last // 2, -1, 0))
+    assert 0.5 <= by_arrival(hidden, 100, 0, random) < 0.52
+    # Rows whose generalization excludes the person are no candidates.
+    exact = replace(one_class, lower=TUPLES.numeric, upper=TUPLES.numeric, of=np.arange(len(TUPLES)))
+    assert by_arrival(exact, 100, 2, random) > 0.9
 
 
 def test_condensation_assigns_each_tuple_to_a_group_of_k_to_2k_that_is_narrow() -> None:
