@@ -76,6 +76,7 @@ EXPERIMENTS = {
     "nearest-rare": ("Nearest with rare sensitive values.", "1 min", "nearest.rare.results"),
     "nearest-minimality": ("Attack by minimality on them.", "2 min", "nearest.rare.formation"),
     "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
+    "nearest-attack": ("Guesses of a person's release, with and without a price.", "1 min", "nearest.attack.results"),
     "cells": ("Loss and query error of cells beside nearest and CASTLE.", "5 min", "cells.comparison.results"),
     "cells-audit": ("Membership inference against cells.", "2 min", "cells.audit.results"),
     "cells-agreement": (
@@ -105,7 +106,7 @@ Modules are imported only for a run, because some import Flink.
 _NEEDS = {
     **dict.fromkeys(("castleguard-loss", "castleguard-scatter", "castleguard-fares"), (TAXI_FILE,)),
     "castleguard-quality": (PIMA_FILE,),
-    **dict.fromkeys(("nearest-loss", "nearest-rules", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
+    **dict.fromkeys(("nearest-loss", "nearest-rules", "nearest-attack", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
     **dict.fromkeys(("lasting", "cells"), (ADULT_FILE, TAXI_FILE)),
     "attacks-taxi": (TAXI_FILE,),
     **dict.fromkeys(("castle-skew", "attacks-demo", "attacks-placement-demo", "stream", "cells-agreement"), ()),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.harness import Stream, Table, in_processes
+from experiments.harness import Table, in_processes
 from experiments.nearest.prototype import Rule, prepare, process
 from experiments.nearest.streams import Setting, settings
 
@@ -84,16 +84,16 @@ def results() -> Iterator[Table]:
 def _guesses(given: tuple[Setting, dict[str, Any], int]) -> Guesses:
     setting, changed, seed = given
     tuples = setting.of(seed)
-    base = {"k": setting.k, "l": setting.l, "delay": setting.delay, "reuse_limit": 0}
+    base: dict[str, Any] = {"k": setting.k, "l": setting.l, "delay": setting.delay, "reuse_limit": 0}
     priced = prepare(tuples, Rule(**base, **_PRICE), seed)
     process(priced)  # the plain rule measures no radius
     search = priced if changed else prepare(tuples, Rule(**base, **changed), seed)
     if not changed:
         process(search)
-    return guess(tuples, search, priced.radius, setting.delay, seed)
+    return guess(search, priced.radius, setting.delay, seed)
 
 
-def guess(tuples: Stream, search: Any, radius: NDArray[np.float64], delay: int, seed: int) -> Guesses:
+def guess(search: Any, radius: NDArray[np.float64], delay: int, seed: int) -> Guesses:
     """Guess the releases of persons, with frequencies of other persons.
 
     Parameters

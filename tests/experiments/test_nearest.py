@@ -16,6 +16,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 from experiments.harness import Stream, replay
+from experiments.nearest.attack import fitting, guess
 from experiments.nearest.prototype import REUSED, SUPPRESSED, Rule, prepare, process, regions, run
 from experiments.nearest.rare import settings
 
@@ -84,6 +85,19 @@ def test_a_condition_that_every_class_satisfies_keeps_classes_of_k() -> None:
     assert 0.3 < of_k.suppressed < 0.7
     assert larger.suppressed < 0.01
     assert castle.suppressed < 0.1
+
+
+def test_an_attacker_finds_the_release_of_a_person_among_those_that_fit() -> None:
+    tuples = _stream()
+    search = prepare(tuples, Rule(k=5, delay=90, reuse_limit=0, price=0.65, age_weight=1.0), 0)
+    process(search)
+    targets = np.flatnonzero(search.release >= 0)
+    found = fitting(search, search.radius, 90, targets)
+    assert np.array_equal(np.bincount(found.target[found.right]), np.ones(len(targets)))  # its own release always fits
+    wrong = found.target[~found.right]
+    assert 0 < len(wrong) < len(targets) * search.now.releases / 2
+    guesses = guess(search, search.radius, 90, 0)
+    assert 0.3 < guesses.chance < min(guesses.by_age, guesses.by_radius) < 1.0
 
 
 @pytest.mark.parametrize(
