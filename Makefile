@@ -108,7 +108,7 @@ bench: $(READY)
 $(READY): $(INSTALLED) $(SOURCES)
 	@echo 'compiling what has changed of the core (all of it takes about four minutes on two cores)'
 	$(call timed,compile,$(BIN)/python -m crenel.anonymity.algorithms.precompile && \
-		$(BIN)/python -c 'from crenel.operators.encode import json_scan, packed_arrays; from crenel.operators.encode.avro import fields as avro; from crenel.operators.encode.protobuf import fields as protobuf; json_scan.precompile(); packed_arrays.precompile(); avro.precompile(); protobuf.precompile()' && \
+		$(BIN)/python -m crenel.operators.encode.precompile && \
 		{ $(WITH_JAVA) $(BIN)/python -m crenel.jobs.local.classes || true; })
 	@touch $@
 
