@@ -197,6 +197,8 @@ FORGED = [
     "No space left on device",
     "Fail to deserialize at field: Eastley.",
     "Exceeded checkpoint tolerable failure threshold",
+    ". The latest checkpoint failed due to Checkpoint expired before completing.",
+    "Failed to deserialize Avro record.",
     "Row length mismatch. 4711 fields expected but was 4711.",
     "/data/out/audit/Eastley",
     "An error occurred while calling Eastley\n: java.net.BindException: Eastley",
@@ -210,6 +212,7 @@ CLASSES = [
     "org.apache.flink.util.FlinkRuntimeException",
     "x.jackson.dataformat.csv.CsvReadException",
     "x.jackson.core.JsonParseException",
+    "com.google.protobuf.InvalidProtocolBufferException",
     "org.apache.flink.formats.json.JsonParseException",
 ]
 messages = st.lists(st.sampled_from(FORGED) | st.text(max_size=5), max_size=6).map("".join)

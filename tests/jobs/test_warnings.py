@@ -147,7 +147,7 @@ def test_what_flink_would_refuse_is_refused_with_field_cause_and_remedy(mini: Ho
             "sinks.released.path: contains 'path' of source.ddl, so raw records and the output would mix",
             "outside of the source",
         ),
-        (  # the Java of these tests may have loaded the jar of Kafka's already
+        (  # the Java of these tests may have loaded the jars of Kafka, Avro and Protobuf already
             f"source.ddl={TABLE} ('connector' = 'iceberg', 'catalog-name' = 'visits')",
             "source.ddl: 'connector': Flink has no connector 'iceberg' without its jar",
             "name the file of iceberg-flink-runtime in flink.pipeline.jars (docs/how-to/deploy.md",
@@ -155,12 +155,12 @@ def test_what_flink_would_refuse_is_refused_with_field_cause_and_remedy(mini: Ho
         (
             f"source.ddl={TABLE} ('connector' = 'filesystem', 'path' = '{source}', 'format' = 'cvs')",
             "source.ddl: 'format': Flink has no format 'cvs' (did you mean 'csv'?)",
-            "choose canal-json, csv, ",
+            "canal-json, csv, ",
         ),
         (
             "sinks.released.format=jsno",
             "sinks.released.format: Flink has no format 'jsno' (did you mean 'json'?)",
-            "choose canal-json, csv, ",
+            "canal-json, csv, ",
         ),
         (
             "sinks.summary={connector: prnt}",
