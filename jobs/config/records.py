@@ -28,10 +28,9 @@ _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
 _ARRAY = "ARRAY<(STRING|TINYINT|SMALLINT|INT|BIGINT)>"
 _JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL}|{_ARRAY})", re.IGNORECASE)
 _CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
-_BINARY_ARRAY = rf"ARRAY<({'|'.join(ELEMENTS)})>"
-_PROTOBUF = rf"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\)|{_BINARY_ARRAY}"
-_PROTOBUF_TYPE = re.compile(rf"({_PROTOBUF})", re.IGNORECASE)
-_AVRO_TYPE = re.compile(rf"({_PROTOBUF}|DATE|{_DECIMAL})", re.IGNORECASE)
+_BINARY = rf"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\)|ARRAY<({'|'.join(ELEMENTS)})>"
+_PROTOBUF_TYPE = re.compile(rf"({_BINARY})", re.IGNORECASE)
+_AVRO_TYPE = re.compile(rf"({_BINARY}|DATE|{_DECIMAL})", re.IGNORECASE)
 _ASCII = re.compile(r"[\t -~]")
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 
@@ -167,18 +166,6 @@ def is_array(text: str) -> bool:
     return text.strip().upper().startswith("ARRAY")
 
 
-def field_path(name: str, kind: str, path: str | None) -> tuple[str, ...]:
-    """Return the path of a field of Avro or Protobuf; that of an array has a step that ends with ``ITEMS``.
-
-    Examples
-    --------
-    >>> field_path("codes", "ARRAY<INT>", None), field_path("ward", "ARRAY<STRING>", "visits[*].ward")
-    (('codes[*]',), ('visits[*]', 'ward'))
-    """
-    found = path or name
-    return tuple((found if ITEMS in found or not is_array(kind) else found + ITEMS).split("."))
-
-
 def _json_type(text: str) -> str:
     if not _JSON_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that JSON text is read as")
@@ -215,24 +202,6 @@ def _protobuf_type(text: str) -> str:
     if not _PROTOBUF_TYPE.fullmatch(text.strip()):
         raise ValueError("is not a type that a field of Protobuf is read as")
     return text.strip()
-
-
-def require_items(kind: str, path: str | None) -> None:
-    """Check that the path of a field of Avro or Protobuf fits its type.
-
-    Raises
-    ------
-    ValueError
-        A path goes through an array twice, or does not end a step with ``ITEMS``, or the field is no array.
-    """
-    steps = [] if path is None else [step for step in path.split(".") if "[" in step]
-    if len(steps) > 1 or any(not step.endswith(ITEMS) or step.count("[") > 1 for step in steps):
-        raise ValueError(
-            f"has a path that no ARRAY is read by; give names with dots and at most one {ITEMS!r} behind a name, such "
-            "as visits[*].ward"
-        )
-    if steps and not is_array(kind):
-        raise ValueError(f"has a path through an array, and the type {kind}; declare it as ARRAY<{kind}>")
 
 
 def _descriptor_set(path: Path) -> bytes:
@@ -359,19 +328,17 @@ class CsvSection(Section):
         return CsvRecords(self.column, dict(self.fields), self.delimiter, self.quote, self.null_literal)
 
 
-class AvroFieldSection(Section):
-    """Column that is read from a field of an Avro record.
+class BinaryFieldSection(Section):
+    """Column that is read from a field of a record of Avro or Protobuf.
 
     Attributes
     ----------
     type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
-    path : names of records and the field, with dots; None: the field of the column's name
+    path : names of records and the field, with dots; a step to the items of an array ends with ``ITEMS``. None: the
+        field of the column's name
     """
 
-    type: Annotated[str, AfterValidator(_avro_type)] = Field(
-        description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(3), "
-        "TIMESTAMP(6), as the schema has it, and ARRAY<...> of STRING, BOOLEAN, INT, BIGINT, FLOAT or DOUBLE"
-    )
+    type: str
     path: Annotated[str, Field(min_length=1)] | None = Field(
         None,
         description="names with dots, such as patient.age, or visits[*].ward for an ARRAY, or null: the field of the "
@@ -379,9 +346,30 @@ class AvroFieldSection(Section):
     )
 
     @check(mode="after")
-    def _with_items(self) -> AvroFieldSection:
-        require_items(self.type, self.path)
+    def _with_items(self) -> BinaryFieldSection:
+        steps = [] if self.path is None else [step for step in self.path.split(".") if "[" in step]
+        if len(steps) > 1 or any(not step.endswith(ITEMS) or step.count("[") > 1 for step in steps):
+            raise ValueError(
+                f"has a path that no ARRAY is read by; give names with dots and at most one {ITEMS!r} behind a name, "
+                "such as visits[*].ward"
+            )
+        if steps and not is_array(self.type):
+            raise ValueError(f"has a path through an array, and the type {self.type}; declare it as ARRAY<{self.type}>")
         return self
+
+    def core(self, name: str) -> tuple[str, tuple[str, ...]]:
+        """Return type and path of a column; the path of an array has a step that ends with ``ITEMS``."""
+        path = self.path or name
+        return self.type, tuple((path if ITEMS in path or not is_array(self.type) else path + ITEMS).split("."))
+
+
+class AvroFieldSection(BinaryFieldSection):
+    """Column that is read from a field of an Avro record, as ``BinaryFieldSection``."""
+
+    type: Annotated[str, AfterValidator(_avro_type)] = Field(
+        description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(3), "
+        "TIMESTAMP(6), as the schema has it, and ARRAY<...> of STRING, BOOLEAN, INT, BIGINT, FLOAT or DOUBLE"
+    )
 
 
 class RegistrySection(Section):
@@ -439,35 +427,19 @@ class AvroSection(Section):
     def core(self) -> AvroRecords:
         return AvroRecords(
             self.column,
-            {name: (field.type, field_path(name, field.type, field.path)) for name, field in self.fields.items()},
+            {name: field.core(name) for name, field in self.fields.items()},
             self.schema_file,
             None if self.registry is None else self.registry.core("source.from_avro.registry"),
         )
 
 
-class ProtobufFieldSection(Section):
-    """Column that is read from a field of a Protobuf record.
-
-    Attributes
-    ----------
-    type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
-    path : names of messages and the field, with dots; None: the field of the column's name
-    """
+class ProtobufFieldSection(BinaryFieldSection):
+    """Column that is read from a field of a Protobuf record, as ``BinaryFieldSection``."""
 
     type: Annotated[str, AfterValidator(_protobuf_type)] = Field(
         description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, TIMESTAMP(3), TIMESTAMP(6), as the message "
         "has it, and ARRAY<...> of STRING, BOOLEAN, INT, BIGINT, FLOAT or DOUBLE"
     )
-    path: Annotated[str, Field(min_length=1)] | None = Field(
-        None,
-        description="names with dots, such as patient.age, or visits[*].ward for an ARRAY, or null: the field of the "
-        "column's name",
-    )
-
-    @check(mode="after")
-    def _with_items(self) -> ProtobufFieldSection:
-        require_items(self.type, self.path)
-        return self
 
 
 class ProtobufSection(Section):
@@ -510,7 +482,7 @@ class ProtobufSection(Section):
     def core(self) -> ProtobufRecords:
         return ProtobufRecords(
             self.column,
-            {name: (field.type, field_path(name, field.type, field.path)) for name, field in self.fields.items()},
+            {name: field.core(name) for name, field in self.fields.items()},
             self._found(),
             None if self.registry is None else self.registry.core("source.from_protobuf.registry"),
         )

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
 
 _log = logging.getLogger(__name__)
-_Messages: TypeAlias = dict[tuple[int, ...], tuple[str, ...]]
-"""Unknown fields of a message by its indexes in a schema."""
+_Resolved: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
+"""Indexes of the message in a schema, and the fields that only the schema has."""
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 _PARTS = ("seconds", "nanos")
@@ -76,9 +76,8 @@ class ProtobufFields:
         rows = np.arange(len(records))
         if records.null_count:
             rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
-        if self.registry is None:
-            fill(slots, program, rows, ends[:-1], ends[1:])
-        for those, start, unknown in self._framed(data, rows, ends):
+        parts = [(rows, ends[:-1], ())] if self.registry is None else self._framed(data, rows, ends)
+        for those, start, unknown in parts:
             fill(slots, program, those, start, ends[1:])
             if unknown:
                 self.unknown.add(unknown, int(np.count_nonzero(slots.read[those])))
@@ -88,25 +87,23 @@ class ProtobufFields:
         self, data: NDArray[np.uint8], rows: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]]:
         """Yield the records of each frame, the start of every row's message, and the unknown fields of its schema."""
-        if self.registry is None:
-            return
         length = np.zeros(len(ends) - 1, np.int32)
         frames(data, rows, ends, length)
         found = gather(data, length > 0, ends[:-1], length, pa.binary()).dictionary_encode()
         which = found.indices.fill_null(-1).to_numpy()
         for number, content in enumerate(found.dictionary.to_pylist()):
             schema, indexes = frame_of(content)
-            message = (self._known.get(schema) or {}).get(indexes)
-            if message is not None:
-                yield np.flatnonzero(which == number), ends[:-1] + length, message
+            message = self._known.get(schema)
+            if message is not None and message[0] == indexes:
+                yield np.flatnonzero(which == number), ends[:-1] + length, message[1]
 
     @cached_property
-    def _known(self) -> KnownSchemas[_Messages]:
+    def _known(self) -> KnownSchemas[_Resolved]:
         assert self.registry is not None
         return KnownSchemas(self.registry, self._resolved)
 
-    def _resolved(self, number: int, text: str) -> _Messages | None:
-        """Return the unknown fields of the message by its indexes in a schema; None if its records are unreadable."""
+    def _resolved(self, number: int, text: str) -> _Resolved | None:
+        """Return what records of a schema are read by; None if they are unreadable."""
         try:
             outline = read_outline(text)
             found = outline.find(self.message.name)
@@ -129,7 +126,7 @@ class ProtobufFields:
                 number,
                 name,
             )
-        return {found: unknown}
+        return found, unknown
 
     def _cells(self, slots: Slots, path: Path, kind: CellType) -> Cells | ArrayCells:
         layout, leaf = self._compiled[0], self.message.find(path)[-1]
