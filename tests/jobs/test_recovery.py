@@ -160,7 +160,7 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
     job = cluster.submit(configuration, rate=SLOW // 2)
     for part in ("worker", "taskmanager"):
         kill(cluster, job, part, chance)
-    wait_for_checkpoint(cluster, job)
+    cluster.wait_for_checkpoint(job)
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     assert raw_values(savepoint) == []
 
@@ -190,7 +190,7 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
 
 def kill(cluster: Cluster, job: str, part: str, chance: random.Random) -> None:
     """``kill -9`` of a Python worker, or of the TaskManager with all that it started, somewhere behind a checkpoint."""
-    wait_for_checkpoint(cluster, job)
+    cluster.wait_for_checkpoint(job)
     restarts = cluster.restarts(job)
     time.sleep(chance.uniform(0, 1.5))
     if part == "worker":
@@ -206,12 +206,6 @@ def rows_in_order(people: Path) -> pa.Table:
     """Return the tuples as a table, for a program."""
     options = pyarrow.csv.ReadOptions(column_names=("id", "person", "name", "age", "town", "illness"))
     return pyarrow.csv.read_csv(people, options)
-
-
-def wait_for_checkpoint(cluster: Cluster, job: str) -> None:
-    """Wait until one more has completed, so that all of the job runs."""
-    before = cluster.checkpoints(job)
-    cluster.wait(lambda: cluster.checkpoints(job) > before, "checkpoint")
 
 
 def succeeded(done: CompletedProcess[str]) -> CompletedProcess[str]:
@@ -277,7 +271,7 @@ def test_two_stages_are_killed_and_restored_at_another_parallelism_and_publish_w
     configuration.write_text(text, encoding="utf-8")
     job = cluster.submit(configuration, rate=SLOW)
     kill(cluster, job, "worker", random.Random(os.environ.get("CRENEL_TEST_SEED")))
-    wait_for_checkpoint(cluster, job)
+    cluster.wait_for_checkpoint(job)
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     assert raw_values(savepoint) == []
     assert published(tmp_path)["released"] == []
