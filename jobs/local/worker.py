@@ -71,6 +71,16 @@ def keep_pool_private() -> None:
     BeamFnLoopbackWorkerPoolServicer.start = _pool_address
 
 
+def keep_tracebacks_out_of_terminal() -> None:
+    """Make Beam's workers print no traceback of an instruction that failed: its text can hold values of records.
+
+    Flink gets the traceback all the same, and logs it.
+    """
+    from apache_beam.runners.worker import sdk_worker
+
+    sdk_worker.print = lambda *_, **__: None
+
+
 _pools: list[str] = []
 
 

@@ -21,7 +21,7 @@ from crenel.jobs.config.paths import local_path
 from crenel.jobs.config.start_positions import STATE
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.local.stop import folder_until_exit
-from crenel.jobs.local.worker import keep_pool_private
+from crenel.jobs.local.worker import keep_pool_private, keep_tracebacks_out_of_terminal
 from crenel.jobs.pipeline.sockets import UnknownChannelsError, bind_channels, require_token, write_jar
 
 JARS = ("pipeline.jars", "pipeline.classpaths")
@@ -81,6 +81,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
     remember_java_names()
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
     keep_pool_private()
+    keep_tracebacks_out_of_terminal()
     try:
         bind_channels()
     except UnknownChannelsError as error:

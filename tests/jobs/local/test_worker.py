@@ -124,6 +124,26 @@ def test_a_python_that_the_configuration_names_is_used(folder: Path) -> None:
         assert settings == own
 
 
+FAILING = """
+import logging
+from queue import Queue
+from types import SimpleNamespace
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.worker.sdk_worker import SdkHarness
+from crenel.jobs.local.worker import keep_tracebacks_out_of_terminal
+keep_tracebacks_out_of_terminal()
+logging.getLogger().addHandler(logging.NullHandler())
+harness = SimpleNamespace(_responses=Queue())
+SdkHarness._execute(harness, lambda: int("4711-secret"), beam_fn_api_pb2.InstructionRequest(instruction_id="1"))
+print("4711-secret" in harness._responses.get().error)
+"""
+
+
+def test_what_a_worker_fails_with_goes_to_flink_and_not_to_the_terminal() -> None:
+    done = run(sys.executable, "-c", FAILING, PYTHONPATH=str(ROOT))
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 POOL = """
 import os
 import sys
