@@ -140,6 +140,16 @@ def _brokers(setup: JobSetup, _: Sequence[Thrown]) -> str:
     return " or ".join(f"{field}: '{SERVERS}' = '{named[field]}'" for field in silent)
 
 
+def _topics(setup: JobSetup, chain: Sequence[Thrown]) -> str:
+    named = {field: options["topic"] for field, options in setup.tables.items() if options.get("topic")}
+    told = [
+        field
+        for field, topic in named.items()
+        if any(re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w-]|\.\w)", thrown.message) for thrown in chain)
+    ]
+    return " or ".join(f"{field}: 'topic' = '{named[field]}'" for field in told or named)
+
+
 def _remote(setup: JobSetup, _: Sequence[Thrown]) -> str:
     return " or ".join(field for field, options in setup.tables.items() if options.get("connector") not in _LOCAL)
 
@@ -211,6 +221,13 @@ DISK_FULL = Cause(
 )
 
 CAUSES = (
+    Cause(
+        r".*\bkafka\.common\.errors\.UnknownTopicOrPartitionException",
+        "a topic of Kafka is missing",
+        "Create the topic, and restart the job from its last checkpoint; a source whose topic was deleted needs a new "
+        "job (Start anew, in the guide to stop, restore and upgrade)",
+        _topics,
+    ),
     Cause(
         r".*\bkafka\.common\.errors\.TimeoutException",
         "Kafka did not answer in time",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crenel.anonymity.model.errors import PolicyError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from crenel.jobs.config.load import Config
 
 _SERIALIZED = "org.apache.flink.util.SerializedThrowable"
+_ENDED = "org.apache.flink.util.FlinkExpectedException"
 _LONGEST = 100
 """Maximum number of exceptions of a chain to read, because causes may form a cycle."""
 
@@ -26,6 +28,8 @@ _DEEPEST = 40
 
 _IN_PYTHON = "Traceback (most recent call last):"
 _CAUSE = re.compile(r"^(?:Caused by: )?(?P<name>(?:[\w$]+\.)+[\w$]+)(?:: (?P<message>.*))?$", re.DOTALL)
+
+_FAILED = re.compile(r" switched from \w+ to FAILED with failure cause:\n((?:(?!\d{4}-\d\d-\d\d ).*\n)+)")
 
 _MASK = "******"
 _HARMLESS = tuple(
@@ -111,7 +115,9 @@ def _masked(message: str, withheld: Iterable[str]) -> str:
     return without_passwords(_LITERAL.sub(f"'{_MASK}'", message))
 
 
-def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: str = "") -> str:
+def why_failed(
+    error: BaseException | str, setup: JobSetup | None = None, name: str = "", *, logs: Path | None = None
+) -> str:
     """Return the reason why a running job ended: field, cause and remedy, without any message that may hold a record.
 
     The result contains text of ours, values of the configuration, class names, and signed errors of a worker
@@ -124,9 +130,13 @@ def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: 
     error : error that py4j raised, or a stack trace as text
     setup : of the job; None: neither fields nor remedies are reported
     name : class name of an error in text form
+    logs : folder of Flink's logs. A task whose operators cannot be closed ends its TaskManager, and then only the logs
+        tell the cause
     """
     found = _objects(error)
     text = error if isinstance(error, str) else str(getattr(error, "stack_trace", None) or "")
+    if logs is not None and any(thrown.name == _ENDED for thrown in found) and (failure := last_failure(logs)):
+        found, text = [], failure
     report = signed_error("\n".join(thrown.message for thrown in found) or text)
     if report is not None:
         return report
@@ -144,6 +154,15 @@ def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: 
     place = path_in(setup, chain) if setup is not None else ""
     at = f" at {place}" if place else ""
     return f"{last}{worker}{at}; its message is withheld, because it may hold values of a record"
+
+
+def last_failure(logs: Path) -> str:
+    """Return the stack trace of the last task that failed, by the logs in a folder; empty without one."""
+    found = ""
+    for file in sorted(logs.glob("*.log")):
+        for match in _FAILED.finditer(file.read_text(encoding="utf-8", errors="replace")):
+            found = match[1]
+    return found
 
 
 def why_full(error: BaseException, setup: JobSetup) -> str | None:

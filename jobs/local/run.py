@@ -201,7 +201,7 @@ def _wait(client: Any, rest: Rest, logs: Path, setup: JobSetup, show: Callable[[
             time.sleep(_POLL)
         ended.result()
     except (Py4JError, JavaException) as error:
-        raise JobError(f"the job failed: {why_failed(error, setup)}", logs) from None
+        raise JobError(f"the job failed: {why_failed(error, setup, logs=logs)}", logs) from None
 
 
 def _read_summary(folder: Path) -> Iterator[tuple[int, str, float]]:

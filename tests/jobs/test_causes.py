@@ -133,6 +133,12 @@ CASES = {
             ("protobuf", "a record is no message of Protobuf", MESSAGE),
         )
     },
+    "no_topic": Case(
+        "a topic of Kafka is missing",
+        "source.ddl: 'topic' = 'no_topic_there'",
+        source=f"{TOPIC.replace('NAME', 'NAME_there')}, 'format' = 'csv'",
+        arguments=["flink.pipeline.jars=JARS"],
+    ),
     "silent_source": Case(
         UNANSWERED,
         "source.ddl: 'properties.bootstrap.servers' = 'localhost:PORT'",

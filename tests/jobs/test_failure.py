@@ -6,6 +6,7 @@ import base64
 import re
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,6 +122,46 @@ def test_a_path_of_the_configuration_is_told_where_the_message_is_withheld() -> 
     assert answer == f"IOException at sinks.audit.path: file:///data/out/audit/; {WITHHELD}"
 
 
+UNKNOWN_TOPIC = "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+KAFKA = {"connector": "kafka", "topic": "visits"}
+TOPICS = JobSetup.of({"source.ddl": KAFKA}, {"released": {**KAFKA, "topic": "visits-out"}}, {})
+
+
+@pytest.mark.parametrize(
+    ("message", "fields"),
+    [
+        ("Topic visits-out not present in metadata after 60000 ms.", ["sinks.released: 'topic' = 'visits-out'"]),
+        ("Failed to describe visits: Eastley", ["source.ddl: 'topic' = 'visits'"]),
+        ("Eastley", ["source.ddl: 'topic' = 'visits'", "sinks.released: 'topic' = 'visits-out'"]),
+    ],
+)
+def test_a_missing_topic_is_told_by_the_field_that_names_it(message: str, fields: list[str]) -> None:
+    failed = FailedError(
+        OUTER, link("java.lang.RuntimeException", message), link(UNKNOWN_TOPIC, "This server does not")
+    )
+    told = f"{' or '.join(fields)}: a topic of Kafka is missing (UnknownTopicOrPartitionException). Create the topic"
+    assert why_failed(failed, TOPICS).startswith(told)
+
+
+def test_what_only_the_logs_tell_is_told_too(tmp_path: Path) -> None:
+    ended = FailedError(
+        OUTER, link("org.apache.flink.util.FlinkExpectedException", "The TaskExecutor is shutting down.")
+    )
+    assert why_failed(ended, TOPICS, logs=tmp_path) == f"FlinkExpectedException; {WITHHELD}"
+    failures = (trace(OUTER, link(name, "Eastley")) for name in ("java.net.ConnectException", UNKNOWN_TOPIC))
+    lines = (
+        f"2026-11-27 03:00:00,1 WARN Task [] - s switched from RUNNING to FAILED with failure cause:\n{each}"
+        for each in failures
+    )
+    (tmp_path / "flink.log").write_text("\n".join(lines) + "2026-11-27 03:00:01,1 ERROR Task [] - FATAL Eastley\n")
+    answer = why_failed(ended, TOPICS, logs=tmp_path)
+    assert answer.startswith(
+        "source.ddl: 'topic' = 'visits' or sinks.released: 'topic' = 'visits-out': a topic of Kafka is missing. "
+    )
+    # Any other error tells by itself.
+    assert why_failed(FailedError(OUTER), TOPICS, logs=tmp_path) == f"ExecutionException; {WITHHELD}"
+
+
 def test_a_class_that_the_client_does_not_have_is_told_as_others_are() -> None:
     failed = FailedError(OUTER, link("java.io.CharConversionException", "Invalid UTF-8 of Eastley"), serialized=True)
     assert why_failed(failed, SETUP).startswith("source.ddl: the input is not UTF-8 (CharConversionException). Convert")
@@ -209,6 +250,7 @@ CLASSES = [
     *("java.nio.file.NoSuchFileException", "org.apache.flink.runtime.client.JobCancellationException"),
     "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException",
     "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.TimeoutException",
+    UNKNOWN_TOPIC,
     "org.apache.flink.util.FlinkRuntimeException",
     "x.jackson.dataformat.csv.CsvReadException",
     "x.jackson.core.JsonParseException",
