@@ -142,12 +142,12 @@ def _brokers(setup: JobSetup, _: Sequence[Thrown]) -> str:
 
 def _topics(setup: JobSetup, chain: Sequence[Thrown]) -> str:
     named = {field: options["topic"] for field, options in setup.tables.items() if options.get("topic")}
-    told = [
+    reported = [
         field
         for field, topic in named.items()
         if any(re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w-]|\.\w)", thrown.message) for thrown in chain)
     ]
-    return " or ".join(f"{field}: 'topic' = '{named[field]}'" for field in told or named)
+    return " or ".join(f"{field}: 'topic' = '{named[field]}'" for field in reported or named)
 
 
 def _remote(setup: JobSetup, _: Sequence[Thrown]) -> str:

@@ -139,8 +139,10 @@ def test_a_missing_topic_is_told_by_the_field_that_names_it(message: str, fields
     failed = FailedError(
         OUTER, link("java.lang.RuntimeException", message), link(UNKNOWN_TOPIC, "This server does not")
     )
-    told = f"{' or '.join(fields)}: a topic of Kafka is missing (UnknownTopicOrPartitionException). Create the topic"
-    assert why_failed(failed, TOPICS).startswith(told)
+    reported = (
+        f"{' or '.join(fields)}: a topic of Kafka is missing (UnknownTopicOrPartitionException). Create the topic"
+    )
+    assert why_failed(failed, TOPICS).startswith(reported)
 
 
 def test_what_only_the_logs_tell_is_told_too(tmp_path: Path) -> None:

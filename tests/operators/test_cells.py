@@ -137,8 +137,8 @@ def published(universe: Universe, of: OperatorPlan) -> tuple[Any, ...]:
             batches.append(tuple(sorted(map(repr, harness.main[seen:]))))
             seen = len(harness.main)
 
-    for arrival, together in groupby(universe, lambda step: step.arrival):
-        steps = tuple(together)
+    for arrival, simultaneous in groupby(universe, lambda step: step.arrival):
+        steps = tuple(simultaneous)
         harness.wait(max(FIRST * WIDTH + arrival - runtimes[0].clock, 0))
         look()
         if isinstance(steps[0], Restart):
