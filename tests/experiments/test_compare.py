@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 import crenel
 from experiments import harness
-from experiments.compare import ALGORITHMS, Data, compare, measure, predict, read
+from experiments.compare import ALGORITHMS, Data, _features, compare, measure, predict, read
 
 DRAW = np.random.default_rng(0)
 TABLE = pa.table({"age": DRAW.integers(0, 90, 500), "paid": DRAW.random(500).round(2)})
@@ -33,6 +34,27 @@ def test_measures_are_those_of_the_published_records_of_each_seed() -> None:
     assert found.accuracy == ()  # there is no sensitive attribute
     assert 0 < found.success("re-identification at 1", "quasi-identifiers, exact order") <= 0.3
     assert found.success("re-identification at 1", "nothing") == 0
+    assert all(20 < p50 < p99 <= 100 for p50, p99 in zip(found.delay_p50, found.delay_p99, strict=True))
+    assert all(100 < rate < 1e7 for rate in found.rate)
+
+
+def test_a_classifier_learns_from_published_records_and_is_tested_on_original_ones() -> None:
+    of_age = pa.array(np.where(TABLE["age"].to_numpy() < 45, "young", "old"))
+    policy = crenel.Policy(quasi_identifiers=POLICY.quasi_identifiers, sensitive=["group"])
+    data = Data("invented", TABLE.append_column("group", of_age), replace(SETTINGS, policy=policy), 100)
+    found = measure(data, "nearest", 2)
+    assert all(0.85 < accuracy <= 1 for accuracy in found.accuracy)
+    tables = [*compare(data, ["nearest"], 2)]
+    assert re.search(r"\| original records \|( - \|){5} (9\d|100)\.\d ± \d+\.\d \|", str(tables[0]))
+
+
+def test_features_are_the_middle_of_an_interval_and_the_share_of_each_leaf(tmp_path: Path) -> None:
+    (tmp_path / "area.csv").write_text("a;north;*\nb;north;*\nc;south;*\n", encoding="utf-8")
+    attributes = {"age": crenel.Numeric((0, 90)), "area": crenel.Categorical(tmp_path / "area.csv")}
+    settings = replace(SETTINGS, policy=crenel.Policy(quasi_identifiers=attributes))
+    published = pa.table({"age_min": [10, 20], "age_max": [30, 20], "area": ["north", "c"]})
+    assert _features(published, settings).tolist() == [[20, 0.5, 0.5, 0], [20, 0, 0, 1]]
+    assert _features(pa.table({"age": [10], "area": ["b"]}), settings).tolist() == [[10, 0, 1, 0]]
 
 
 def test_tables_and_file_have_the_interval_of_each_measure(tmp_path: Path) -> None:
@@ -45,6 +67,7 @@ def test_tables_and_file_have_the_interval_of_each_measure(tmp_path: Path) -> No
     assert re.search(r"\| linking: quasi-identifiers \| \d+\.\d \(\d+\.\d to \d+\.\d\) \|", str(attacks))
     rows = pa.feather.read_table(tmp_path / "new" / "comparison-invented.arrow").to_pylist()
     assert [row["seed"] for row in rows if row["measure"] == "loss"] == [0, 1]
+    assert {row["measure"] for row in rows} > {"suppressed", "class_size", "delay_p50", "rate", "query error"}
     (linking,) = (row for row in rows if row["measure"] == "linking: quasi-identifiers")
     assert linking["low"] <= linking["value"] <= linking["high"]
 

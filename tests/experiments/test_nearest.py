@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,18 @@ def _stream(rows: int = 600) -> Stream:
     )
 
 
+def _numbers(values: np.ndarray) -> Stream:
+    """Each row of numbers from 0 to 100 is a person's."""
+    return Stream(
+        Policy(tuple(Numeric(name, (0, 100)) for name in "abc"[: values.shape[1]]), ("value",), subject="person"),
+        values.astype(np.float64),
+        np.zeros((len(values), 0), np.int32),
+        np.ones((len(values), 1), np.uint64),
+        pa.record_batch([pa.array(np.ones(len(values)))], names=["value"]),
+        np.arange(len(values)).astype(np.uint64),
+    )
+
+
 @pytest.mark.parametrize("l", [1, 3])
 def test_without_reuse_the_base_rule_loses_what_nearest_release_loses(l: int) -> None:  # noqa: E741
     tuples = _stream()
@@ -64,6 +77,50 @@ def test_a_beam_search_without_choice_gives_the_group_of_the_greedy_one() -> Non
     """A group of two has one place to fill, so more partial groups find no other."""
     tuples = _stream()
     assert run(tuples, Rule(k=2, delay=90, reuse_limit=0, beam=3)) == run(tuples, Rule(k=2, delay=90, reuse_limit=0))
+
+
+def test_a_beam_as_wide_as_the_buffer_gives_the_group_that_loses_least() -> None:
+    better = 0
+    for seed in range(10):
+        values = np.random.default_rng(seed).integers(0, 101, (60, 3))
+        of_rule = {}
+        for beam in (1, 200):
+            search = prepare(_numbers(values), Rule(k=4, delay=12, reuse_limit=0, beam=beam), 0)
+            process(search)
+            of_rule[beam] = np.flatnonzero(search.release == search.release[0])
+        groups = [[0, *others] for others in combinations(range(1, 13), 3)]
+        least = min(groups, key=lambda group: np.ptp(values[group], axis=0).sum())
+        assert of_rule[200].tolist() == least
+        better += of_rule[1].tolist() != least
+    assert better > 0  # than the greedy search
+
+
+def test_a_partition_cuts_where_that_loses_least() -> None:
+    random = np.random.default_rng(2)
+    values = np.column_stack([100 * (np.arange(1000) % 2), random.integers(0, 60, 1000)])
+    search = prepare(_numbers(values), Rule(k=10, delay=99, reuse_limit=0, parts=100), 0)
+    process(search)
+    groups = [values[search.release == number] for number in range(search.now.releases)]
+    # Two halves of one value each, then cuts of the other attribute: 12 or 13 of 100 buffered tuples.
+    assert np.mean([np.ptp(group[:, 0]) == 0 for group in groups]) > 0.8
+    assert np.median([np.ptp(group[:, 1]) for group in groups]) < 30
+    assert np.mean([len(group) for group in groups]) > 11
+
+
+@pytest.mark.parametrize("learned", [1, 2])
+def test_a_learned_price_is_higher_where_groups_of_due_tuples_lose_more(learned: int) -> None:
+    random = np.random.default_rng(4)
+    is_alone = random.random(3000) < 0.2
+    values = np.where(is_alone[:, None], random.integers(30, 101, (3000, 2)), random.integers(0, 6, (3000, 2)))
+    rule = Rule(k=5, delay=90, reuse_limit=0, price=1.0, learned=learned)
+    search = prepare(_numbers(values), rule, 0)
+    process(search)
+    kind = search.region if learned == 1 else np.minimum(-4 * np.log2(np.maximum(search.radius, 1e-6)), 63).astype(int)
+    cost = search.cost_of[kind]
+    assert cost[is_alone].mean() > 3 * cost[~is_alone].mean()
+    assert 0 < search.cost_of.max() < 0.5  # what a group loses above the mean
+    loss = {each: run(_numbers(values), replace(rule, price=each)).loss for each in (0.0, 1.0)}
+    assert loss[1.0] < loss[0.0]
 
 
 def test_regions_of_a_learned_price_part_the_stream_by_its_attributes() -> None:
