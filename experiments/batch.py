@@ -99,7 +99,7 @@ def ola() -> Iterator[Table]:
         pa.record_batch([pa.array(income, pa.string())], schema=MEMBERS),
     )
     table = Table(
-        f"OLA on Adult, {len(people):,} rows, four quasi-identifiers, maximum suppression 5 % (best of {_RUNS})",
+        f"OLA on Adult, {len(people):,} rows, four quasi-identifiers, 5 % suppressed at most (best of {_RUNS})",
         ["k", "metric", "mean loss", "releases", "suppressed", "seconds"],
     )
     metrics: tuple[Literal["precision", "discernibility", "entropy"], ...] = ("precision", "discernibility", "entropy")

@@ -136,7 +136,7 @@ def rate(found: list[Run]) -> float:
 def loss_table(contender: Contender, delay: int) -> Table:
     """Tabulate the loss by number of shards."""
     table = Table(
-        f"{contender.name}, {delay:,} tuples in total (k = {_K}, file order, mean of {len(seeds(_SEEDS))} seeds)",
+        f"{contender.name}, {delay:,} tuples in all (k = {_K}, file order, mean of {len(seeds(_SEEDS))} seeds)",
         ["shards", "by", "mean loss", "relative to one shard", "suppressed", "tuples/s, a core for each shard"],
     )
     one = mean_loss(runs(contender, delay, 1, "subject"))

@@ -94,8 +94,8 @@ def steps_table() -> Table:
 def reach_table() -> Table:
     """Tabulate the epsilon from which equation (8) is below 5 %, and the diameters of classes."""
     table = Table(
-        "The least epsilon with an error of 5 % by equation (8), and in brackets the mean diameter of classes as a "
-        "share of the mean value",
+        "Minimum epsilon with an error of 5 % by equation (8) (in brackets: mean diameter of classes relative to the "
+        "mean value)",
         ["population", "algorithm", *(f"k = {k}" for k in KS), "the whole"],
     )
     for make in POPULATIONS.values():

@@ -66,7 +66,7 @@ def distribution_table(population: str) -> Table:
     """Tabulate Figure 2, for one population."""
     people = POPULATIONS[population]()
     table = Table(
-        f"{people.name}: share of people whose {people.noised.name} has an error of at most (k = {K}, "
+        f"{people.name}: share of persons whose {people.noised.name} has an error of at most (k = {K}, "
         f"{len(seeds(_SEEDS[population]))} runs)",
         ["algorithm", "epsilon", "noise by", *(f"{limit:.1%}" for limit in WITHIN), "mean error"],
     )

@@ -205,7 +205,7 @@ def claims_table(measured: Measured) -> Table:
 def table_iv(measured: Measured) -> Table:
     """Tabulate Table IV: suppression by OLA itself, here and in the paper."""
     table = Table(
-        "Table IV: suppressed by OLA, 5 % at most (in brackets the paper's, of its own Adult and voter lists)",
+        "Table IV: suppressed by OLA, 5 % at most (in brackets: the paper, on its own Adult and voter lists)",
         ["population", *(f"k = {k}" for k in KS)],
     )
     for population, paper in TABLE_IV.items():
