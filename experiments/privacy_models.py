@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -20,40 +19,42 @@ from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, NEAREST, RE
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import ConfiguredModels, Sensitive
 from crenel.anonymity.model.reference import Reference
-from experiments.harness import REUSE, Replay, Setting, Stream, Table, replays
+from experiments.castle.contenders import shuffled
+from experiments.harness import REUSE, Replay, Setting, Stream, Table, mean_interval, replays, seeds
 
 K, TUPLES = 10, 1000
+_SEEDS = 3
 _MODELS: tuple[tuple[str, int, ConfiguredModels], ...] = (
     ("k alone", 1, ()),
-    ("l: 3", 3, ()),
-    ("l: 5", 5, ()),
-    ("alpha: 0.5", 1, ((ALPHA, 0.5),)),
-    ("alpha: 0.3", 1, ((ALPHA, 0.3),)),
-    ("entropy_l: 3", 1, ((ENTROPY_L, 3.0),)),
-    ("entropy_l: 5", 1, ((ENTROPY_L, 5.0),)),
-    ("recursive: {c: 3, l: 3}", 1, ((RECURSIVE, (3.0, 3.0)),)),
-    ("recursive: {c: 1, l: 3}", 1, ((RECURSIVE, (1.0, 3.0)),)),
-    ("t: 0.5", 1, ((T, 0.5),)),
-    ("t: 0.3", 1, ((T, 0.3),)),
-    ("t: 0.2", 1, ((T, 0.2),)),
-    ("t: 0.1", 1, ((T, 0.1),)),
-    ("beta: 4", 1, ((BETA, 4.0),)),
-    ("beta: 2", 1, ((BETA, 2.0),)),
+    ("`l: 3`", 3, ()),
+    ("`l: 5`", 5, ()),
+    ("`alpha: 0.5`", 1, ((ALPHA, 0.5),)),
+    ("`alpha: 0.3`", 1, ((ALPHA, 0.3),)),
+    ("`entropy_l: 3`", 1, ((ENTROPY_L, 3.0),)),
+    ("`entropy_l: 5`", 1, ((ENTROPY_L, 5.0),)),
+    ("`recursive: {c: 3, l: 3}`", 1, ((RECURSIVE, (3.0, 3.0)),)),
+    ("`recursive: {c: 1, l: 3}`", 1, ((RECURSIVE, (1.0, 3.0)),)),
+    ("`t: 0.5`", 1, ((T, 0.5),)),
+    ("`t: 0.3`", 1, ((T, 0.3),)),
+    ("`t: 0.2`", 1, ((T, 0.2),)),
+    ("`t: 0.1`", 1, ((T, 0.1),)),
+    ("`beta: 4`", 1, ((BETA, 4.0),)),
+    ("`beta: 2`", 1, ((BETA, 2.0),)),
 )
-_LONG = {("occupation", "t: 0.1", "windows")}
+_LONG = {("occupation", "`t: 0.1`", "windows")}
 """Omitted: windows need thousands of small repairs, about 25 s for each window."""
 
 _SKEWED: tuple[tuple[str, int, ConfiguredModels], ...] = (
     ("k alone", 1, ()),
-    ("l: 2", 2, ()),
-    ("alpha: 0.9", 1, ((ALPHA, 0.9),)),
-    ("alpha: 0.8", 1, ((ALPHA, 0.8),)),
-    ("alpha: 0.7", 1, ((ALPHA, 0.7),)),
-    ("entropy_l: 1.5", 1, ((ENTROPY_L, 1.5),)),
-    ("recursive: {c: 3, l: 2}", 1, ((RECURSIVE, (3.0, 2.0)),)),
-    ("t: 0.2", 1, ((T, 0.2),)),
-    ("t: 0.1", 1, ((T, 0.1),)),
-    ("beta: 1", 1, ((BETA, 1.0),)),
+    ("`l: 2`", 2, ()),
+    ("`alpha: 0.9`", 1, ((ALPHA, 0.9),)),
+    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),)),
+    ("`alpha: 0.7`", 1, ((ALPHA, 0.7),)),
+    ("`entropy_l: 1.5`", 1, ((ENTROPY_L, 1.5),)),
+    ("`recursive: {c: 3, l: 2}`", 1, ((RECURSIVE, (3.0, 2.0)),)),
+    ("`t: 0.2`", 1, ((T, 0.2),)),
+    ("`t: 0.1`", 1, ((T, 0.1),)),
+    ("`beta: 1`", 1, ((BETA, 1.0),)),
 )
 
 
@@ -98,8 +99,10 @@ def results() -> Iterator[Table]:
     for column, tuples, models in (("occupation", with_occupation(), _MODELS), ("income", stream(), _SKEWED)):
         names = [name for name, _, _ in settings()]
         table = Table(
-            f"Adult, {column} sensitive, k = {K}, delay and window of {TUPLES:,} tuples: mean loss (suppressed)",
-            ["privacy model", *names, *(f"{name}, no reuse" for name in names[:2])],
+            f"Mean loss, and in brackets the suppressed share, by privacy model (Adult, {column} sensitive, k = {K}, "
+            f"delay and windows of {TUPLES:,}; mean and 95 % confidence interval over {len(seeds(_SEEDS))} "
+            "random orders)",
+            ["privacy model", *names],
         )
         chosen: dict[tuple[str, str], Setting] = {}
         for model, l, further in models:  # noqa: E741
@@ -109,13 +112,13 @@ def results() -> Iterator[Table]:
                     chosen[model, name] = Setting(tuples, algorithm, privacy, parameters)
                 if not further and name != "windows":  # other privacy models switch reuse off
                     without = replace(parameters, reuse_limit=0)
-                    chosen[model, f"{name}, no reuse"] = Setting(tuples, algorithm, Privacy(K, l), without)
-        runs = dict(zip(chosen, replays(list(chosen.values()), 1), strict=True))
-        for model, _, _ in models:
-            cells = (runs.get((model, name)) for name in (*names, *(f"{name}, no reuse" for name in names[:2])))
-            table.add(model, *("-" if each is None else _cell(each) for each in cells))
+                    chosen[f"{model}, no reuse", name] = Setting(tuples, algorithm, Privacy(K, l), without)
+        runs = dict(zip(chosen, replays(list(chosen.values()), _SEEDS, shuffled), strict=True))
+        for model in dict.fromkeys(model for model, _ in chosen):
+            table.add(model, *("-" if (each := runs.get((model, name))) is None else _cell(each) for name in names))
         yield table
 
 
 def _cell(runs: list[Replay]) -> str:
-    return f"{fmean(run.loss for run in runs):.3f} ({fmean(run.suppressed for run in runs):.2%})"
+    suppressed = mean_interval([100 * run.suppressed for run in runs], ".2f")
+    return f"{mean_interval([run.loss for run in runs])} ({suppressed} %)"

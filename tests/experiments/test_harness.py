@@ -79,7 +79,6 @@ _PRINTED_ALONE = {
     "kepsilon/causes.py": "",
     "kepsilon/noise.py": "Largest standard deviation|The least and the largest of all k",
     "kepsilon/stream.py": "Adult as a stream: loss|.+by the delay or the size of windows",
-    "privacy_models.py": "",
     "nearest/rules.py": "Mean loss of CASTLE by max_clusters",
     "suhdsa/tables.py": "Time of a repair|Table 11",
 }
@@ -88,7 +87,6 @@ _PRINTED_ALONE = {
 _BY_NO_COMMAND = {
     "Nearest with spare members",
     "Mean loss of CASTLE with five rows a person (three seeds; 50 clusters, in brackets 10)",
-    "Mean loss, and in brackets the suppressed share, by privacy model",
 }
 """Beginnings of titles in RESULTS.md of tables for which a constant of the core was changed."""
 

@@ -39,7 +39,7 @@ def _stream(rows: int = 600) -> Stream:
 
 
 def _numbers(values: np.ndarray) -> Stream:
-    """Each row of numbers from 0 to 100 is a person's."""
+    """Return rows of numbers from 0 to 100, each of which is a person."""
     return Stream(
         Policy(tuple(Numeric(name, (0, 100)) for name in "abc"[: values.shape[1]]), ("value",), subject="person"),
         values.astype(np.float64),
