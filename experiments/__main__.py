@@ -28,6 +28,7 @@ EXPERIMENTS = {
     "castle-attributes": ("Loss by attributes and k, beside others (Figure 5).", "3 min", "castle.losses.attributes"),
     "castle-skew": ("Loss by skew of the stream, beside others (Figure 6).", "10 min", "castle.losses.skew"),
     "castle-persons": ("Loss by tuples per person, beside others (Figure 7).", "20 min", "castle.losses.persons"),
+    "castle-records": ("Loss by the arrival of a person's tuples.", "30 s", "castle.losses.records"),
     "castle-queries": ("Error of COUNT queries, beside others (Figure 8).", "10 min", "castle.queries.results"),
     "castle-condensation": (
         "Loss and query error beside dynamicGroup (Figures 9, 10).",

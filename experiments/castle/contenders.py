@@ -61,6 +61,22 @@ def of_persons(tuples: Stream, persons: int, rows: int) -> Stream:
     return replace(found, policy=replace(found.policy, subject="person"), subject=np.repeat(subject, rows))
 
 
+def persons_within(tuples: Stream, seed: int, *, each: int, within: int | None) -> Stream:
+    """Return the tuples in the order of a seed, as those of persons with ``each`` tuples of different values.
+
+    Parameters
+    ----------
+    within : the tuples of a person are among as many successive ones; None: anywhere
+    """
+    random, size = np.random.default_rng(seed), len(tuples)
+    found = tuples.rows(random.permutation(size))
+    place = np.lexsort((random.random(size), np.arange(size) // (within or size)))
+    person = np.empty(size, np.int64)
+    person[place] = np.arange(size) // each
+    subject = random.integers(0, 2**64, -(-size // each), np.uint64)[person]
+    return replace(found, policy=replace(found.policy, subject="person"), subject=subject)
+
+
 def zipf(tuples: int, exponent: float, attributes: int = 4, values: int = 1000, seed: int = 0) -> Stream:
     """Return a synthetic stream of independent numbers 1 to ``values`` by a power law (Section 5.1)."""
     share = np.arange(1, values + 1, dtype=np.float64) ** -exponent

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from benchmarks.adult import stream
-from experiments.castle.contenders import CONTENDERS, SEEDS, contender, of_persons, shuffled, zipf
+from crenel.anonymity.model.privacy import Privacy
+from experiments.castle.contenders import (
+    CONTENDERS,
+    SEEDS,
+    contender,
+    of_persons,
+    persons_within,
+    shuffled,
+    zipf,
+)
 from experiments.harness import Replay, Setting, Stream, Table, mean_interval, replays
 
 _K, _DELAY = 100, 10_000
@@ -20,6 +31,8 @@ _SKEWED_CASES = ((100, 5_000), (100, 10_000), (100, 20_000), (400, 10_000), (100
 _SKEWED = 50_000  # tuples
 _ROWS = (1, 5, 10, 15)
 _TUPLES = 30_000
+_EACH = 5  # tuples of a person
+_ARRIVALS = (("in random order", None), ("within 1,000 tuples", 1_000), ("one after the other", _EACH))
 
 
 def clusters() -> Iterator[Table]:
@@ -83,6 +96,24 @@ def persons() -> Iterator[Table]:
     )
 
 
+def records() -> Iterator[Table]:
+    """Tabulate the loss by how near to each other the tuples of a person arrive, whose values differ."""
+    adult, k, delay = stream(), 10, 1_000
+    chosen = (("CASTLE", 50), ("CASTLE", 10), ("nearest", 0))
+    table = Table(
+        f"Loss with five tuples of each person, by their arrival (Adult, ten attributes, k = {k}, delay {delay:,}; "
+        f"{_ORDERS})",
+        ["tuples of a person", "l", "CASTLE", "CASTLE, 10 clusters", "nearest"],
+    )
+    for arrival, within in _ARRIVALS:
+        order = partial(persons_within, each=_EACH, within=within)
+        for diversity in (1, 2):
+            settings = [contender(name, adult, k, delay, clusters=clusters) for name, clusters in chosen]
+            diverse = [replace(setting, privacy=Privacy(k, diversity)) for setting in settings]
+            table.add(arrival, diversity, *_losses(diverse, order))
+    yield table
+
+
 def _compared(title: str, columns: list[str], cases: Sequence[tuple[tuple[Any, ...], Stream, int, int]]) -> Table:
     """Return the loss of each contender by case: its cells, stream, k and delay."""
     table = Table(title, [*columns, *CONTENDERS])
@@ -92,8 +123,8 @@ def _compared(title: str, columns: list[str], cases: Sequence[tuple[tuple[Any, .
     return table
 
 
-def _losses(settings: Sequence[Setting]) -> Iterator[str]:
-    for runs in replays(settings, SEEDS, shuffled):
+def _losses(settings: Sequence[Setting], order: Callable[[Stream, int], Stream] = shuffled) -> Iterator[str]:
+    for runs in replays(settings, SEEDS, order):
         yield mean_interval([run.loss for run in runs]) + _suppressed(runs)
 
 

@@ -10,7 +10,7 @@ import pytest
 from experiments.castle import queries
 from experiments.castle.arrival import by_arrival, by_release
 from experiments.castle.condensation import condense
-from experiments.castle.contenders import of_persons, shuffled, zipf
+from experiments.castle.contenders import of_persons, persons_within, shuffled, zipf
 from experiments.castle.queries import Case, Generalized, loss, workload_error
 
 TUPLES = zipf(400, 0.5, 2, 50)
@@ -75,3 +75,15 @@ def test_shuffling_keeps_the_rows_of_a_person_together() -> None:
     assert (persons.numeric.reshape(20, 3, 2) == persons.numeric[::3, None]).all()
     assert (np.unique(persons.subject, return_counts=True)[1] == 3).all()
     assert (persons.subject != of_persons(TUPLES, 20, 3).subject).any()
+
+
+@pytest.mark.parametrize(("within", "furthest"), [(None, 400), (100, 100), (5, 5)])
+def test_the_tuples_of_a_person_arrive_as_near_to_each_other_as_stated(within: int | None, furthest: int) -> None:
+    found = persons_within(TUPLES, 3, each=5, within=within)
+    assert found.subject is not None
+    positions = [np.flatnonzero(found.subject == one) for one in np.unique(found.subject)]
+    assert {len(each) for each in positions} == {5}
+    apart = [int(np.ptp(each)) for each in positions]
+    assert furthest * 0.7 < max(apart) < furthest
+    assert (np.sort(found.numeric, axis=0) == np.sort(TUPLES.numeric, axis=0)).all()
+    assert (found.numeric != TUPLES.numeric).any()
