@@ -157,12 +157,10 @@ def why_failed(
 
 
 def last_failure(logs: Path) -> str:
-    """Return the stack trace of the last task that failed, by the logs in a folder; empty without one."""
-    found = ""
-    for file in sorted(logs.glob("*.log")):
-        for match in _FAILED.finditer(file.read_text(encoding="utf-8", errors="replace")):
-            found = match[1]
-    return found
+    """Return the stack trace of the last task that failed by itself, from the logs in a folder; empty without one."""
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in sorted(logs.glob("*.log")))
+    failures = [match[1] for text in texts for match in _FAILED.finditer(text) if _ENDED not in match[1]]
+    return failures[-1] if failures else ""
 
 
 def why_full(error: BaseException, setup: JobSetup) -> str | None:

@@ -150,7 +150,9 @@ def test_what_only_the_logs_tell_is_told_too(tmp_path: Path) -> None:
         OUTER, link("org.apache.flink.util.FlinkExpectedException", "The TaskExecutor is shutting down.")
     )
     assert why_failed(ended, TOPICS, logs=tmp_path) == f"FlinkExpectedException; {WITHHELD}"
-    failures = (trace(OUTER, link(name, "Eastley")) for name in ("java.net.ConnectException", UNKNOWN_TOPIC))
+    # The last task fails because the TaskManager has gone.
+    names = "java.net.ConnectException", UNKNOWN_TOPIC, "org.apache.flink.util.FlinkExpectedException"
+    failures = (trace(OUTER, link(name, "Eastley")) for name in names)
     lines = (
         f"2026-11-27 03:00:00,1 WARN Task [] - s switched from RUNNING to FAILED with failure cause:\n{each}"
         for each in failures
