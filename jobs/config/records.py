@@ -19,18 +19,20 @@ from crenel.jobs.config.fields import Column, Section
 from crenel.jobs.config.hierarchies import reading
 from crenel.jobs.config.secrets import KEY_SOURCES, secret_field
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
-from crenel.operators.encode.packed_arrays import ELEMENTS
 from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType, is_descriptor_set, read_message
 from crenel.operators.encode.schema_registry import SchemaRegistry
 
 _WORDS = "STRING|BOOLEAN|TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DATE"
 _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
-_ARRAY = "ARRAY<(STRING|TINYINT|SMALLINT|INT|BIGINT)>"
-_JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL}|{_ARRAY})", re.IGNORECASE)
+_TIME = r"(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?"
+_JSON_VALUE = rf"({_WORDS}|{_TIME}|{_DECIMAL})"
+_JSON_TYPE = re.compile(rf"{_JSON_VALUE}|ARRAY<{_JSON_VALUE}>", re.IGNORECASE)
 _CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
-_BINARY = rf"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\)|ARRAY<({'|'.join(ELEMENTS)})>"
-_PROTOBUF_TYPE = re.compile(rf"({_BINARY})", re.IGNORECASE)
-_AVRO_TYPE = re.compile(rf"({_BINARY}|DATE|{_DECIMAL})", re.IGNORECASE)
+_BINARY = r"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\)"
+_AVRO_VALUE = rf"{_BINARY}|DATE|{_DECIMAL}"
+_INSTANT = r"TIMESTAMP_LTZ\([36]\)"
+_PROTOBUF_TYPE = re.compile(rf"{_BINARY}|ARRAY<({_BINARY}|{_INSTANT})>", re.IGNORECASE)
+_AVRO_TYPE = re.compile(rf"{_AVRO_VALUE}|ARRAY<({_AVRO_VALUE}|{_INSTANT})>", re.IGNORECASE)
 _ASCII = re.compile(r"[\t -~]")
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 
@@ -256,7 +258,7 @@ class JsonFieldSection(Section):
 
     type: Annotated[str, AfterValidator(_json_type)] = Field(
         description="one of STRING, BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, "
-        "TIME, TIMESTAMP(p), TIMESTAMP_LTZ(p), and ARRAY<...> of STRING, TINYINT, SMALLINT, INT or BIGINT"
+        "TIME, TIMESTAMP(p), TIMESTAMP_LTZ(p), and ARRAY<...> of one of them"
     )
     path: Annotated[str | None, AfterValidator(_path)] = Field(
         None,
@@ -368,7 +370,7 @@ class AvroFieldSection(BinaryFieldSection):
 
     type: Annotated[str, AfterValidator(_avro_type)] = Field(
         description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(3), "
-        "TIMESTAMP(6), as the schema has it, and ARRAY<...> of STRING, BOOLEAN, INT, BIGINT, FLOAT or DOUBLE"
+        "TIMESTAMP(6), as the schema has it, and ARRAY<...> of one of them, TIMESTAMP_LTZ(3) or TIMESTAMP_LTZ(6)"
     )
 
 
@@ -438,7 +440,7 @@ class ProtobufFieldSection(BinaryFieldSection):
 
     type: Annotated[str, AfterValidator(_protobuf_type)] = Field(
         description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, TIMESTAMP(3), TIMESTAMP(6), as the message "
-        "has it, and ARRAY<...> of STRING, BOOLEAN, INT, BIGINT, FLOAT or DOUBLE"
+        "has it, and ARRAY<...> of one of them, TIMESTAMP_LTZ(3) or TIMESTAMP_LTZ(6)"
     )
 
 

@@ -14,12 +14,22 @@ from collections.abc import Sequence
 from crenel.jobs.pipeline.packing import JavaFunction, java_function
 from crenel.jobs.pipeline.sql_types import SqlType
 
+_TEXT = "BinaryStringData.fromString(text)"
+_TRIMMED = f"{_TEXT}.trim()"
 _VALUES = {
     "STRING": "StringData.fromString(text)",
-    "TINYINT": "(Object) new Byte(BinaryStringDataUtil.toByte(BinaryStringData.fromString(text).trim()))",
-    "SMALLINT": "(Object) new Short(BinaryStringDataUtil.toShort(BinaryStringData.fromString(text).trim()))",
-    "INT": "(Object) new Integer(BinaryStringDataUtil.toInt(BinaryStringData.fromString(text).trim()))",
-    "BIGINT": "(Object) new Long(BinaryStringDataUtil.toLong(BinaryStringData.fromString(text).trim()))",
+    "BOOLEAN": f"(Object) new Boolean(BinaryStringDataUtil.toBoolean({_TEXT}))",
+    "TINYINT": f"(Object) new Byte(BinaryStringDataUtil.toByte({_TRIMMED}))",
+    "SMALLINT": f"(Object) new Short(BinaryStringDataUtil.toShort({_TRIMMED}))",
+    "INT": f"(Object) new Integer(BinaryStringDataUtil.toInt({_TRIMMED}))",
+    "BIGINT": f"(Object) new Long(BinaryStringDataUtil.toLong({_TRIMMED}))",
+    "FLOAT": f"(Object) new Float(BinaryStringDataUtil.toFloat({_TRIMMED}))",
+    "DOUBLE": f"(Object) new Double(BinaryStringDataUtil.toDouble({_TRIMMED}))",
+    "DECIMAL": f"BinaryStringDataUtil.toDecimal({_TRIMMED}, PRECISION, SCALE)",
+    "DATE": f"(Object) new Integer(BinaryStringDataUtil.toDate({_TEXT}))",
+    "TIME": f"(Object) new Integer(BinaryStringDataUtil.toTime({_TEXT}, PRECISION))",
+    "TIMESTAMP": f"BinaryStringDataUtil.toTimestamp({_TEXT}, PRECISION)",
+    "TIMESTAMP_LTZ": f'BinaryStringDataUtil.toTimestamp({_TEXT}, PRECISION, TimeZone.getTimeZone("UTC"))',
 }
 """Value of a text, by type; a text that is none raises, as a cast does."""
 
@@ -83,7 +93,8 @@ def json_array_function(element: SqlType, array: Sequence[str | int], item: Sequ
     array : names of members, and positions in arrays, on the way to the array
     item : those on the way from each of its items to the value
     """
-    parts = {"VALUE": _VALUES[element.name], "ARRAY": _at("record", array), "ITEM": _at("item", item)}
+    value = _VALUES[element.name].replace("PRECISION", str(element.precision)).replace("SCALE", str(element.scale))
+    parts = {"VALUE": value, "ARRAY": _at("record", array), "ITEM": _at("item", item)}
     body = re.sub("|".join(parts), lambda part: parts[part[0]], _BODY)  # members may have such names
     # The name is part of the query, which identifies stored state.
     own = json.dumps([element.text, list(array), list(item)])

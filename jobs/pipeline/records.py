@@ -31,12 +31,13 @@ from crenel.operators.encode.avro.fields import fitting_types as avro_types
 from crenel.operators.encode.avro.schema import SchemaError, article
 from crenel.operators.encode.cells import FORMS, CellType
 from crenel.operators.encode.csv_fields import CsvFields
-from crenel.operators.encode.packed_arrays import ELEMENTS
 from crenel.operators.encode.protobuf import schema as protobuf
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.fields import fitting_types as protobuf_types
 from crenel.operators.encode.records import Form, RecordsPlan
 from crenel.operators.encode.slots import array_of
+
+_INSTANT = "TIMESTAMP_LTZ"
 
 
 def records_query(records: Records, columns: Sequence[str], record: str | None = None) -> str:
@@ -180,13 +181,17 @@ def _type_of(records: AvroRecords | ProtobufRecords, path: tuple[str, ...]) -> t
     if isinstance(records, AvroRecords):
         of = records.schema.find(path)
         words, is_array = article(of), array is None and of.kind == "array"
-        fit = avro_types(of.parts[0].present if is_array else of)
+        value = of.parts[0].present if is_array else of
+        fit, is_instant = avro_types(value), not value.logical.startswith("local-")
     else:
         leaf = records.message.find(path)[-1]
         is_array = array is None and protobuf.is_repeated(leaf)
         words, fit = protobuf.article(leaf), () if protobuf.is_map(leaf) else protobuf_types(leaf)
+        is_instant = True
     if array is not None or is_array:
-        fit = tuple(f"ARRAY<{kind}>" for kind in fit if kind in ELEMENTS)
+        # The elements are carried as bytes, which are the same for both types of a time.
+        local = [kind.replace("TIMESTAMP", _INSTANT) for kind in fit if kind.startswith("TIMESTAMP") and is_instant]
+        fit = tuple(f"ARRAY<{kind}>" for kind in (*fit, *local))
     return words, fit
 
 
@@ -236,7 +241,8 @@ def _typed(
         if form not in FORMS[sql.name]:
             problems.append(f"{place}.fields.{name}: {sql.text} is not read as {form}; declare it as STRING")
         cell = element_of(sql) or sql
-        fields.setdefault(name, CellType(cell.name, cell.precision or 0, cell.scale))
+        kind = "TIMESTAMP" if cell.name == _INSTANT else cell.name
+        fields.setdefault(name, CellType(kind, cell.precision or 0, cell.scale))
         arguments.append((list(fields).index(name), form))
     if problems:
         raise ConfigError("source", problems)

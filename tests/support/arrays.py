@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,14 @@ ELEMENTS = {
     "FLOAT": pa.float32(),
     "DOUBLE": pa.float64(),
     "STRING": pa.string(),
+    "DATE": pa.date32(),
+    "DECIMAL(9, 2)": pa.decimal128(9, 2),
+    "DECIMAL(18, 0)": pa.decimal128(18, 0),
+    "DECIMAL(19, 0)": pa.decimal128(19, 0),
+    "DECIMAL(38, 9)": pa.decimal128(38, 9),
+    "TIMESTAMP(0)": pa.timestamp("s"),
+    "TIMESTAMP(3)": pa.timestamp("ms"),
+    "TIMESTAMP(6)": pa.timestamp("us"),
 }
 """Arrow type of the elements by SQL type, as encode has them."""
 
@@ -23,7 +33,16 @@ _VALUES: dict[str, list[Any]] = {
     "FLOAT": [0.0, -1.5, 8.25, None],
     "DOUBLE": [0.1, -1e300, None],
     "STRING": ["", "seven b", "eight by", "é" * 9, "x" * 300, None],
+    "DATE": [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31), None],
+    "DECIMAL(9, 2)": [Decimal(text) for text in ("0.00", "-0.01", "9999999.99", "-9999999.99")] + [None],
+    "DECIMAL(18, 0)": [Decimal(0), Decimal(10**18 - 1), Decimal(1 - 10**18), None],
+    "DECIMAL(19, 0)": [Decimal(sign * of) for of in (0, 1, 127, 128, 129, 255, 256, 10**19 - 1) for sign in (1, -1)]
+    + [None],
+    "DECIMAL(38, 9)": [Decimal(f"{sign}{'9' * 29}.999999999") for sign in ("", "-")] + [None, Decimal("0E-9")],
+    "TIMESTAMP(0)": [datetime(1970, 1, 1), datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59), None],
 }
+_VALUES["TIMESTAMP(3)"] = [*_VALUES["TIMESTAMP(0)"], datetime(1969, 12, 31, 23, 59, 59, 999000)]
+_VALUES["TIMESTAMP(6)"] = [*_VALUES["TIMESTAMP(3)"], datetime(1969, 12, 31, 23, 59, 59, 999999)]
 
 
 def arrays(kind: str) -> list[list[Any] | None]:

@@ -56,7 +56,7 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
             "source.from_csv.fields.t: is an array, and a field of a line of CSV is one value; read records of JSON",
         ),
         (
-            ("source.from_json={column: line, fields: {t: ARRAY<DOUBLE>}}",),
+            ("source.from_json={column: line, fields: {t: ARRAY<BYTES>}}",),
             "source.from_json.fields.t.type: is not a type that JSON text is read as; ",
         ),
         *(
@@ -114,7 +114,7 @@ def test_fields_of_avro_have_the_paths_of_their_names(tmp_path: Path) -> None:
         ('"int"', ", registry: 'http://me:key@registry'", "source.from_avro.registry.url: holds a user or a password"),
         (
             '"int"',
-            ", fields: {t: ARRAY<DATE>}",
+            ", fields: {t: ARRAY<TIME>}",
             "source.from_avro.fields.t.type: is not a type that a field of Avro is read as",
         ),
         (
@@ -192,7 +192,10 @@ def test_fields_of_protobuf_have_the_paths_of_their_names(tmp_path: Path) -> Non
             ".fields.t: has a path through an array, and the type INT; declare it as ARRAY<INT>",
         ),
         ("A", ", registry: registry:8081", ".registry.url: is no address that begins with http:// or https://"),
-        ("A", ", fields: {t: DATE}", ".fields.t.type: is not a type that a field of Protobuf is read as"),
+        *(
+            ("A", f", fields: {{t: {kind}}}", ".fields.t.type: is not a type that a field of Protobuf is read as")
+            for kind in ("DATE", "ARRAY<DATE>", "'ARRAY<DECIMAL(9, 2)>'", "TIMESTAMP_LTZ(3)")
+        ),
     ],
 )
 def test_protobuf_that_cannot_be_read_is_refused_with_its_field(

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from google.protobuf import timestamp_pb2
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 
@@ -169,31 +170,52 @@ def _records() -> list[bytes]:
     return [*(text.encode() for text in made), *MALFORMED]
 
 
-@pytest.mark.parametrize("kind", ["STRING", "TINYINT", "SMALLINT", "INT", "BIGINT"])
-def test_each_value_of_an_array_is_read_as_a_field_of_its_type(kind: str) -> None:
+TIMES = r""""2024-02-29"|"2023-02-29"|" 2024-2-9 "|"0001-01-01"|"10000-01-01"|"2024-02-29 23:59"|"2024-02-29T23:59:59"
+"2024-02-29 23:59:59.1234567"|" 2024-02-29 23:59:59.9999 "|"2024-02-29 25:00:00"|"2024-02-29 23:59:59Z"|"23:59"
+"23:59:59.5"|"1969-12-31 23:59:59.999"|20240229""".replace("\n", "|").split("|")
+ARRAYS = "STRING BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL(10,2) DECIMAL(38,9) DATE TIME".split()
+ARRAYS += ["TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP", "TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(9)"]
+
+SHOWN = (("own", 2), ("x", 3), ("x", 1), ("x", 2), ("x", 4), ("no", 1), ("member", 1))
+
+
+def test_each_value_of_an_array_is_read_as_a_field_of_its_type() -> None:
+    values_of = VALUES + TIMES
     prepare_java()
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set_local_timezone("UTC")  # as a job has it
     records = [
         f'{{"v": {value}, "own": [1, {value}], "of": {{"it\'s": [{{}}, 3, {{"x": [{value}]}}, null]}}, "no": {value}}}'
-        for value in VALUES
+        for value in values_of
     ]
     rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate([*records, "{", "null", "[]"]))
     tables.execute_sql(f"CREATE TEMPORARY VIEW source AS SELECT * FROM (VALUES {rows}) AS t (number, record)")
-    paths = {"own": None, "x": "$.of['it\\'s'][*].x[0]", "no": "$.no[*].x", "member": "$.v.a[*]"}
-    fields = {name: {"type": f"ARRAY<{kind}>", "path": path} for name, path in paths.items()}
-    read = JsonSection(column="record", fields={"v": kind} | fields).core()
+    paths = {"own": "$.own", "x": "$.of['it\\'s'][*].x[0]", "no": "$.no[*].x", "member": "$.v.a[*]"}
+    fields: dict[str, Any] = {}
+    columns = ["number"]
+    for place, kind in enumerate(ARRAYS):
+        fields[f"v{place}"] = {"type": kind, "path": "$.v"}
+        fields |= {f"{name}{place}": {"type": f"ARRAY<{kind}>", "path": path} for name, path in paths.items()}
+        shown = (f"v{place}", *(f"{name}{place}[{row}]" for name, row in SHOWN))
+        columns += [f"CAST({each} AS STRING)" for each in shown]
+        columns += [f"CARDINALITY(own{place})", f"CARDINALITY(x{place})"]
+    read = JsonSection(column="record", fields=fields).core()
     register(tables, json_functions(read))
-    columns = "number, v, own[2], x[3], CARDINALITY(own), CARDINALITY(x), x[1], x[2], x[4], `no`[1], `member`[1]"
-    query = f"SELECT {columns} FROM ({records_query(read, ['number', 'record'])})"
+    query = f"SELECT {', '.join(columns)} FROM ({records_query(read, ['number', 'record'])})"
     with tables.execute_sql(query).collect() as found:
         values = {row[0]: tuple(row)[1:] for row in found}
-    assert len(values) == len(VALUES) + 3
-    for number, text in enumerate(VALUES):
-        scalar, own, within, *others = values[number]
-        assert (own, within) == (scalar, scalar), text
-        assert others == [2, 4, *[None] * 5], text
-    assert {value for number in range(len(VALUES), len(VALUES) + 3) for value in values[number]} == {None}
-    assert sum(of[0] is not None for of in values.values()) > 5
+    assert len(values) == len(values_of) + 3
+    differing = []
+    for place, kind in enumerate(ARRAYS):
+        some = set()
+        for number, text in enumerate(values_of):
+            scalar, own, within, *others = values[number][10 * place : 10 * place + 10]
+            differing += [(kind, text, scalar, own, within)] * ((own, within) != (scalar, scalar))
+            assert others == [*[None] * 5, 2, 4], (kind, text)
+            some.add(scalar)
+        assert len(some) > (2 if kind == "BOOLEAN" else 4), (kind, some)
+    assert not differing
+    assert {value for number in range(len(values_of), len(values_of) + 3) for value in values[number]} == {None}
 
 
 def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
@@ -338,6 +360,51 @@ def test_fields_of_avro_are_read_by_encode_alone_and_fit_their_schema() -> None:
     )
 
 
+def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
+    logical = {
+        "day": {"type": "int", "logicalType": "date"},
+        "fee": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "time": {"type": "long", "logicalType": "timestamp-micros"},
+        "local": {"type": "long", "logicalType": "local-timestamp-millis"},
+    }
+    listed = [{"name": name, "type": {"type": "array", "items": of}} for name, of in logical.items()]
+    schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": listed}))
+
+    def problems(types: dict[str, str], of: Any = AvroRecords, known: Any = schema) -> tuple[str, ...]:
+        fields = {name: (kind, (f"{name}[*]",)) for name, kind in types.items()}
+        try:
+            records_query(of("record", fields, known), ["record"])
+        except ConfigError as error:
+            return error.problems
+        plan = records_plan(of("record", fields, known), [(name, "packed") for name in fields])
+        assert plan is not None
+        assert all(of.name != "TIMESTAMP_LTZ" for _, of in plan.fields.fields)  # type: ignore[attr-defined]
+        return ()
+
+    day, fee = "ARRAY<DATE>", "array<decimal(9,2)>"
+    assert not problems({"day": day, "fee": fee, "time": "ARRAY<TIMESTAMP(6)>", "local": "ARRAY<TIMESTAMP(3)>"})
+    assert not problems({"time": "ARRAY<TIMESTAMP_LTZ(6)>", "local": "ARRAY<BIGINT>"})
+    bad = {"day": "ARRAY<INT>", "fee": "ARRAY<DECIMAL(9, 3)>", "time": "ARRAY<TIMESTAMP(3)>"}
+    found = [each.split(" there; declare it as ") for each in problems(bad | {"local": "ARRAY<TIMESTAMP_LTZ(3)>"})]
+    assert {of.partition(":")[0].removeprefix("source.from_avro.fields."): remedy for of, remedy in found} == {
+        "day": "ARRAY<DATE>",
+        "fee": "ARRAY<DECIMAL(9, 2)>",
+        "time": "ARRAY<TIMESTAMP(6)> or ARRAY<BIGINT> or ARRAY<TIMESTAMP_LTZ(6)>",
+        "local": "ARRAY<TIMESTAMP(3)> or ARRAY<BIGINT>",
+    }
+    times = protobuf.field("times", 1, ".google.protobuf.Timestamp", many=True)
+    message_type: dict[str, Any] = {"name": "Visit", "field": [times]}
+    file = {
+        "name": "v.proto",
+        "syntax": "proto3",
+        "dependency": ["google/protobuf/timestamp.proto"],
+        "message_type": [message_type],
+    }
+    message = MessageType(protobuf.descriptor_set(file, imports=[timestamp_pb2.DESCRIPTOR]), "Visit")
+    for kind in ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "BIGINT"):
+        assert not problems({"times": f"ARRAY<{kind}>"}, ProtobufRecords, message)
+
+
 def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> None:
     home = {"name": "Home", "field": [protobuf.field("zip", 1, "string")]}
     fields = [
@@ -393,7 +460,8 @@ def test_arrays_that_encode_packs_are_those_that_flink_packs() -> None:
         columns = ", ".join(f"{function.name}(ARRAY[{', '.join(each)}])" for each in written)
         with tables.execute_sql(f"SELECT {columns}").collect() as found:
             (row,) = found
-        assert pack(pa.array(given, pa.list_(element)), kind).to_pylist() == list(map(bytes, row)), kind
+        made = pack(pa.array(given, pa.list_(element)), kind.partition("(")[0]).to_pylist()
+        assert made == list(map(bytes, row)), kind
 
 
 def test_members_may_have_the_names_of_the_parts_of_a_function() -> None:

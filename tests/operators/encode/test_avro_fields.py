@@ -9,6 +9,7 @@ import pickle
 import random
 import threading
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, cast
@@ -27,7 +28,7 @@ from crenel.operators.encode import schema_registry
 from crenel.operators.encode.avro.fields import AvroFields, fitting_types
 from crenel.operators.encode.avro.program import compile_program
 from crenel.operators.encode.avro.schema import SchemaError, parse
-from crenel.operators.encode.cells import CellType
+from crenel.operators.encode.cells import ArrayCells, CellType
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.function import register_unknown
 from crenel.operators.encode.records import RecordsPlan, UnknownFields
@@ -265,6 +266,94 @@ def test_arrays_have_the_defaults_of_the_fields_that_their_writer_lacks() -> Non
     whole = write(VISIT, record | {"stays": [{"ward": None, "notes": [], "home": None, "bed": 1}]})
     both = [b"\0\0\0\0\2" + write(writer, record), b"\0\0\0\0\1" + whole]
     assert read(made, [*both, None, *both]) == [[[None, 7, None, 7]], [[1]], [None], [[None, 7, None, 7]], [[1]]]
+
+
+LOGICAL: dict[str, tuple[Any, CellType, list[Any]]] = {
+    "days": (
+        {"type": "int", "logicalType": "date"},
+        CellType("DATE"),
+        [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31), date(1969, 12, 31)],
+    ),
+    "fees": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        CellType("DECIMAL", 9, 2),
+        [Decimal("0.00"), Decimal("-0.01"), Decimal("9999999.99"), Decimal("-9999999.99")],
+    ),
+    "totals": (
+        {"type": "fixed", "name": "F", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 9},
+        CellType("DECIMAL", 38, 9),
+        [Decimal("0E-9"), Decimal(f"{'9' * 29}.999999999"), Decimal(f"-{'9' * 29}.999999999")],
+    ),
+    "millis": (
+        {"type": "long", "logicalType": "timestamp-millis"},
+        CellType("TIMESTAMP", 3),
+        [datetime(1970, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)],
+    ),
+    "micros": (
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        CellType("TIMESTAMP", 6),
+        [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), datetime(1969, 12, 31, 23, 59, 59, 1)],
+    ),
+}
+"""Type in a schema, type as which it is read, and values of arrays of logical types."""
+
+
+@pytest.mark.parametrize("name", LOGICAL)
+@given(seed=st.integers(0, 2**32))
+def test_elements_of_logical_types_are_read_as_another_library_reads_them(name: str, seed: int) -> None:
+    of, kind, values = LOGICAL[name]
+    draw = random.Random(seed)
+    items = {"type": "array", "items": ["null", of]}
+    row = {"type": "record", "name": "Row", "fields": [{"name": name, "type": ["null", "F" if "name" in of else of]}]}
+    rows = {"name": "rows", "type": ["null", {"type": "array", "items": ["null", row]}], "default": None}
+    schema = fastavro.parse_schema({"type": "record", "name": "R", "fields": [{"name": name, "type": items}, rows]})
+    content: list[Any] = []
+    for _ in range(4):
+        drawn = [draw.choice([None, *values]) for _ in range(draw.choice([0, 1, 3, 40]))]
+        content.append({name: drawn, "rows": draw.choice([None, [None, *({name: each} for each in drawn)]])})
+    records = []
+    for each in content:
+        file = io.BytesIO()
+        fastavro.schemaless_writer(file, schema, each)
+        records.append(file.getvalue())
+        assert fastavro.schemaless_reader(io.BytesIO(file.getvalue()), schema, None) == each
+    paths: list[tuple[str, ...]] = [(f"{name}[*]",), ("rows[*]", name)]
+    made = AvroFields(parse(json.dumps(schema)), tuple((path, kind) for path in paths))
+    expected = [
+        [at(record, path) for path in paths] if record is not None else [None, None] for record in [*content, None]
+    ]
+    columns = made.columns(pa.array([*records, None], pa.binary()))
+    found = [list(row) for row in zip(*(column._cells.to_pylist() for column in columns), strict=True)]
+    assert found == without_zones(expected)
+    for column in columns:
+        assert isinstance(column, ArrayCells)
+        assert [each is None for each in column.packed.to_pylist()] == [
+            each is None for each in column._cells.to_pylist()
+        ]
+
+
+def without_zones(values: Any) -> Any:
+    """Return values whose times have no zone, as the cells have them."""
+    if isinstance(values, list):
+        return list(map(without_zones, values))
+    return values.replace(tzinfo=None) if isinstance(values, datetime) else values
+
+
+def test_elements_beyond_their_logical_type_are_missing() -> None:
+    types = {name: LOGICAL[name] for name in ("days", "fees", "millis")}
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": name, "type": {"type": "array", "items": of}} for name, (of, _, _) in types.items()],
+    }
+    made = AvroFields(parse(json.dumps(schema)), tuple(((f"{name}[*]",), kind) for name, (_, kind, _) in types.items()))
+    raw = copy.deepcopy(schema)
+    for each in cast(Any, raw["fields"]):
+        del each["type"]["items"]["logicalType"]
+    ten = (10**9).to_bytes(5, "big", signed=True)
+    record = write(raw, {"days": [2_932_896, 2_932_897], "fees": [b"", b"\1", ten], "millis": [-(2**63), 0]})
+    (row,) = read(made, [record])
+    assert [[each is None for each in values] for values in row] == [[False, True], [False, False, True], [True, False]]
 
 
 @pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}])

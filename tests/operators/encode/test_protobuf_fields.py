@@ -13,7 +13,7 @@ import pytest
 from google.protobuf import timestamp_pb2
 from google.protobuf.message import DecodeError
 
-from crenel.operators.encode.cells import CellType
+from crenel.operators.encode.cells import ArrayCells, CellType
 from crenel.operators.encode.protobuf.fields import ProtobufFields, fitting_types
 from crenel.operators.encode.protobuf.outline import read_outline
 from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType
@@ -203,6 +203,30 @@ def test_a_time_of_an_array_counts_milliseconds() -> None:
     record = Visit(times=[{"seconds": 1}, {"nanos": 5_000_000}, {"nanos": -1}], visited={"seconds": 2})
     times, visited = made.columns(pa.array([record.SerializeToString(), b""]))
     assert (times._cells.to_pylist(), visited._cells.to_pylist()) == ([[1000, 5, None], []], [2000, None])
+
+
+@pytest.mark.parametrize("precision", [3, 6])
+def test_times_of_an_array_are_those_of_protobufs_own_library(precision: int) -> None:
+    draw = random.Random(precision)
+    seconds, nanos = (-62_135_596_800, -1, 0, 1_700_000_000, 253_402_300_799), (0, 999, 123_456_789, 999_999_999)
+    records = [
+        Visit(
+            times=[{"seconds": draw.choice(seconds), "nanos": draw.choice(nanos)} for _ in range(draw.choice([0, 3]))]
+        )
+        for _ in range(60)
+    ]
+    made = ProtobufFields(MESSAGE, ((("times[*]",), CellType("TIMESTAMP", precision)),))
+    (times,) = made.columns(pa.array([each.SerializeToString() for each in records], pa.binary()))
+    step = 10 ** (6 - precision)
+    expected = [[time.ToDatetime() for time in each.times] for each in records]
+    assert times._cells.to_pylist() == [
+        [time.replace(microsecond=time.microsecond // step * step) for time in each] for each in expected
+    ]
+    assert isinstance(times, ArrayCells)
+    assert len(times.packed) == len(records)
+    outside = Visit(times=[{"seconds": 253_402_300_800}, {"nanos": -1}, {}]).SerializeToString()
+    (times,) = made.columns(pa.array([outside]))
+    assert times._cells.to_pylist() == [[None, None, datetime(1970, 1, 1)]]
 
 
 def test_bytes_that_are_no_message_are_missing_and_do_no_harm() -> None:
