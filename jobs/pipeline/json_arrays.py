@@ -33,15 +33,7 @@ _VALUES = {
 }
 """Value of a text, by type; a text that is none raises, as a cast does."""
 
-_BODY = """private transient ObjectMapper mapper;
-
-    public void open(FunctionContext context) {
-        mapper = new ObjectMapper();
-        mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, true);
-        mapper.setNodeFactory(JsonNodeFactory.withExactBigDecimals(true));
-    }
-
-    private static JsonNode at(JsonNode node, String name) {
+_BODY = """private static JsonNode at(JsonNode node, String name) {
         return node == null ? null : (JsonNode) node.get(name);
     }
 
@@ -65,12 +57,7 @@ _BODY = """private transient ObjectMapper mapper;
         if (json == null) {
             return null;
         }
-        JsonNode record;
-        try {
-            record = (JsonNode) mapper.readTree(json.toString());
-        } catch (IOException error) {
-            return null;
-        }
+        JsonNode record = ParsedJson.of(json.toString());
         JsonNode items = ARRAY;
         if (items == null || !items.isArray()) {
             return null;
@@ -82,6 +69,40 @@ _BODY = """private transient ObjectMapper mapper;
         }
         return new GenericArrayData(values);
     }"""
+
+_PARSED = """
+/** The JSON record that a thread parsed last: the functions of one record's arrays share it. */
+public class ParsedJson {
+    private static final ThreadLocal LAST = new ThreadLocal();
+    private static final ObjectMapper MAPPER = mapper();
+
+    private static ObjectMapper mapper() {
+        ObjectMapper mapper = new ObjectMapper();
+        mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, true);
+        mapper.setNodeFactory(JsonNodeFactory.withExactBigDecimals(true));
+        return mapper;
+    }
+
+    /** Returns the record of a text; null where it is none. */
+    public static JsonNode of(String text) {
+        Object[] last = (Object[]) LAST.get();
+        if (last == null || !text.equals(last[0])) {
+            last = new Object[] {text, parsed(text)};
+            LAST.set(last);
+        }
+        return (JsonNode) last[1];
+    }
+
+    private static JsonNode parsed(String text) {
+        try {
+            return (JsonNode) MAPPER.readTree(text);
+        } catch (IOException error) {
+            return null;
+        }
+    }
+}
+"""
+"""A class of all functions, in the jar of each of them: one class loader has them all, and takes it from one jar."""
 
 
 def json_array_function(element: SqlType, array: Sequence[str | int], item: Sequence[str | int]) -> JavaFunction:
@@ -98,7 +119,9 @@ def json_array_function(element: SqlType, array: Sequence[str | int], item: Sequ
     body = re.sub("|".join(parts), lambda part: parts[part[0]], _BODY)  # members may have such names
     # The name is part of the query, which identifies stored state.
     own = json.dumps([element.text, list(array), list(item)])
-    return java_function("json", own, "Values of an array of JSON.", ["STRING"], f"ARRAY<{element.text}>", body)
+    return java_function(
+        "json", own, "Values of an array of JSON.", ["STRING"], f"ARRAY<{element.text}>", body, _PARSED
+    )
 
 
 def _at(node: str, steps: Sequence[str | int]) -> str:

@@ -116,7 +116,9 @@ class JavaFunction:
     source: str
 
 
-def java_function(verb: str, own: str, purpose: str, arguments: Sequence[str], result: str, body: str) -> JavaFunction:
+def java_function(
+    verb: str, own: str, purpose: str, arguments: Sequence[str], result: str, body: str, shared: str = ""
+) -> JavaFunction:
     """Return a function.
 
     Parameters
@@ -126,13 +128,14 @@ def java_function(verb: str, own: str, purpose: str, arguments: Sequence[str], r
     purpose : comment of the class
     arguments, result : SQL types; values come and go in Flink's internal classes
     body : members of the class, with ``eval``
+    shared : further classes, which are the same for all functions that have them
     """
     name = f"crenel_{verb}_{hashlib.sha256(own.encode()).hexdigest()[:16]}"
     class_name = "".join(part.title() for part in name.split("_"))
     explicit = ", ".join(f"InputTypeStrategies.explicit(data({json.dumps(text)}))" for text in arguments)
     parts = {"CLASS": class_name, "PURPOSE": purpose, "ARGUMENTS": explicit, "RESULT": json.dumps(result), "BODY": body}
     source = re.sub("|".join(parts), lambda part: parts[part[0]], _SOURCE)
-    return JavaFunction(name, f"crenel.{class_name}", source)
+    return JavaFunction(name, f"crenel.{class_name}", source + shared)
 
 
 def packed(name: str, sql: SqlType) -> str:
