@@ -9,12 +9,18 @@ import json
 import random
 import time
 from collections import Counter
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
+from crenel.operators.encode.cells import CellType
+from crenel.operators.encode.protobuf.fields import ProtobufFields
+from crenel.operators.encode.protobuf.schema import MessageType
+from crenel.operators.encode.schema_registry import SchemaRegistry
 from tests.support import broker as brokers
 from tests.support.behind import behind
 from tests.support.broker import Broker
@@ -27,6 +33,9 @@ pytestmark = pytest.mark.cluster("standalone")
 
 FIELDS = {"person": "string", "name": "string", "age": ["null", "int"], "diagnosis": "string", "clinic": "string"}
 FIELDS["visited"] = {"type": "long", "logicalType": "timestamp-millis"}  # type: ignore[assignment]
+SYMPTOMS = ("fever", "rash", "cough", "pain")
+FIELDS["symptoms"] = {"type": "array", "items": "string"}  # type: ignore[assignment]
+FIELDS["seen"] = {"type": "array", "items": ["null", {"type": "long", "logicalType": "timestamp-millis"}]}  # type: ignore[assignment]
 MESSAGES = {
     "Suppressed": [field("reason", 1, "string"), field("shard", 2, "int32"), field("position", 3, "int64")],
     "Rejected": [field("column", 1, "string"), field("reason", 2, "string"), field("reference", 3, "string")],
@@ -71,6 +80,8 @@ def visit(number: int, **more: Any) -> dict[str, Any]:
         "diagnosis": draw.choice(["flu", "cold", "burn"]),
         "clinic": f"clinic {number}",
         "visited": 1_700_000_000_000 + 1000 * number,
+        "symptoms": draw.sample(SYMPTOMS, draw.randrange(1, 3)),
+        "seen": [None, 1_700_000_000_000 + number][: draw.randrange(3)],
         **more,
     }
 
@@ -78,6 +89,7 @@ def visit(number: int, **more: Any) -> dict[str, Any]:
 def configuration(folder: Path, servers: str, url: str) -> Path:
     (folder / "visits.avsc").write_text(json.dumps(schema_of(FIELDS)), encoding="utf-8")
     types = {"person": "STRING", "age": "INT", "diagnosis": "STRING", "clinic": "STRING", "visited": "BIGINT"}
+    types |= {"symptoms": "ARRAY<STRING>", "seen": "ARRAY<TIMESTAMP(3)>"}
     sinks = {
         name: {
             "connector": "kafka",
@@ -105,12 +117,13 @@ def configuration(folder: Path, servers: str, url: str) -> Path:
             "subject": "person",
             "event_time": "visited",
             "quasi_identifiers": {"age": {"type": "numeric", "domain": [18, 100]}},
-            "sensitive": ["diagnosis"],
-            "passthrough": ["clinic"],
+            "sensitive": ["diagnosis", "symptoms"],
+            "arrays": {"symptoms": 2},
+            "passthrough": ["clinic", "seen"],
             "drop": ["arrived", "partition", "offset"],
             "reference": "place",
         },
-        "privacy": {"k": 5},
+        "privacy": {"k": 5, "l": 2},
         "algorithm": "nearest",
         "nearest": {"delay": {"tuples": 60}},
         "subject_key": "a key of the tests",
@@ -222,4 +235,49 @@ def test_each_record_leaves_once_through_newer_schemas_a_kill_and_a_silent_regis
     persons = {f"clinic {number}": visit(number)["person"] for number in range(ROWS)}
     found = behind(left["released"], ("age_min", "age_max"), lambda row: persons[row["clinic"]])
     assert min(map(len, found.values())) >= 5
+    visits = {f"clinic {number}": visit(number) for number in range(ROWS)}
+    classes: dict[tuple[int, int], list[set[str]]] = {}
+    for row in left["released"]:
+        of = visits[row["clinic"]]
+        times = [time and round(time.replace(tzinfo=UTC).timestamp() * 1000) for time in row["seen"]]
+        assert (row["symptoms"], times) == (of["symptoms"], of["seen"])
+        classes.setdefault((row["age_min"], row["age_max"]), []).append(set(row["symptoms"]))
+    assert all(not set.intersection(*sets) for sets in classes.values())  # l = 2
     assert left["audit"]
+
+
+TEXT = """
+syntax = "proto3";
+package clinic;
+message Other { string note = 1; }
+message Outer {
+  message Visit {
+    string person = 1;
+    repeated sint32 codes = 2;
+    string phone = 7; // of a newer producer
+  }
+}
+"""
+
+
+def test_framed_messages_of_protobuf_are_read_by_the_schemas_of_a_registry(registry: Registry) -> None:
+    of = [field("person", 1, "string"), field("codes", 2, "sint32", many=True)]
+    outer = {"name": "Outer", "nested_type": [{"name": "Visit", "field": of}]}
+    content = descriptor_set({"name": "v.proto", "package": "clinic", "syntax": "proto3", "message_type": [outer]})
+    visit = message_class(content, "clinic.Outer.Visit")(person="ann", codes=[3, -1]).SerializeToString()
+    number = registry.register_protobuf("protobuf_visits-value", TEXT)
+    another = registry.register_protobuf("protobuf_others-value", 'syntax = "proto3"; message Other { int32 a = 1; }')
+    avro = registry.register("protobuf_avro-value", schema_of(FIELDS))
+
+    def framed(of: int, indexes: bytes) -> bytes:
+        return b"\0" + of.to_bytes(4, "big") + indexes + visit
+
+    # The indexes are their count and each of them, in zigzag form: the first message inside the second one.
+    records = [framed(number, b"\4\2\0"), framed(number, b"\0"), framed(2**31 - 1, b"\4\2\0")]
+    records += [framed(another, b"\0"), framed(avro, b"\4\2\0")]
+    message = MessageType(content, "clinic.Outer.Visit")
+    kinds = ((("person",), CellType("STRING")), (("codes[*]",), CellType("INT")))
+    made = ProtobufFields(message, kinds, SchemaRegistry(registry.url))
+    columns = [column._cells.to_pylist() for column in made.columns(pa.array(records))]
+    assert columns == [["ann", *[None] * 4], [[3, -1], *[None] * 4]]
+    assert made.unknown.by_field == {"phone": 1}

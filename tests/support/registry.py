@@ -95,7 +95,14 @@ class Registry:
 
     def register(self, subject: str, schema: Any) -> int:
         """Return the number of a schema, which is then a version of a subject."""
-        return int(self._ask(f"subjects/{subject}/versions", {"schema": json.dumps(schema)})["id"])
+        return self._register(subject, {"schema": json.dumps(schema)})
+
+    def register_protobuf(self, subject: str, text: str) -> int:
+        """Return the number of a schema of Protobuf, as ``register``."""
+        return self._register(subject, {"schema": text, "schemaType": "PROTOBUF"})
+
+    def _register(self, subject: str, content: dict[str, str]) -> int:
+        return int(self._ask(f"subjects/{subject}/versions", content)["id"])
 
     def decode(self, record: bytes) -> Any:
         """Return the content of a record that names its schema."""
