@@ -44,6 +44,7 @@ KINDS = {
     "stream": 14,
     "contributions": 15,
     "report": 16,
+    "radii": 17,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

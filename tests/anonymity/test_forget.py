@@ -76,6 +76,9 @@ def _reusing(delay: int) -> NearestParameters:
 SETTINGS: dict[str, Callable[[Policy, Privacy, int, tuple[pa.DataType, ...]], Setting]] = {
     "castle": lambda policy, privacy, delay, types: Setting(policy, privacy, CastleParameters(delay), types),
     "nearest": lambda policy, privacy, delay, types: NearestSetting(policy, privacy, _reusing(delay), types),
+    "priced": lambda policy, privacy, delay, types: NearestSetting(
+        policy, privacy, NearestParameters(delay, isolation_price=0.55), types
+    ),
     "lasting": lambda policy, privacy, delay, types: LastingSetting(
         policy, replace(privacy, noise_within=None, lasting=Lasting()), _reusing(delay), types
     ),

@@ -46,6 +46,7 @@ LOGS = frozenset({"repairs"})
 PLANS = {
     "castle": with_terms(planned(CASTLE, CastleParameters(delay_event_time=30_000, reuse_limit=50)), logs=LOGS),
     "nearest": with_terms(planned(NEAREST, NEAREST_PARAMETERS), logs=LOGS),
+    "priced": with_terms(planned(NEAREST, NearestParameters(40, 30_000, isolation_price=0.55)), logs=LOGS),
     "lasting": with_terms(planned(NEAREST, NEAREST_PARAMETERS), privacy=Privacy(3, 2, lasting=Lasting()), logs=LOGS),
     # Three values of three: hardly a group has them, so most must be repaired.
     "window": with_terms(
@@ -77,7 +78,7 @@ def test_a_new_function_goes_on_from_the_state_of_the_one_that_died(algorithm: s
         harness.advance(END)
 
     assert len(whole.main) > 3
-    assert ("repairs" in whole.side) == (algorithm in ("castle", "nearest", "lasting", "window"))
+    assert ("repairs" in whole.side) == (algorithm in ("castle", "nearest", "priced", "lasting", "window"))
     assert [release for part in parts for release in part.main] == whole.main
     assert parts[-1].side["summary"] == whole.side["summary"]
     for side in whole.side.keys() - {"summary"}:

@@ -54,7 +54,8 @@ def nearest_cases(
 ) -> Case:
     """Return a setting and a stream; ``changed`` are parameters that are not random."""
     case = draw(cases(timed=timed, confident=False, plain=plain, named=named, **changed))
-    old = case.setting
-    parameters = NearestParameters(**{f.name: getattr(old.parameters, f.name) for f in fields(NearestParameters)})
+    old, price = case.setting, draw(st.sampled_from((0.0, 0.55, 1.0)))
+    shared = {f.name for f in fields(NearestParameters)} & {f.name for f in fields(old.parameters)}
+    parameters = NearestParameters(**{name: getattr(old.parameters, name) for name in shared}, isolation_price=price)
     setting = NearestSetting(old.policy, old.privacy, parameters, old.types)
     return Case(setting, case.rows, case.passed)

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from crenel.anonymity.algorithm import Shard, ShardContext
+from crenel.anonymity.algorithm import Setting, Shard, ShardContext
 from crenel.anonymity.algorithms.nearest.lasting.shard import COMPANIONS, LastingNearest
 from crenel.anonymity.algorithms.nearest.shard import Nearest
+from crenel.anonymity.algorithms.nearest.stored_radii import RADII
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.delay import problems_of_delay, require_delay
 from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
+from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.anonymity.model.weights import Weights
@@ -34,6 +36,9 @@ class NearestParameters:
         re-identify its person
     suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalize`` d
     weights : (name, weight) of quasi-identifiers whose weight in distances differs from 1, above 0 and finite
+    isolation_price : 0 to 1. Above 0, a class may take an isolated tuple near its deadline in place of a nearer one,
+        for the loss of later classes: its growth of the loss counts less by this share of its isolation
+        (``crenel.anonymity.algorithms.nearest.isolation``)
     """
 
     delay_tuples: int | None = None
@@ -43,12 +48,15 @@ class NearestParameters:
     reuse_limit: int = 0
     suppression: Literal["withhold", "generalize"] = "withhold"
     weights: Weights = ()
+    isolation_price: float = 0.0
 
     max_clusters: ClassVar[int] = 1
     """Code shared with CASTLE sees the buffer as one cluster (``crenel.anonymity.algorithms.nearest.shard``)."""
 
     def __post_init__(self) -> None:
         require_delay(self, "nearest", ("loss_window", 1), ("reuse_limit", 0))
+        if not 0 <= self.isolation_price <= 1:
+            raise PolicyError(f"nearest.isolation_price: must be from 0 to 1, not {self.isolation_price}")
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
         """Yield each conflict with a policy or the privacy models, with its field and the valid values."""
@@ -77,9 +85,14 @@ def _made(context: ShardContext) -> type[Nearest]:
 
 
 def _compile() -> None:
-    parameters = NearestParameters(delay_tuples=64, delay_event_time=1000)
+    parameters = NearestParameters(delay_tuples=64, delay_event_time=1000, isolation_price=0.5)
     warm_up(NEAREST, parameters)
     warm_up(NEAREST, parameters, lasting=Lasting(2000))
+
+
+def _tell(parameters: NearestParameters) -> Iterator[tuple[str, str]]:
+    if parameters.isolation_price:
+        yield "isolation_price", f"{parameters.isolation_price:g}: isolated records near their deadline join earlier"
 
 
 def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
@@ -89,14 +102,21 @@ def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
 NEAREST = delayed_algorithm(
     name="nearest",
     parameters=NearestParameters,
-    settings=(),
+    settings=(
+        Setting(
+            "isolation_price",
+            "isolation_price",
+            "share",
+            "a number from 0 to 1: the share of its isolation by which a record near its deadline is cheaper to join",
+        ),
+    ),
     new=_new,
     restored=_restored,
     counted={},
     gauges={},
-    tell=lambda parameters: iter(()),
+    tell=_tell,
     summary=_summary,
     compile=_compile,
-    entries=(COMPANIONS,),
+    entries=(COMPANIONS, RADII),
     lasting=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from crenel.anonymity.buffer import arrays as castle
 from crenel.anonymity.buffer.arrays import CastleArrays
 from crenel.anonymity.buffer.delay import DelayParameters
-from crenel.anonymity.compiled.arrays import extend, extended, record, with_room, zeros
+from crenel.anonymity.compiled.arrays import LANES, extend, extended, full, record, with_room, zeros
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
-from crenel.anonymity.space.domain import Boxes, boxes
+from crenel.anonymity.space.domain import NONE, Boxes, boxes
 
 SIZE = 64
 """Maximum number of tuples in a cell."""
@@ -67,6 +67,64 @@ class Cells(NamedTuple):
     above: NDArray[np.int64]
 
 
+class Line(NamedTuple):
+    """Tuples side by side, in order of arrival.
+
+    Attributes
+    ----------
+    slot : (places,) slot of the tuple at each place, ``NONE`` where it has departed
+    number, leaf : (numeric, places), (categorical, places) values and leaf nodes of the tuples
+    weight, bias : (places,) factor and addend that turn a tuple's growth of the group into its cost
+    """
+
+    slot: NDArray[np.int32]
+    number: NDArray[np.float64]
+    leaf: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float64]
+
+
+class Isolation(NamedTuple):
+    """Isolation of the buffered tuples, and the members of lowest cost; empty unless ``isolation_price`` is above 0.
+
+    Attributes
+    ----------
+    now : ``begin``, ``end``: first place of the line in use, and the one after the last; ``alive``: number of tuples
+        there; ``candidates``: number of those; ``touched``, ``dropped``: lengths of these lists in this step;
+        ``price``: the parameter
+    line : buffered tuples that may join a group; ``Cells.place`` holds the place of each
+    candidates : those of lowest cost, from which the group chooses its members
+    radius : (places,) isolation of each tuple of the line, 0 to 1; below 0 where it has departed
+    by_position, by_time : (places,) deadline of each tuple, as a position and in epoch milliseconds
+    cost, step, lowest : (places,) scratch space
+    near, near_place : (neighbors,) smallest distances of a new tuple, ascending, and the places of the tuples
+    entry : (slots,) number of the stored entry of the tuple's radius, ``NONE`` if there is none
+    changed : (slots,) whether the radius differs from the stored entry
+    touched : (slots,) tuples whose radius changed in this step, each once
+    dropped : (slots,) stored entries of tuples that left the line in this step
+    """
+
+    now: Any
+    line: Line
+    candidates: Line
+    radius: NDArray[np.float64]
+    by_position: NDArray[np.float64]
+    by_time: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    step: NDArray[np.float64]
+    lowest: NDArray[np.float64]
+    near: NDArray[np.float64]
+    near_place: NDArray[np.int64]
+    entry: NDArray[np.int64]
+    changed: NDArray[np.bool_]
+    touched: NDArray[np.int32]
+    dropped: NDArray[np.int64]
+
+
+NEIGHBORS = 6
+"""Number of nearest tuples whose distance gives a new tuple its radius."""
+
+
 @extended
 class NearestArrays(CastleArrays):
     """Arrays of one shard: those of ``CastleArrays``, with all tuples in one cluster, and the search structures.
@@ -74,6 +132,7 @@ class NearestArrays(CastleArrays):
     Attributes
     ----------
     cells : buffered tuples in cells of neighbors
+    isolation : buffered tuples in a line, in place of the cells, where isolation has a price
     codes : (slots, 1 + columns) an unused column, then the number of each sensitive value, as ``trial`` takes them
     trial : tally of the group that grows
     group : (2 * slots,) slots of the group's members, and as much scratch space
@@ -81,6 +140,7 @@ class NearestArrays(CastleArrays):
     """
 
     cells: Cells
+    isolation: Isolation
     codes: NDArray[np.int32]
     trial: IncrementalTally
     group: NDArray[np.int64]
@@ -93,11 +153,20 @@ share = by_reference(NearestArrays)
 A = TypeVar("A", bound=NearestArrays)
 
 
-def empty_arrays(policy: Policy, privacy: Privacy, parameters: DelayParameters, random: RandomStream) -> NearestArrays:
+class PricedParameters(DelayParameters, Protocol):
+    """Parameters that ``NearestParameters`` documents."""
+
+    @property
+    def isolation_price(self) -> float: ...
+
+
+def empty_arrays(policy: Policy, privacy: Privacy, parameters: PricedParameters, random: RandomStream) -> NearestArrays:
     """Return the arrays of a shard before its first tuple."""
     made = castle.empty_arrays(policy, privacy, parameters, random)
     made.config.keep_all = True  # the procedures weigh reuse against a group
-    return extend(NearestArrays, made, **_search(made, policy))
+    arrays: NearestArrays = extend(NearestArrays, made, **_search(made, policy))
+    arrays.isolation.now.price = parameters.isolation_price
+    return arrays
 
 
 def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameters) -> A:
@@ -109,18 +178,66 @@ def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameter
     made = extend(type(arrays), larger, **_search(larger, policy))
     made.codes[:before] = arrays.codes
     made.cells.place[:before] = arrays.cells.place
-    return made
+    priced = arrays.isolation.now.price > 0.0
+    return extend(
+        type(arrays), made, isolation=_longer(arrays.isolation, slots, policy) if priced else arrays.isolation
+    )
 
 
 def _search(shared: CastleArrays, policy: Policy) -> dict[str, Any]:
     slots = len(shared.tuples.position)
     return {
         "cells": empty_cells(slots, policy),
+        "isolation": _isolation(0, policy),
         "codes": zeros((slots, 1 + sum(policy.widths)), np.int32),
         "trial": empty_trial(policy.widths, slots, shared.checks),
         "group": zeros(2 * slots, np.int64),
         "box": boxes(2, policy),
     }
+
+
+def _line(length: int, policy: Policy) -> Line:
+    return Line(
+        slot=zeros(length, np.int32),
+        number=zeros((len(policy.numeric), length)),
+        leaf=zeros((len(policy.categorical), length), np.int32),
+        weight=zeros(length),
+        bias=zeros(length),
+    )
+
+
+def _isolation(slots: int, policy: Policy, now: Any = None) -> Isolation:
+    length = with_room(2 * slots) + LANES  # a line that is half empty moves up
+    return Isolation(
+        now=record("begin end alive candidates touched dropped", "price") if now is None else now,
+        line=_line(length, policy),
+        candidates=_line(length, policy),
+        radius=zeros(length),
+        by_position=zeros(length),
+        by_time=zeros(length),
+        cost=zeros(length),
+        step=zeros(length),
+        lowest=zeros(length),
+        near=zeros(NEIGHBORS),
+        near_place=zeros(NEIGHBORS, np.int64),
+        entry=full(slots, NONE, np.int64),
+        changed=zeros(slots, np.bool_),
+        touched=zeros(slots, np.int32),
+        dropped=zeros(slots, np.int64),
+    )
+
+
+def _longer(old: Isolation, slots: int, policy: Policy) -> Isolation:
+    """Return the same isolation with room for more slots."""
+    new = _isolation(slots, policy, old.now)
+    for name in ("radius", "by_position", "by_time", "entry", "changed", "touched", "dropped"):
+        held = getattr(old, name)
+        getattr(new, name)[: len(held)] = held
+    before: list[NDArray[Any]] = [*old.line]
+    after: list[NDArray[Any]] = [*new.line]
+    for shorter, longer in zip(before, after, strict=True):
+        longer[..., : shorter.shape[-1]] = shorter
+    return new
 
 
 def empty_cells(slots: int, policy: Policy) -> Cells:

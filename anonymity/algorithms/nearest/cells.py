@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.arrays import SIZE, SPARSE, Cells, NearestArrays
+from crenel.anonymity.algorithms.nearest.growth import measure_points
+from crenel.anonymity.algorithms.nearest.isolation import append, compact, remove
 from crenel.anonymity.compiled.arrays import least, whole
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
@@ -27,7 +29,10 @@ _THIN = 2
 
 @leaf
 def enter(shard: NearestArrays, slot: Int) -> None:
-    """Insert a buffered tuple into its cell."""
+    """Insert a buffered tuple into its cell; with a price of isolation, append it to the line instead."""
+    if shard.isolation.now.price > 0.0:
+        append(shard, slot)
+        return
     cells, full = shard.cells, shard.now.waiting // SIZE + 1
     cells.place[slot] = 0
     cells.now.came += 1
@@ -40,7 +45,10 @@ def enter(shard: NearestArrays, slot: Int) -> None:
 
 @procedure
 def rebuild(shard: NearestArrays) -> None:
-    """Rebuild the cells from all buffered tuples that were in one."""
+    """Rebuild the cells, or the line, from all buffered tuples that were in one."""
+    if shard.isolation.now.price > 0.0:
+        compact(shard)
+        return
     cells, tuples = shard.cells, shard.tuples
     cells.now.used, cells.now.root, cells.now.came = 1, -1, 0
     cells.held[0] = 0
@@ -94,7 +102,10 @@ def _put(shard: NearestArrays, cell: Int, slot: Int) -> None:
 
 @leaf
 def drop(shard: NearestArrays, slot: Int) -> None:
-    """Remove a tuple from its cell; the last tuple of the cell moves to its place."""
+    """Remove a tuple from its cell, where the last tuple of the cell takes its place, or from the line."""
+    if shard.isolation.now.price > 0.0:
+        remove(shard, slot)
+        return
     cells = shard.cells
     place = np.int64(cells.place[slot])
     cell = place // SIZE
@@ -246,34 +257,5 @@ def nearest_cell(cells: Cells) -> Int:
 @leaf
 def visit(domain: Domain, cells: Cells, box: Boxes, row: Int, cell: Int) -> None:
     """Write to ``growth`` the growth of a box's loss by each tuple of a cell (CASTLE, Definition 3.4)."""
-    growth, step, start, stop = cells.growth, cells.growth_step, np.uint64(cell * SIZE), whole(cells.held[cell])
-    for i in range(np.uint64(0), stop):
-        growth[i] = 0.0
-    for a in range(box.lower.shape[1]):
-        lower, upper, scale, number = box.lower[row, a], box.upper[row, a], domain.scale[a], cells.number
-        if scale > 0.0:
-            for i in range(np.uint64(0), stop):
-                below, above = lower - number[a, start + i], number[a, start + i] - upper
-                growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
-    for a in range(box.node.shape[1]):
-        node, leaf_of = np.int64(box.node[row, a]), cells.leaf
-        own, root = domain.loss[node], np.int64(domain.root[a])
-        top = domain.loss[root] - own
-        if node == root:
-            continue
-        first_own, last_own, above = domain.first[node], domain.last[node], np.int64(domain.parent[node])
-        first, last, loss = domain.first[above], domain.last[above], domain.loss[above] - own
-        for i in range(np.uint64(0), stop):
-            inside = (first <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last)
-            step[i] = loss if inside else top
-        while above != root:
-            above = np.int64(domain.parent[above])
-            first, last, loss = domain.first[above], domain.last[above], domain.loss[above] - own
-            if above != root:
-                for i in range(np.uint64(0), stop):
-                    inside = (first <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last)
-                    lower_loss = loss if inside else top
-                    step[i] = lower_loss if lower_loss < step[i] else step[i]
-        for i in range(np.uint64(0), stop):
-            inside = (first_own <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last_own)
-            growth[i] += 0.0 if inside else step[i]
+    start, count = np.int64(cell * SIZE), np.int64(cells.held[cell])
+    measure_points(domain, box, row, cells.number, cells.leaf, start, count, cells.growth, cells.growth_step)

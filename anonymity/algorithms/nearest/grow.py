@@ -7,8 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from crenel.anonymity.algorithms.nearest.arrays import SIZE, NearestArrays
+from crenel.anonymity.algorithms.nearest.arrays import SIZE, Line, NearestArrays
 from crenel.anonymity.algorithms.nearest.cells import measure, measure_again, nearest_cell, visit
+from crenel.anonymity.algorithms.nearest.growth import measure_points
+from crenel.anonymity.algorithms.nearest.isolation import add_prices, find_candidates
 from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.buffer.queue import blocking_reason, blocking_reason_of_all
 from crenel.anonymity.buffer.repair_log import note_shortfall
@@ -91,8 +93,9 @@ def _collect(shard: NearestArrays) -> Int:
 def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: bool) -> Int:
     """Grow a group around a tuple by the buffered tuple of another subject that enlarges it least.
 
-    The group has k members, or more where groups of k would use up the rare sensitive values of the buffer
-    (``balanced_size``). Once the lacking values need all remaining places, only tuples that add one of them join.
+    With a price, the tuple of lowest cost joins instead (``crenel.anonymity.algorithms.nearest.isolation``). The group
+    has k members, or more where groups of k would use up the rare sensitive values of the buffer (``balanced_size``).
+    Once the lacking values need all remaining places, only tuples that add one of them join.
 
     Parameters
     ----------
@@ -111,7 +114,11 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
     size = balanced_size(shard.waiting, checks, np.int64(shard.config.k))
     wanted = size + (_SPARE if shard.noise.config.subjects > 0 else 0)
     assign(box, now, points(tuples), slot)
-    measure(domain, cells, box, now)
+    priced = shard.isolation.now.price > 0.0
+    if priced:
+        find_candidates(shard, slot)
+    else:
+        measure(domain, cells, box, now)
     members = np.int64(0)
     next_one = slot
     while True:
@@ -138,7 +145,8 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
         if reuse_is_better(shard, other_loss):  # growth only increases the loss of a group
             next_one = np.int64(_REUSE)
             break
-        measure_again(domain, cells, box, before, now)
+        if not priced:
+            measure_again(domain, cells, box, before, now)
     if len(checks.address) > 0:
         forget(trial)
     for i in range(members):
@@ -214,6 +222,13 @@ def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
     if must_help:
         weigh(shard.checks, shard.trial.tally, shard.trial.lacks, np.int64(0))
         lacked = shard.trial.lacks[0].sum()
+    if shard.isolation.now.price > 0.0:
+        isolation = shard.isolation
+        found = _cheapest(shard, isolation.candidates, 0, isolation.now.candidates, members, must_help, lacked)
+        if found != NONE:
+            return found
+        begin, end = np.int64(isolation.now.begin), np.int64(isolation.now.end)
+        return _cheapest(shard, isolation.line, begin, end - begin, members, must_help, lacked)
     first = nearest_cell(cells)
     if first == NONE:
         return np.int64(NONE)
@@ -241,6 +256,23 @@ def _nearer(
         if _can_join(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
             found, least = other, cells.growth[i]
     return found, least
+
+
+@procedure
+def _cheapest(
+    shard: NearestArrays, line: Line, start: Int, count: Int, members: Int, must_help: bool, lacked: float
+) -> Int:
+    """Return the tuple of lowest cost among some that may join, the oldest of several, or ``NONE``."""
+    cost, found, least = shard.isolation.cost, np.int64(NONE), np.inf
+    step = shard.isolation.step
+    measure_points(shard.metric, shard.box, np.int64(0), line.number, line.leaf, start, count, cost, step)
+    add_prices(line, start, count, cost)
+    for i in range(count):
+        if cost[i] < least:
+            other = np.int64(line.slot[start + i])
+            if _can_join(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
+                found, least = other, cost[i]
+    return found
 
 
 @leaf

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
 from crenel.anonymity.algorithms.nearest.cells import drop, enter, rebuild
 from crenel.anonymity.algorithms.nearest.grow import WAITS, choose_group
+from crenel.anonymity.algorithms.nearest.isolation import measure_radius
 from crenel.anonymity.buffer.departure import release_class, reuse, suppress_or_generalize
 from crenel.anonymity.buffer.omega import reusable
 from crenel.anonymity.buffer.queue import admit_and_release, arrive, decide_due, depart, number
@@ -51,11 +52,24 @@ def rebuild_cells(shard: NearestArrays) -> None:
     rebuild(shard)
 
 
+@entry
+def measure_radii(shard: NearestArrays) -> None:
+    """Measure the radii of all tuples of the line, as if these alone had arrived."""
+    now, line = shard.isolation.now, shard.isolation.line
+    for place in range(now.begin, now.end):
+        shard.isolation.radius[place] = 1.0 if line.slot[place] != NONE else -1.0
+    for place in range(now.begin, now.end):
+        if line.slot[place] != NONE:
+            measure_radius(shard, np.int64(line.slot[place]))
+
+
 @leaf
 def place(shard: NearestArrays, slot: Int) -> None:
     """Assign a number to a new tuple and add it to the buffer."""
     number(shard, slot)
     wait(shard, slot)
+    if shard.isolation.now.price > 0.0:
+        measure_radius(shard, slot)
 
 
 @leaf

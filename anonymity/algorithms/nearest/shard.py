@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, ShardContext
-from crenel.anonymity.algorithms.nearest import procedures
+from crenel.anonymity.algorithms.nearest import procedures, stored_radii
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, share, with_slots
+from crenel.anonymity.algorithms.nearest.stored_radii import RADII, StoredRadii
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
@@ -35,11 +36,18 @@ class Nearest(DelayedShard):
 
     _obsolete: dict[str, dict[int, bytes | None]]
     arrays: NearestArrays
+    _radii: StoredRadii | None = None
 
     def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
-        # Anonymity sets stored by an earlier configuration with a lasting guarantee; the next step deletes them.
-        self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind != SEEN}
+        # Anonymity sets or radii stored by an earlier configuration that had them; the next step deletes them.
+        kept = {SEEN, RADII} if context.parameters.isolation_price else {SEEN}
+        self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind not in kept}
         super().__init__(context, snapshot, remembers=remembers)
+        if context.parameters.isolation_price:
+            entries = stored_radii.read(snapshot.further.get(RADII, {}), f"shard {self.number}")
+            if not stored_radii.restore(self.arrays, entries):
+                self._measure_radii()
+            self._radii = StoredRadii(entries, self.arrays) if remembers else None
 
     @property
     def counters(self) -> NearestCounters:
@@ -66,9 +74,22 @@ class Nearest(DelayedShard):
     def _departed_alone(self, releases: Releases) -> NDArray[np.bool_]:
         return np.ones(int(releases.tuples.sum()), np.bool_)
 
+    def _forget_persons(self, subjects: NDArray[np.uint64]) -> None:
+        if self.arrays.isolation.now.price > 0.0:
+            self._measure_radii()  # no distance to a tuple of a forgotten person remains, here or in an entry
+
+    def _measure_radii(self) -> None:
+        procedures.measure_radii(share(self.arrays))
+
+    def _shrink(self) -> None:
+        before = self.arrays
+        super()._shrink()
+        if before.isolation.now.price > 0.0:
+            stored_radii.move(before, self.arrays)
+
     def _further(self) -> Mapping[str, dict[int, bytes | None]]:
         obsolete, self._obsolete = self._obsolete, {}
-        return obsolete
+        return obsolete if self._radii is None else {**obsolete, RADII: self._radii.changes(self.arrays)}
 
     def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:
         return {0: 0}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest import arrays as nearest
-from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
+from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, PricedParameters
 from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.random import RandomStream
@@ -136,7 +136,7 @@ share = by_reference(LastingArrays, Persons, Groups, Rows)
 """Return ``LastingArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 
-def empty_arrays(policy: Policy, privacy: Privacy, parameters: DelayParameters, random: RandomStream) -> LastingArrays:
+def empty_arrays(policy: Policy, privacy: Privacy, parameters: PricedParameters, random: RandomStream) -> LastingArrays:
     """Return the arrays of a shard before its first tuple."""
     lasting = privacy.lasting
     assert lasting is not None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.cells import drop, enter, rebuild
 from crenel.anonymity.algorithms.nearest.grow import WAITS, choose_group
+from crenel.anonymity.algorithms.nearest.isolation import measure_radius
 from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
     all_within,
     count_within,
@@ -156,6 +157,8 @@ def place(shard: LastingArrays, slot: Int) -> None:
     if shard.persons.group[person] != NONE:
         touch_person(shard, person)
     wait(shard, slot, person)
+    if shard.isolation.now.price > 0.0 and shard.cells.place[slot] != NONE:
+        measure_radius(shard, slot)
 
 
 @leaf

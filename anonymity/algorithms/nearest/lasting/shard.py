@@ -81,6 +81,7 @@ class LastingNearest(Nearest):
         procedures.remove_slots(share(self.arrays), slots)
 
     def _forget_persons(self, subjects: NDArray[np.uint64]) -> None:
+        super()._forget_persons(subjects)
         procedures.forget_subjects(share(self.arrays), subjects)
         if self._record is not None:
             self._record.forget_subject(subjects)
@@ -109,7 +110,7 @@ class LastingNearest(Nearest):
 
     def _further(self) -> Mapping[str, dict[int, bytes | None]]:
         assert self._record is not None
-        return {COMPANIONS: self._record.changes(self.arrays)}
+        return {**super()._further(), COMPANIONS: self._record.changes(self.arrays)}
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         step = super()._step(block, watermark, ended=ended)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from crenel.anonymity.algorithms.nearest.stored_radii import RADII
 from crenel.state.block import NO_TIME
 from crenel.state.castle import VERSION, CastleState
+from crenel.state.radii import Radii
 from tests.golden.make import TAKEN, read, rest, restored, steps_of, without_columns
 from tests.golden.make_nearest import FIRST, HERE, KINDS, setting
 from tests.support.drive import apply, columns_of
@@ -40,6 +43,20 @@ def test_a_snapshot_goes_on_as_the_shard_that_was_never_stored(folder: Path) -> 
     outputs = [apply(of, never_stored, step) for step in steps_of(of.policy)]
     assert rest(shard, of) == columns_of(outputs[TAKEN:])
     assert str(shard.counters) == str(never_stored.counters)
+
+
+@of_each_version
+def test_a_snapshot_from_before_prices_goes_on_with_one(folder: Path) -> None:
+    of = setting(folder)
+    of = replace(of, parameters=replace(of.parameters, isolation_price=0.55))
+    shard = restored(read(folder), setting=of)
+    changes = shard.advance(NO_TIME).changes
+    assert changes is not None
+    (entry,) = (Radii.from_bytes(blob) for blob in changes.entries[RADII].values() if blob)
+    assert len(entry.radius) == shard.counters.buffered
+    assert min(entry.radius) < 1.0
+    rest(shard, of)
+    assert shard.counters.buffered == 0
 
 
 @of_each_version

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crenel.anonymity.algorithms.nearest import stored_radii
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.nearest.stored_radii import RADII
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -23,10 +25,12 @@ from crenel.anonymity.model.privacy_model import ConfiguredModels
 from crenel.anonymity.privacy_models.alpha_k_anonymity import ALPHA
 from crenel.anonymity.privacy_models.entropy_diversity import ENTROPY_L
 from crenel.anonymity.privacy_models.recursive_diversity import RECURSIVE
-from tests.support.drive import KEY, apply, columns_of, judged, judged_as_restored, steps_of
+from crenel.state.codec import StateError
+from crenel.state.radii import Radii
+from tests.support.drive import KEY, Kept, apply, columns_of, judged, judged_as_restored, steps_of
 from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.nearest_drive import NearestSetting, nearest_cases
-from tests.support.source import IDENTITY, Finish, Push, Row
+from tests.support.source import IDENTITY, Finish, Forget, Push, Row
 from tests.support.space import Space
 from tests.support.strategies import ONE_BY_ONE, Case, cuts, restores
 
@@ -38,7 +42,8 @@ def test_k_and_l_hold_and_every_tuple_leaves_once_in_time_however_blocks_are_cut
 ) -> None:
     # One by one the checker knows when each tuple left, and what had been seen by then.
     expected, counters, _ = judged(case.setting, case.steps(ONE_BY_ONE))
-    found, again = judged_as_restored(case.setting, case.steps(cut), restores)
+    kinds = ("blocks", "radii") if case.setting.parameters.isolation_price else ("blocks",)
+    found, again = judged_as_restored(case.setting, case.steps(cut), restores, kinds)
     assert columns_of(found) == columns_of(expected)
     assert again.delays.tolist() == counters.delays.tolist()
     assert replace(again, delays=counters.delays) == counters
@@ -56,6 +61,87 @@ def test_generalize_publishes_every_tuple(case: Case, cut: tuple[int, ...]) -> N
     _, counters, checker = judged(case.setting, case.steps(cut))
     assert counters.released == len(case.rows)
     assert not checker.reasons
+
+
+# Stored radii of the buffered tuples, with a price of isolation.
+
+
+def crowded(rows: int, delay: int = 300) -> tuple[NearestSetting, list[Row]]:
+    """Return a setting with a price and a stream of crowded and isolated tuples."""
+    random = np.random.default_rng(7)
+    setting = NearestSetting(
+        POLICY, Privacy(4), NearestParameters(delay, isolation_price=1.0), (pa.string(), pa.int64())
+    )
+    x, y = np.minimum(random.exponential(1, rows), 8), np.minimum(random.exponential(2, rows), 16)
+    who = random.integers(0, rows // 2, rows)
+    return setting, [Row((float(x[i]), float(y[i]), "abcd"[i % 4]), ("u", i), int(who[i])) for i in range(rows)]
+
+
+def radii_of(kept: Kept) -> dict[int, float]:
+    """Return the radius of each buffered tuple, by position."""
+    arrays = kept.castle.arrays
+    isolation, position = arrays.isolation, arrays.tuples.position
+    found = [p for p in range(isolation.now.begin, isolation.now.end) if isolation.line.slot[p] >= 0]
+    return {int(position[isolation.line.slot[p]]): float(isolation.radius[p]) for p in found}
+
+
+def test_radii_are_stored_where_they_change_and_a_restore_continues_with_them() -> None:
+    setting, rows = crowded(3000)
+    kept, whole = Kept(setting), setting.castle()
+    for first in range(0, len(rows), 30):
+        step = Push(tuple(rows[first : first + 30]))
+        before, entries = radii_of(kept), dict(kept.stored.entries.get(RADII, {}))
+        assert columns_of([kept.take(step)]) == columns_of([apply(setting, whole, step)])
+        after, stored = radii_of(kept), {n: Radii.from_bytes(b) for n, b in kept.stored.entries[RADII].items()}
+        assert all(kept.stored.entries[RADII][number] == entries[number] for number in entries.keys() & stored.keys())
+        written = stored[max(stored)]
+        changed = {p for p, radius in after.items() if before.get(p) != radius}
+        assert changed <= set(written.position.tolist())
+        # An entry that few tuples still need is written anew once outdated rows outnumber others.
+        rewritten = set(written.position.tolist()) - changed
+        assert not rewritten or len(entries.keys() - stored.keys()) > 0
+        assert sum(len(entry.position) for entry in stored.values()) <= 4 * len(after) + 1024 + len(written.position)
+        newest: dict[int, float] = {}
+        for _, entry in sorted(stored.items()):
+            newest |= dict(zip(entry.position.tolist(), entry.radius.tolist(), strict=True))
+        assert {p: newest[p] for p in after} == after
+        if first % 90 == 0:
+            kept.restore()
+            assert radii_of(kept) == after
+    assert len(set(after.values())) > 20
+
+
+def test_without_a_price_stored_radii_are_removed_and_with_one_again_they_are_measured() -> None:
+    setting, rows = crowded(600)
+    kept = Kept(setting)
+    kept.take(Push(tuple(rows[:400])))
+    kept.restore(replace(setting, parameters=replace(setting.parameters, isolation_price=0.0)))
+    kept.take(Push(tuple(rows[400:500])))
+    assert not kept.stored.entries[RADII]
+    kept.restore(setting)
+    measured = radii_of(kept)
+    assert len(measured) == kept.castle.counters.buffered
+    assert min(measured.values()) < 0.1
+    kept.take(Push(()))
+    kept.restore()
+    assert radii_of(kept) == measured
+
+
+def test_a_forgotten_person_has_shaped_no_radius() -> None:
+    setting, rows = crowded(200)
+    others = [row for row in rows if row.subject % 3]
+    kept, never = Kept(setting), Kept(setting)
+    kept.take(Push(tuple(rows)))
+    kept.take(Forget(tuple({row.subject for row in rows if not row.subject % 3})))
+    never.take(Push(tuple(others)))
+    assert list(radii_of(kept).values()) == list(radii_of(never).values())
+    assert len(kept.stored.entries[RADII]) == 1
+
+
+def test_damaged_radii_are_refused() -> None:
+    for radius in (np.full(9, np.nan), np.full(9, 1.5), np.zeros(8), np.zeros(9, np.int64)):
+        with pytest.raises(StateError, match="radii state of shard 0"):
+            stored_radii.read({0: Radii(np.arange(9), radius).to_bytes()}, "shard 0")
 
 
 # Members of each release, by a search in plain Python.
