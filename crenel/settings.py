@@ -481,7 +481,7 @@ class Nearest:
     weights : weight of each quasi-identifier in distances, above 0; 1 where not given. One of a greater weight is
         generalized less, at the cost of the others. Stated losses have no weights
     isolation_price : from 0 to 1. Above 0, a class may take an isolated tuple near its deadline in place of a nearer
-        one, for the loss of later classes; 0.55 mostly loses 6 to 10 % less at a delay of 1,000 tuples or fewer, and
+        one, for the loss of later classes; 0.55 mostly loses 8 to 10 % less at a delay of 1,000 tuples or fewer, and
         takes up to three times the time of the core. Do not set it at a delay of 10,000
     """
 
