@@ -113,6 +113,7 @@ VARIANTS = {
     },
     "real castle": _REAL,
     "real nearest": replace(_REAL, overrides=_REAL_NEAREST),
+    "real nearest, isolation priced": replace(_REAL, overrides=(*_REAL_NEAREST, "nearest.isolation_price=0.55")),
     "real blocks": replace(_REAL, passes="blocks"),
     "real castle, half rejected": replace(_REAL, half_rejected=True),
     "real castle, JSON": replace(_REAL, form="json"),
@@ -138,6 +139,7 @@ _AIMS = {
     "real castle": {"castle": "0.83", "real blocks": "0.8"},
     "real castle, half rejected": {"real castle": "1"},
     "real castle, nested JSON": {"real castle, JSON": "0.8"},
+    "real nearest, isolation priced": {"real nearest": "0.9"},
     "live cells, sampled": {"live nearest": "1"},
     "live cells, noisy": {"live nearest": "1"},
 }
