@@ -27,7 +27,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config import load as config
 from crenel.jobs.config.load import Source
 from crenel.jobs.local.rest import Rest
-from crenel.jobs.local.run import LOCAL, free_port
+from crenel.jobs.local.run import LOCAL, rest_address
 from crenel.jobs.pipeline import build as pipeline
 from crenel.jobs.pipeline import environment
 from crenel.operators.shards.function import ShardFunction
@@ -176,12 +176,11 @@ def start(
     settings: config.Config, flink: Mapping[str, str], operator: Callable[[OperatorPlan], ShardFunction] = ShardFunction
 ) -> tuple[JobClient, Rest, float]:
     """Start a job in this process; also the ``time.perf_counter()`` at which it had been planned, and was submitted."""
-    port = free_port()
-    ours = {"rest.port": port, "rest.bind-port": port, "web.checkpoints.history": "1000"}
+    ours = {"web.checkpoints.history": "1000"}
     planned = pipeline.build(environment.local_environment(LOCAL | ours | dict(flink)), settings, operator)
     submitted = time.perf_counter()
     client = planned.execute()
-    return client, Rest(f"http://localhost:{port}", str(client.get_job_id())), submitted
+    return client, Rest(rest_address(client), str(client.get_job_id())), submitted
 
 
 def _ask(rest: Rest, path: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,6 +34,7 @@ LOCAL = {
     # The operator needs to see the first failure, not its repetitions.
     "restart-strategy.type": "disable",
     "rest.address": "localhost",
+    "rest.bind-port": "0",  # any that is free
     "metrics.fetcher.update-interval": "1000",
 }
 
@@ -76,7 +76,7 @@ def run(
     ):
         set_stop_message("stopped before the job began")
         client, setup = _start(config, settings, folder / _SUMMARY, warn)
-        rest = Rest(f"http://localhost:{settings['rest.port']}", str(client.get_job_id()))
+        rest = Rest(rest_address(client), str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
             _wait(client, rest, logs, setup, partial(_show, bar, rows))
         set_stop_message("stopped when the job had ended: all that it published stays")
@@ -98,11 +98,10 @@ def local_settings(settings: Mapping[str, str], parallelism: int | None, folder:
 
     ``settings`` are the configuration's and take precedence.
     """
-    port = free_port()
     # Flink's default, the memory of its JobManager, takes no more than 5 MB of a shard.
     kept = {} if settings.keys() & set(CHECKPOINTS) else {CHECKPOINTS[0]: file_uri(folder / "checkpoints")}
     chosen = {} if parallelism is None else {"parallelism.default": str(parallelism)}
-    return {**LOCAL, "rest.port": port, "rest.bind-port": port, **kept, **settings, **chosen}
+    return {**LOCAL, **kept, **settings, **chosen}
 
 
 def ignore_disconnects() -> None:
@@ -190,6 +189,22 @@ def _show(bar: Bar, rows: int | None, rest: Rest) -> None:
         bar.update("anonymizing", read, rows, f"{count} rows")
 
 
+def rest_address(client: Any) -> str:
+    """Return the address of the REST interface of a job's mini-cluster; nobody answers there once the job has ended.
+
+    Only the mini-cluster knows its port. One that is chosen before it starts could be taken by then.
+    """
+    from py4j.protocol import Py4JError
+
+    ours = client._j_job_client
+    cluster = ours.getClass().getDeclaredField("miniCluster")
+    cluster.setAccessible(True)
+    try:
+        return str(cluster.get(ours).getRestAddress().get().toString())
+    except Py4JError:
+        return "http://localhost:0"
+
+
 def _wait(client: Any, rest: Rest, logs: Path, setup: JobSetup, show: Callable[[Rest], None]) -> None:
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
@@ -209,10 +224,3 @@ def _read_summary(folder: Path) -> Iterator[tuple[int, str, float]]:
         with path.open(encoding="utf-8", newline="") as file:
             for shard, name, amount in csv.reader(file):
                 yield int(shard), name, float(amount)
-
-
-def free_port() -> str:
-    """Return a port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return str(probe.getsockname()[1])
