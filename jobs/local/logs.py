@@ -30,7 +30,12 @@ class JobError(RuntimeError):
 
 
 def begin_logs() -> None:
-    """Make the log folder for the next block of ``flink_logs``; without one, this process removes it at its end."""
+    """Make the log folder for the next block of ``flink_logs``; without one, this process removes it at its end.
+
+    From here on, this process prints no log: py4j logs a connection that broke to the root logger, which would print it
+    in front of the command's own message.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())
     folder = make_folder(_PREFIX)
     _prepared.append(folder)
     _log_to(folder)

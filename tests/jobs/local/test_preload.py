@@ -115,3 +115,15 @@ def processes_of(session: int) -> list[int]:
             if os.getsid(process) == session and running(process):
                 found.append(process)
     return found
+
+
+def test_a_connection_to_java_that_breaks_early_is_not_printed(tmp_path: Path) -> None:
+    program = "import logging\nfrom crenel.jobs.local.logs import begin_logs\nbegin_logs()\nlogging.exception('broken')"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environment(), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout + run.stderr == ""
