@@ -204,7 +204,7 @@ class Cluster:
         return self.get(path)["operation"]
 
     def wait_for_checkpoint(self, job: str, before: int | None = None) -> None:
-        """Wait until one more than before, which is now, has completed, so that all of the job runs."""
+        """Wait until a job has completed more checkpoints than ``before``, by default those so far: all of it runs."""
         done = self.checkpoints(job) if before is None else before
         self.wait(lambda: self.checkpoints(job) > done, "checkpoint")
 
@@ -304,12 +304,13 @@ class Cluster:
         """Fail where a process has ended, and start another TaskManager where a job took it along (``_outlive``)."""
         started = [*self._processes, *([] if self._driver is None else [self._driver])]
         ended = [process for process in started if process.poll() is not None]
-        last = self._output("taskmanager.sh")[self._earlier :]
-        if ended and ended == self._processes[1:] and _FATAL in last and _CLOSING in last:
-            self._processes.pop()
-            self._begin("taskmanager.sh")
+        if not ended:
             return
-        assert not ended, f"a process ended; logs in {self.log}"
+        last = self._output("taskmanager.sh")[self._earlier :]
+        known = ended == self._processes[1:] and _FATAL in last and _CLOSING in last
+        assert known, f"a process ended; logs in {self.log}"
+        self._processes.pop()
+        self._begin("taskmanager.sh")
 
     def _is_up(self) -> bool:
         try:
