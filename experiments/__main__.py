@@ -79,6 +79,7 @@ EXPERIMENTS = {
     "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
     "nearest-attack": ("Guesses of a person's release, with and without a price.", "1 min", "nearest.attack.results"),
     "cells": ("Loss and query error of cells beside nearest and CASTLE.", "5 min", "cells.comparison.results"),
+    "cells-safepub": ("Loss and query error of SafePub, at rest.", "3 min", "cells.comparison.at_rest"),
     "cells-audit": ("Membership inference against cells.", "2 min", "cells.audit.results"),
     "cells-agreement": (
         "The accountant of cells beside dp-accounting and OpenDP, from PyPI.",
@@ -108,7 +109,7 @@ _NEEDS = {
     **dict.fromkeys(("castleguard-loss", "castleguard-scatter", "castleguard-fares"), (TAXI_FILE,)),
     "castleguard-quality": (PIMA_FILE,),
     **dict.fromkeys(("nearest-loss", "nearest-rules", "nearest-attack", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
-    **dict.fromkeys(("lasting", "cells"), (ADULT_FILE, TAXI_FILE)),
+    **dict.fromkeys(("lasting", "cells", "cells-safepub"), (ADULT_FILE, TAXI_FILE)),
     "attacks-taxi": (TAXI_FILE,),
     **dict.fromkeys(("castle-skew", "attacks-demo", "attacks-placement-demo", "stream", "cells-agreement"), ()),
 }

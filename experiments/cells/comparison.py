@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from crenel.anonymity.regions.loss import Sample
 from crenel.anonymity.regions.private import learn_privately
 from experiments.castle.contenders import contender, shuffled
 from experiments.castle.queries import Case, Generalized, published, workload_error
+from experiments.cells.safepub import Search, ks_of, publish, rate_of
 from experiments.harness import Replay, Stream, Table, in_processes, mean_interval, replay, seeds, taxi_stream
 from experiments.nearest.streams import demo
 
@@ -47,6 +49,15 @@ a sensitive attribute, for each of its values."""
 
 _EXACT = 1e6
 """Epsilon of learning that no noise disturbs."""
+
+_SEARCHES = {
+    "as in ARX": (Search(0.1, 300, "exact"), 0.1, True),
+    "as in ARX, with the k of Crenel": (Search(0.1, 300, "exact"), 0.1, False),
+    "private": (Search(0.3, 1_000, "private"), 0.3, False),
+    "without noise or cost": (Search(inf, 300, "exact"), 0.0, False),
+}
+"""Settings of SafePub's search by name, the epsilon that it spends, and whether k is that of Theorem 5 of Li, Qardaji
+and Su. 0.1 is the default of ARX, and 300 steps are those of its tests with epsilon 1."""
 
 _HELD = 10_000
 """Window of the runs that show what holds the loss."""
@@ -161,9 +172,7 @@ def _tabulated(data: Data) -> Table:
             else "none",
             "all" if run.window is None else f"{run.window:,}",
             _threshold(run.name, _LEARNING[run.name][run.window][0]) if run.name in _LEARNING else _K,
-            mean_interval([each.loss for each in measures]),
-            mean_interval([100 * each.suppressed for each in measures], ".1f"),
-            mean_interval([each.error for each in measures], ".1f"),
+            *_shown(measures),
         )
     return table
 
@@ -190,6 +199,60 @@ def _holding() -> Table:
         shown = (mean_interval([m.loss for m in found]), mean_interval([100 * m.suppressed for m in found], ".1f"))
         table.add("nearest", "follows the data", k, *shown)
     return table
+
+
+def at_rest() -> Iterator[Table]:
+    """Tabulate the measures of SafePub on each data set, without and with a sensitive attribute."""
+    every = seeds(_SEEDS)
+    table = Table(
+        f"SafePub with epsilon {EPSILON:g}, delta {DELTA:g}, on all records of a data set (mean and 95 % confidence "
+        "interval over random orders)",
+        ["data", "sensitive", "search", "k", "sample rate", "mean loss", "suppressed, %", "query error, %"],
+    )
+    runs = [
+        (data, sensitive, name)
+        for data in _DATA
+        for sensitive in (False, True)[: 1 + (data.sensitive is not None)]
+        for name in _SEARCHES
+    ]
+    found = in_processes(_of_safepub, [(*run, seed) for run in runs for seed in every])
+    for data, sensitive, name in runs:
+        measures = [next(found) for _ in every]
+        table.add(
+            data.name,
+            data.sensitive if sensitive else "none",
+            name,
+            _k_of_search(name),
+            f"{rate_of(EPSILON - _SEARCHES[name][1]):.3f}",
+            *_shown(measures),
+        )
+    yield table
+
+
+def _k_of_search(name: str) -> int:
+    _, spent, by_theorem = _SEARCHES[name]
+    return ks_of(EPSILON - spent, DELTA)[by_theorem]
+
+
+def _of_safepub(given: tuple[Data, bool, str, int]) -> Measures:
+    """Return the measures of a run of ``at_rest``."""
+    data, sensitive, name, seed = given
+    search, spent, _ = _SEARCHES[name]
+    tuples = numbered(shuffled(_stream(data.name), seed), sensitive=sensitive)
+    found, loss, suppressed = publish(tuples, EPSILON - spent, _k_of_search(name), search, seed)
+    queried = data.queried or tuple(attribute.name for attribute in tuples.policy.quasi_identifiers)
+    case = Case("SafePub", queried, _k_of_search(name), len(tuples), _SELECTIVITY)
+    error = workload_error(case, _queried(found, rate_of(EPSILON - spent), queried), seed, _QUERIES)
+    return Measures(loss, suppressed, 100 * error)
+
+
+def _shown(measures: Sequence[Measures]) -> tuple[str, str, str]:
+    """Return loss, suppression and query error as a table shows them."""
+    return (
+        mean_interval([each.loss for each in measures]),
+        mean_interval([100 * each.suppressed for each in measures], ".1f"),
+        mean_interval([each.error for each in measures], ".1f"),
+    )
 
 
 def _of_partition(given: tuple[str, float, int, bool]) -> tuple[float, float]:
