@@ -66,6 +66,7 @@ class Rule:
     price : bonus of a member at the end of its delay, in multiples of its radius; 0 on arrival
     neighbors : number of nearest tuples of other subjects that give a tuple its radius
     sample : number of the most recent buffered tuples among which neighbors are sought; 0: all
+    sample_share : number of buffered tuples for each tuple of a larger sample, in which fewer neighbors count; 0: none
     updates : a radius shrinks as nearer tuples arrive
     candidates : number of tuples nearest to the due one from which its group is chosen, in multiples of k; 0: all
     priced : number of tuples of the highest price that are candidates as well
@@ -98,6 +99,7 @@ class Rule:
     price: float = 0.0
     neighbors: int = 8
     sample: int = 0
+    sample_share: int = 0
     updates: bool = True
     candidates: int = 0
     priced: int = 0
@@ -306,12 +308,16 @@ def process(search: Search) -> None:
 @leaf
 def measure_radius(search: Search, t: Int) -> None:
     """Set the radius of a new tuple, 1 before it has enough neighbors, and lower those of its neighbors."""
-    near, near_tuple, last = search.near, search.near_tuple, search.rule.neighbors - 1
+    near, near_tuple, sample, neighbors = search.near, search.near_tuple, search.rule.sample, search.rule.neighbors
+    if 0 < sample * search.rule.sample_share < search.now.waiting:
+        larger = search.now.waiting // search.rule.sample_share
+        sample, neighbors = larger, max(np.int64(neighbors * sample / larger + 0.5), 1)
+    last = neighbors - 1
     near[:], near_tuple[:] = np.inf, NONE
     seen = 0
     for back in range(1, search.rule.delay + 1):
         other = t - back
-        if other < 0 or (search.rule.sample > 0 and seen == search.rule.sample):
+        if other < 0 or (sample > 0 and seen == sample):
             break
         if search.place[other] == NONE or search.subject[other] == search.subject[t]:
             continue
@@ -326,7 +332,7 @@ def measure_radius(search: Search, t: Int) -> None:
             place -= 1
         near[place], near_tuple[place] = distance, other
     search.radius[t] = min(near[last], 1.0)
-    for i in range(search.rule.neighbors):
+    for i in range(neighbors):
         if near_tuple[i] != NONE and search.rule.updates != 0:
             shrunk = max(near[i], _SHRINKAGE * search.radius[near_tuple[i]])
             search.radius[near_tuple[i]] = min(shrunk, search.radius[near_tuple[i]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,15 +61,23 @@ def test_without_reuse_the_base_rule_loses_what_nearest_release_loses(l: int) ->
     assert found.suppressed == real.suppressed
 
 
-@pytest.mark.parametrize(("l", "delay"), [(1, 90), (3, 90), (2, 400)])
-def test_nearest_with_a_price_of_isolation_loses_what_the_prototype_of_its_rule_loses(l: int, delay: int) -> None:  # noqa: E741
-    tuples = _stream(1500)
-    rule = Rule(k=5, l=l, delay=delay, reuse_limit=0, price=0.55, age_weight=0.5, cheapest=8, sample=256, neighbors=6)
+@pytest.mark.parametrize(("l", "delay", "rows"), [(1, 90, 1500), (3, 90, 1500), (2, 400, 1500), (1, 5000, 7000)])
+def test_nearest_with_a_price_of_isolation_loses_what_the_prototype_of_its_rule_loses(
+    l: int,  # noqa: E741
+    delay: int,
+    rows: int,
+) -> None:
+    tuples = _stream(rows)
+    sample: dict[str, Any] = {"sample": 256, "neighbors": 6, "sample_share": 10}
+    rule = Rule(k=5, l=l, delay=delay, reuse_limit=0, price=0.55, age_weight=0.5, cheapest=8, **sample)
     found, plain = run(tuples, rule), run(tuples, Rule(k=5, l=l, delay=delay, reuse_limit=0))
     real = replay(tuples, NEAREST, Privacy(5, l), NearestParameters(delay, isolation_price=0.55))
     assert found.loss == pytest.approx(real.loss, rel=1e-12)
     assert found.suppressed == real.suppressed
-    assert found.loss < plain.loss
+    # Where buffered tuples are many and dense, the price of isolation does not pay.
+    assert (found.loss < plain.loss) == (delay < 5000)
+    fixed = run(tuples, replace(rule, sample_share=0))
+    assert (fixed == found) == (delay < 5000)  # the sample grows with the buffer
 
 
 def test_a_group_from_all_tuples_as_candidates_is_that_of_the_whole_search() -> None:

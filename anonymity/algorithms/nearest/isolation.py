@@ -1,7 +1,7 @@
 """Price of isolation: a group may take an isolated tuple near its deadline in place of a nearer one.
 
 Such a tuple would soon be due itself, and would then widen the box of others. Its isolation is its *radius*: the
-distance to the ``NEIGHBORS``-th nearest of the ``SAMPLE`` youngest buffered tuples of other persons on arrival. When a
+distance to one of the nearest of the youngest buffered tuples of other persons on arrival (``_sample_size``). When a
 new tuple has it among its own nearest, the radius shrinks to their distance, by a tenth at most. A member costs
 
     weight * growth - price * radius * (1 - remaining), where weight = 1 + ``PATIENCE`` * remaining,
@@ -20,11 +20,14 @@ from crenel.anonymity.algorithms.nearest.arrays import NEIGHBORS, Line, NearestA
 from crenel.anonymity.algorithms.nearest.growth import measure_points
 from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.compiled.arrays import LANES, whole
-from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
 from crenel.anonymity.space.domain import NONE
 
 SAMPLE = 256
-"""Number of the youngest tuples among which neighbors are sought."""
+"""Number of the youngest tuples among which neighbors are sought, at least."""
+
+SHARE = 10
+"""Number of buffered tuples for each tuple of a larger sample."""
 
 SHRINKAGE = 0.9
 """Minimum share of its radius that a tuple keeps when a nearer neighbor arrives."""
@@ -106,10 +109,11 @@ def measure_radius(shard: NearestArrays, slot: Int) -> None:
     """Set the radius of a tuple by the tuples before it in the line, and lower those of its nearest ones."""
     isolation, place = shard.isolation, np.int64(shard.cells.place[slot])
     near, near_place, line, radius = isolation.near, isolation.near_place, isolation.line, isolation.radius
-    for i in range(NEIGHBORS):
+    sample, neighbors = _sample_size(isolation.now.alive)
+    for i in range(neighbors):
         near[i], near_place[i] = np.inf, NONE
     start, found = place, np.int64(0)
-    while start > isolation.now.begin and found < SAMPLE:
+    while start > isolation.now.begin and found < sample:
         start -= 1
         found += _is_other(shard, slot, np.int64(line.slot[start]))
     distances = isolation.cost
@@ -125,19 +129,29 @@ def measure_radius(shard: NearestArrays, slot: Int) -> None:
         isolation.step,
     )
     for i in range(place - start):
-        if distances[i] < near[NEIGHBORS - 1] and _is_other(shard, slot, np.int64(line.slot[start + i])):
-            last = NEIGHBORS - 1
+        if distances[i] < near[neighbors - 1] and _is_other(shard, slot, np.int64(line.slot[start + i])):
+            last = neighbors - 1
             while last > 0 and distances[i] < near[last - 1]:
                 near[last], near_place[last] = near[last - 1], near_place[last - 1]
                 last -= 1
             near[last], near_place[last] = distances[i], start + i
-    radius[place] = min(near[NEIGHBORS - 1], 1.0)
+    radius[place] = min(near[neighbors - 1], 1.0)
     _touch(shard, slot)
-    for i in range(NEIGHBORS):
+    for i in range(neighbors):
         other = near_place[i]
         if other != NONE and max(near[i], SHRINKAGE * radius[other]) < radius[other]:
             radius[other] = max(near[i], SHRINKAGE * radius[other])
             _touch(shard, np.int64(line.slot[other]))
+
+
+@inner_leaf
+def _sample_size(buffered: Int) -> tuple[Int, Int]:
+    """Return the number of tuples among which neighbors are sought, and the number of neighbors.
+
+    A group has a smaller share of the buffered tuples the more there are, so its members are nearer to each other.
+    """
+    sample = max(np.int64(SAMPLE), np.int64(buffered) // SHARE)
+    return sample, max((NEIGHBORS * SAMPLE + sample // 2) // sample, np.int64(1))
 
 
 @leaf
