@@ -43,7 +43,7 @@ _NAMES = {
     **dict.fromkeys(
         (
             *("Settings", "load", "Policy", "Numeric", "Categorical", "Noised", "Generalized", "Pseudonym", "Contract"),
-            *("Numbers", "Mask", "Dates", "Ip", "Times", "Weekdays", "Geohash", "Quadkey"),
+            *("Numbers", "Mask", "Dates", "Ip", "Times", "Weekdays", "Geohash", "Quadkey", "H3"),
             *("Privacy", "Sensitive", "Recursive", "Persons"),
             *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "Cells", "CustomAlgorithm"),
             *("Delay", "Window", "Target", "Adaptive"),

@@ -170,7 +170,23 @@ class Quadkey:
     within: Sequence[str] = ()
 
 
-Builder: TypeAlias = Numbers | Mask | Dates | Ip | Times | Weekdays | Geohash | Quadkey
+@dataclass(frozen=True)
+class H3:
+    """A hierarchy of places by H3 cell; a coarser cell contains the finer ones by index, and only about so on the map.
+
+    Attributes
+    ----------
+    levels : resolutions from 15 to 0, each coarser than the one before, the leaves first; a finer value counts as its
+        ancestor
+    within : indices of cells that contain all values, such as ``"841f1d5ffffffff"``; 2^20 leaves at most. Empty: the
+        whole world
+    """
+
+    levels: Sequence[int]
+    within: Sequence[str] = ()
+
+
+Builder: TypeAlias = Numbers | Mask | Dates | Ip | Times | Weekdays | Geohash | Quadkey | H3
 
 
 @dataclass(frozen=True)
@@ -955,6 +971,7 @@ _BUILDERS: dict[str, type[Any]] = {
     "weekdays": Weekdays,
     "geohash": Geohash,
     "quadkey": Quadkey,
+    "h3": H3,
 }
 
 

@@ -17,6 +17,7 @@ from crenel.anonymity.model.builders.addresses import Addresses
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import Dates, Period
+from crenel.anonymity.model.builders.hexagons import H3
 from crenel.anonymity.model.builders.mask import DIGITS, Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import TimePeriod, Times, Weekdays, WeekPeriod
@@ -157,6 +158,14 @@ class QuadkeySection(BuilderSection):
         return Quadkey(**dict(self))
 
 
+class H3Section(BuilderSection):
+    levels: tuple[Natural, ...] = Field(description="resolutions of H3, the leaves first, such as [9, 8, 7]")
+    within: tuple[str, ...] = Field((), description="H3 indices of cells with all values, such as [841f1d5ffffffff]")
+
+    def core(self) -> H3:
+        return H3(**dict(self))
+
+
 class HierarchySection(Section):
     """A file or one builder.
 
@@ -178,6 +187,7 @@ class HierarchySection(Section):
     weekdays: WeekdaysSection | None = Field(None, description="a mapping such as {levels: [day, part]}")
     geohash: GeohashSection | None = Field(None, description="a mapping such as {levels: [6, 5, 4], within: [u4pr]}")
     quadkey: QuadkeySection | None = Field(None, description="a mapping such as {levels: [14, 12], within: ['1202']}")
+    h3: H3Section | None = Field(None, description="a mapping such as {levels: [9, 8, 7], within: [841f1d5ffffffff]}")
 
     @check(mode="after")
     def _one(self) -> HierarchySection:

@@ -38,9 +38,9 @@ why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 
 
 CLASSES = """
 Adaptive AttackResults Budget Castle Categorical Cells Confidence Contract CustomAlgorithm Dates Delay Explanation
-Generalized Geohash Ip Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy Privacy
-Profile Pseudonym Quadkey Recursive Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary Target Times
-Tolerance Verdict Weekdays Window
+Generalized Geohash H3 Ip Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy
+Privacy Profile Pseudonym Quadkey Recursive Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary
+Target Times Tolerance Verdict Weekdays Window
 """
 
 ERRORS = "AttackError ConfigError PolicyError ReportError StateError"

@@ -56,5 +56,14 @@ def in_cell(value: str, label: str) -> bool:
     return label == ROOT or value.startswith(label)
 
 
+def in_hexagon(value: str, label: str) -> bool:
+    """By the digits of H3 indices: 4 bits of resolution, 7 of the base cell, 3 of each digit."""
+    if label == ROOT:
+        return True
+    bits, of_label = (f"{int(text, 16):064b}" for text in (value, label))
+    end = 19 + 3 * int(of_label[8:12], 2)
+    return int(bits[8:12], 2) >= int(of_label[8:12], 2) and bits[12:end] == of_label[12:end]
+
+
 def in_network(value: str, label: str) -> bool:
     return label == ROOT or IPv4Address(value) in ip_network(label)

@@ -101,6 +101,8 @@ def test_kept_missing_values_have_a_leaf_in_a_built_hierarchy(tmp_path: Path) ->
         ("birth.hierarchy={weekdays: {levels: []}}", "birth.hierarchy.weekdays.levels: must nest: some of day, part"),
         ("zip.hierarchy={geohash: {levels: [5]}}", "zip.hierarchy.geohash.within: makes 33554432 leaves"),
         ("zip.hierarchy={quadkey: {levels: [2], within: ['4']}}", "zip.hierarchy.quadkey.within: must be codes of the"),
+        ("zip.hierarchy={h3: {levels: [5]}}", "zip.hierarchy.h3.within: makes 2016842 leaves"),
+        ("zip.hierarchy={h3: {levels: [5], within: [u4pr]}}", "zip.hierarchy.h3.within: must be H3 indices in lower"),
         ("address.hierarchy.ip.networks=['::/64']", "address.hierarchy.ip.networks[0]: is not an IPv4 network; IPv4"),
         ("address.hierarchy.ip.networks=[10.0.0.1/8]", "address.hierarchy.ip.networks[0]: is not an IPv4 network"),
         ("address.hierarchy.ip={networks: [10.0.0.0/8]}", "address.hierarchy.ip.networks: make 16777216 leaves"),

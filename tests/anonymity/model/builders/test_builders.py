@@ -20,11 +20,23 @@ from crenel.anonymity.model.builders.addresses import Addresses
 from crenel.anonymity.model.builders.builder import ROOT, Builder, BuilderError
 from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import PERIODS, WEEKS, Dates
+from crenel.anonymity.model.builders.hexagons import H3
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import MINUTES, Times, Weekdays
 from crenel.anonymity.model.hierarchy import Hierarchy, csv_text, from_paths, load
-from tests.support.labels import in_cell, in_interval, in_network, in_period, in_time, is_masked, is_on
+from tests.support.labels import in_cell, in_hexagon, in_interval, in_network, in_period, in_time, is_masked, is_on
+
+PENTAGONS = {4, 14, 24, 38, 49, 58, 63, 72, 83, 97, 107, 117}
+"""Base cells of H3 that are pentagons, as ``h3.get_pentagons(0)`` of the package h3 4.5.0 has them."""
+
+BERLIN = """8b1f1d48945dfff 8a1f1d48945ffff 891f1d48947ffff 881f1d4895fffff 871f1d489ffffff 861f1d48fffffff
+851f1d4bfffffff 841f1d5ffffffff 831f1dfffffffff 821f1ffffffffff 811f3ffffffffff 801ffffffffffff""".split()
+"""``h3.latlng_to_cell(52.52, 13.405, 11)``, and ``h3.cell_to_parent`` of it up to resolution 0."""
+
+BELOW_PENTAGON = """823007fffffffff 823017fffffffff 82301ffffffffff 823027fffffffff 82302ffffffffff
+823037fffffffff""".split()
+"""``sorted(h3.cell_to_children("81303ffffffffff", 2))``."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +196,46 @@ def cells(draw: st.DrawFn) -> Case:
     return Case(kind(levels, within), values, known, in_cell)
 
 
-cases = st.one_of(numbers(), masks(), dates(), addresses(), weeks(), times(), weekdays(), cells())
+def h3_index(base: int, digits: list[int]) -> str:
+    """Return the text of an H3 index: mode 1, resolution, base cell, and 15 digits, of which the unused ones are 7."""
+    bits = f"00001000{len(digits):04b}{base:07b}" + "".join(f"{digit:03b}" for digit in [*digits, *[7] * 15][:15])
+    return f"{int(bits, 2):x}"
+
+
+def is_h3_cell(base: int, digits: list[int]) -> bool:
+    """Return whether there is such a cell; the first digit that is not 0 is no 1 where the base cell is a pentagon."""
+    return base < 122 and 7 not in digits and (base not in PENTAGONS or next(filter(None, digits), 0) != 1)
+
+
+@st.composite
+def hexagons(draw: st.DrawFn) -> Case:
+    levels = tuple(sorted(draw(st.sets(st.integers(0, 3), min_size=1)), reverse=True))
+    bases = st.sampled_from((4, 14, 20, 117, 121, 122, 127))
+    codes = st.tuples(bases, st.lists(st.sampled_from((0, 0, 1, 3, 6, 7)), max_size=15))
+    areas = [
+        (base, digits[:5])
+        for base, digits in draw(st.lists(codes, max_size=3))
+        if is_h3_cell(base, digits[:5]) and len(digits[:5]) >= levels[0] - 2
+    ]
+    levels = levels if areas else tuple(level for level in levels if level < 2) or (1, 0)
+    near = [
+        (base, [*area[: len(area) + cut], *end]) for base, area in areas for cut in (-1, 0) for end in ([], [0], [1])
+    ]
+    drawn = [*draw(st.lists(codes, max_size=15)), *near]
+    values = {h3_index(*cell): cell for cell in drawn}
+    odd = ["", "891F1D48947FFFF", "0891f1d48947ffff", "991f1d48947ffff", "891f1d48947fff", "891f1d48947ffff\n", "*"]
+
+    def known(value: str) -> bool:
+        if value in odd:
+            return False
+        base, digits = values[value]
+        is_inside = not areas or any(base == of and digits[: len(area)] == area for of, area in areas)
+        return is_h3_cell(base, digits) and len(digits) >= levels[0] and is_inside
+
+    return Case(H3(levels, tuple(h3_index(*area) for area in areas)), [*values, *odd], known, in_hexagon)
+
+
+cases = st.one_of(numbers(), masks(), dates(), addresses(), weeks(), times(), weekdays(), cells(), hexagons())
 
 
 def ways(tree: Hierarchy) -> list[list[str]]:
@@ -295,6 +346,25 @@ def test_labels_are_what_a_reader_takes_them_for() -> None:
     ]
 
 
+def test_h3_cells_have_the_parents_and_children_of_the_package_h3() -> None:
+    everywhere = H3((11, *range(10, -1, -1)), (BERLIN[2],))
+    (leaf,) = everywhere.finder()(np.array(BERLIN[:1], object))
+    assert everywhere.paths()[leaf] == (*BERLIN, ROOT)
+    assert [path[0] for path in H3((2,), ("81303ffffffffff",)).paths()] == BELOW_PENTAGON
+    # h3.get_num_cells(3), and the number of h3.cell_to_children("8031fffffffffff", 4), which is a pentagon.
+    assert len(H3((3,)).paths()) == 41162
+    assert len(H3((4,), ("8031fffffffffff",)).paths()) == 2001
+
+
+def test_an_index_of_no_h3_cell_is_unknown() -> None:
+    deleted, digit_7, no_7, no_base = "82080ffffffffff", "8300f9fffffffff", "80007ffffffffff", "80f5fffffffffff"
+    edge = BERLIN[0]
+    odd = [deleted, digit_7, no_7, no_base, edge.replace("8", "9", 1), edge.upper(), f"0{edge}", edge[:-1], "", None]
+    found = H3((0,)).finder()(np.array([*odd, *BERLIN], object))
+    assert found.tolist() == [-1] * len(odd) + [15] * len(BERLIN)
+    assert H3((1,)).finder()(np.array([BERLIN[-1]], object)).tolist() == [-1]
+
+
 def test_an_end_between_intervals_is_the_decimal_that_was_written() -> None:
     # 0.1 * 3 is more than 0.3 as float64, and 0.7 / 0.1 is less than 7.
     numbers = Numbers((0, 1), (0.1,), whole=False)
@@ -335,6 +405,12 @@ def test_an_end_between_intervals_is_the_decimal_that_was_written() -> None:
         (lambda: Geohash((5,), ("U",)), "within", "must be codes of the characters"),
         (lambda: Quadkey((5,), ("",)), "within", "none of them empty"),
         (lambda: Quadkey((11,)), "within", "makes 4194304 leaves"),
+        (lambda: H3((16,)), "levels", "from 15 to 0"),
+        (lambda: H3((7, 8)), "levels", "each coarser"),
+        (lambda: H3((5,)), "within", "makes 2016842 leaves"),
+        (lambda: H3((10,), ("823007fffffffff", BERLIN[9])), "within", "makes 10568802 leaves"),
+        (lambda: H3((3,), ("80f5fffffffffff",)), "within", "must be H3 indices"),
+        (lambda: H3((3,), (BERLIN[3].upper(),)), "within", "in lower case"),
         (lambda: Addresses(()), "networks", "at least one"),
         (lambda: Addresses((IPv4Network("10.0.0.0/8"),)), "networks", "make 16777216 leaves"),
         (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (24, 32)), "levels", "must nest"),
@@ -356,6 +432,8 @@ def test_the_largest_that_are_allowed_are_allowed() -> None:
     assert Mask((1,), length=20, alphabet="01").paths() == [("0" + "*" * 19, "*"), ("1" + "*" * 19, "*")]
     assert Addresses((IPv4Network("10.0.0.0/8"), IPv4Network("10.1.0.0/16")), (24,)).levels == (24,)
     assert Geohash((4,)).within == Quadkey((10,)).within == ()
+    assert H3((4,)).within == ()
+    assert H3((11,), (BERLIN[7], BERLIN[4])).levels == (11,)
     assert Quadkey((11,), ("1", "12")).levels == (11,)
 
 
