@@ -233,7 +233,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return texts(column)
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         missing = column.is_null().to_numpy(zero_copy_only=False)
-        return pa.array(milliseconds(column), pa.int64(), mask=missing)
+        return pa.array(milliseconds(column), pa.int64(), mask=missing).cast(field.type)
     if pa.types.is_decimal(column.type) and field.type == pa.float64():
         column = column.cast(pa.string())  # rounded once, as the encoder reads it; members at an end would be missed
     return column.cast(field.type, safe=field.type != pa.float64())

@@ -30,13 +30,15 @@ class Numeric:
 
     Attributes
     ----------
-    domain : lowest and highest valid value, both included; a value outside is rejected. Its width is at least 2.2e-308,
-        unless both ends are equal. None: every finite value, and losses are relative to the range observed so far
+    domain : lowest and highest valid value, both included; a value outside is rejected. Of a day or a timestamp:
+        days or times, as objects or ISO 8601. Its width is at least 2.2e-308, unless both ends are equal. None: every
+        finite value, and losses are relative to the range observed so far
     step : grid on which noise is drawn, above 0, in the unit of the column; the width of the domain holds one to 2^40
         steps. None: 1 for whole numbers; with noise, other numbers need a step
-    ends : grid of the ends of published intervals, above 0, in the unit of the column. With ``5`` they are multiples of
-        5, rounded outwards, or an end of the domain. A whole number if the type of the column is one; at most the width
-        of the domain; not with representatives (``publish``, ``suhdsa.output``). None: no grid
+    ends : grid of the ends of published intervals, above 0, in the unit of the column; of a timestamp, a duration such
+        as ``"1h"``. With ``5`` they are multiples of 5, rounded outwards, or an end of the domain. A whole number if
+        the type of the column is one; at most the width of the domain; not with representatives (``publish``,
+        ``suhdsa.output``). None: no grid
     publish : published form of a class: its ``"interval"``, or a representative, its ``"mean"`` or ``"median"``. A
         representative belongs to one class, so it excludes reuse, a lasting guarantee and ``suppression: generalize``
     missing : ``"reject"`` records without a number; or keep the absence as a ``"value"``, which needs a domain. Whether
@@ -44,9 +46,9 @@ class Numeric:
         ``maybe`` for a class with records of both kinds
     """
 
-    domain: tuple[float, float] | None = None
-    step: float | None = None
-    ends: float | None = None
+    domain: tuple[float, float] | tuple[date | str, date | str] | None = None
+    step: float | str | None = None
+    ends: float | str | None = None
     publish: Literal["interval", "mean", "median"] = "interval"
     missing: Literal["reject", "value"] = "reject"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Output, Shard, Step
@@ -74,7 +75,8 @@ class TableWriter:
     outputs : further outputs of the algorithm
     checked : names of the columns to which ``Rejected.column`` refers
     event_time : type of event times; whole numbers are epoch milliseconds
-    ends : type of the ends of the interval of some numeric quasi-identifiers; float64 for others
+    ends : type of the ends of the interval of some numeric quasi-identifiers; float64 for others. Days and timestamps
+        are also the type of a representative
     """
 
     generalization: Generalization
@@ -106,6 +108,10 @@ class TableWriter:
         if column.kind == "STRING":
             return pa.array(values, pa.string())
         attribute = self.generalization.policy.quasi_identifiers[column.position or 0]
+        kind = self.ends.get(attribute.name)
+        if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            whole = pc.floor(pa.array(values, pa.float64())).cast(pa.int64())
+            return whole.cast(pa.timestamp("ms", getattr(kind, "tz", None))).cast(kind, safe=False)
         if attribute.name not in self.ends or not self.generalization.is_interval(attribute):
             # Also where those of a sink are whole; Arrow refuses whole numbers that float64 rounds.
             return pa.array(np.array(values, np.float64), from_pandas=True)  # a missing number is null

@@ -31,10 +31,12 @@ from crenel.jobs.config.fields import (
     Duration,
     Natural,
     Options,
+    Position,
     Positive,
     Real,
     Section,
     Sink,
+    Span,
     Whole,
 )
 from crenel.jobs.config.hierarchies import HierarchyField, HierarchySection, reading
@@ -67,15 +69,20 @@ class QuasiIdentifier(Section):
     """
 
     type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
-    domain: Annotated[tuple[Real, Real], AfterValidator(_increasing)] | None = Field(
-        None, description="[lowest, highest], two finite numbers, for a numeric one; without it the observed range"
-    )
-    step: AboveZero | None = Field(
-        None, description="for a numeric one, a number above 0: the grid on which noise is drawn, in the column's unit"
-    )
-    ends: AboveZero | None = Field(
+    domain: Annotated[tuple[Position, Position], AfterValidator(_increasing)] | None = Field(
         None,
-        description="for a numeric one, a number above 0, such as 5: ends of published intervals are multiples of it",
+        description="[lowest, highest], two finite numbers, days or times, for a numeric one; without it the observed "
+        "range",
+    )
+    step: Span | None = Field(
+        None,
+        description="for a numeric one, a number above 0, or a duration such as 1h: the grid on which noise is drawn, "
+        "in the column's unit",
+    )
+    ends: Span | None = Field(
+        None,
+        description="for a numeric one, a number above 0, such as 5, or a duration such as 1h: ends of published "
+        "intervals are multiples of it",
     )
     hierarchy: HierarchyField | None = Field(
         None,

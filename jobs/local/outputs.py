@@ -167,7 +167,7 @@ def _require_one_run(audit: pa.Table, place: str) -> None:
 def cast_texts(place: str, text: Mapping[str, pa.ChunkedArray] | None, schema: pa.Schema) -> pa.Table:
     """Return a typed table from columns of text; an empty one from None.
 
-    Whole numbers may also have the form of times (``2024-03-01 08:00:00.5Z``, with a T or a blank), and become epoch
+    Numbers may also have the form of times (``2024-03-01 08:00:00.5Z``, with a T or a blank) or days, and become epoch
     milliseconds.
 
     Raises
@@ -192,11 +192,11 @@ def cast_texts(place: str, text: Mapping[str, pa.ChunkedArray] | None, schema: p
 def _cast_text(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if kind == pa.string():
         return text
-    if kind != pa.int64():
+    if kind not in (pa.int64(), pa.float64()):
         return pc.cast(text, kind)
     try:
         return pc.cast(text, kind)
     except pa.ArrowInvalid:
         # Casting to text and Kafka's formats may omit the zone, which then is UTC.
-        zoned = pc.replace_substring_regex(text, r"(\d)$", r"\1Z")
-        return pc.cast(pc.cast(zoned, pa.timestamp("ms", "UTC")), kind)
+        times = pc.cast(pc.replace_substring_regex(text, r"(\d)Z$", r"\1"), pa.timestamp("ms"))
+        return pc.cast(pc.cast(times, pa.int64()), kind)

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric, QuasiIdentifier
 from crenel.jobs.pipeline.nested import first_field
 from crenel.jobs.pipeline.packing import CARRIED, packed
-from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, element_of, quote
-from crenel.operators.encode.columns import Kind, Read
+from crenel.jobs.pipeline.sql_types import INSTANTS, INTEGERS, TEXTS, SqlType, element_of, quote
+from crenel.operators.encode.columns import EARLIEST, LATEST, Kind, Read
 from crenel.operators.encode.records import Form
 
 ArgumentForm: TypeAlias = tuple[str, Form]
@@ -60,8 +60,10 @@ class Reader:
             return Read(name, "text", 0)
         if not isinstance(attribute, Numeric):
             return self._categorical(where, attribute, sql)
-        self._require_numbers(where, sql, "a numeric one")
         self._within_type(attribute, sql)
+        if sql.name in INSTANTS:
+            return self._instant(where, name, sql)
+        self._require_numbers(where, sql, "a numeric one", ", DATE, TIMESTAMP(3), TIMESTAMP_LTZ(3)")
         return self._number(name, sql)
 
     def _categorical(self, where: str, attribute: Categorical | Generalized, sql: SqlType) -> Read:
@@ -81,12 +83,21 @@ class Reader:
         self._require(where, sql, TEXTS, f"one with a hierarchy of addresses is of text such as 10.0.3.7; {_CONVERT}")
         return self._text(name, sql)
 
-    def _require_numbers(self, where: str, sql: SqlType, what: str) -> None:
+    def _instant(self, where: str, name: str, sql: SqlType) -> Read:
+        """Add a day or a timestamp, whose number of epoch milliseconds float64 represents exactly."""
+        if (sql.precision or 0) > _MILLISECONDS:
+            self.problems.append(
+                f"{where}: the type {sql.text} is finer than milliseconds, which are the finest times of an interval; "
+                f"CAST it to {sql.name}(3) in source.query, and Arrow or pandas data to milliseconds"
+            )
+        return Read(name, "timestamp", self._add(_cast(name, sql, "TIMESTAMP(3)"), (name, "time")))
+
+    def _require_numbers(self, where: str, sql: SqlType, what: str, further: str = "") -> None:
         self._require(
             where,
             sql,
             (*INTEGERS, *_REALS, "DECIMAL", *TEXTS),
-            f"{what} is of whole numbers, DECIMAL, FLOAT, DOUBLE or text that holds numbers; {_CONVERT}",
+            f"{what} is of whole numbers, DECIMAL, FLOAT, DOUBLE{further} or text that holds numbers; {_CONVERT}",
         )
         if sql.name == "DECIMAL" and (sql.precision or 0) > _EXACT_DIGITS:
             self.problems.append(
@@ -322,7 +333,9 @@ def _cast(name: str, sql: SqlType, target: str) -> str:
 
 
 def extremes(sql: SqlType) -> tuple[float, float] | None:
-    """Return the minimum and maximum of a numeric type; None where there are none."""
+    """Return the minimum and maximum of a numeric type, of a time in epoch milliseconds; None where there are none."""
+    if sql.name in INSTANTS:
+        return float(EARLIEST), float(LATEST)
     if sql.name in INTEGERS:
         return -(2.0 ** (INTEGERS[sql.name] - 1)), float(2 ** (INTEGERS[sql.name] - 1) - 1)
     if sql.name == "DECIMAL":

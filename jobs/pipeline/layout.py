@@ -31,7 +31,7 @@ from crenel.jobs.pipeline.sink_columns import (
     sink_columns,
     written_null,
 )
-from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, parse
+from crenel.jobs.pipeline.sql_types import INSTANTS, INTEGERS, TEXTS, SqlType, parse
 from crenel.operators.encode.columns import Read, members_schema
 from crenel.operators.encode.encoder import EncodePlan
 from crenel.operators.output_columns import (
@@ -162,7 +162,9 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     generalization = Generalization(
         policy,
         config.algorithm.representative(config.parameters),
-        integers=frozenset(attribute.name for attribute in policy.numeric if types[attribute.name].name in INTEGERS),
+        integers=frozenset(
+            attribute.name for attribute in policy.numeric if types[attribute.name].name in (*INTEGERS, *INSTANTS)
+        ),
         extremes={
             attribute.name: ends
             for attribute in policy.numeric
@@ -257,6 +259,9 @@ def _generalized(generalization: Generalization, types: Mapping[str, SqlType]) -
     for column in generalization.columns:
         attribute = generalization.policy.quasi_identifiers[column.position or 0]
         kind, sql = SQL[column.kind], types.get(attribute.name, _UNKNOWN)
+        if isinstance(attribute, Numeric) and sql.name in INSTANTS:
+            yield Column(column.name, sql.text, _instant(f"CAST(FLOOR({column.row}) AS BIGINT)", sql))
+            continue
         is_end = generalization.is_interval(attribute)
         shown = sql.text if is_end and sql.name not in TEXTS else kind
         yield Column(column.name, shown, _cast(column.row, kind, shown))
@@ -265,9 +270,7 @@ def _generalized(generalization: Generalization, types: Mapping[str, SqlType]) -
 def _back(read: Read, sql: SqlType, column: OutputColumn) -> Column:
     """Return a column that is published unchanged, converted back to its own type."""
     if read.kind == "timestamp":
-        # This form is independent of the session's time zone, and exact in all years.
-        stamp = f"TIMESTAMPADD(MILLISECOND, {column.row}, TIMESTAMP '1970-01-01 00:00:00.000')"
-        return Column(read.name, sql.text, _cast(stamp, "TIMESTAMP(3)", sql.text))
+        return Column(read.name, sql.text, _instant(column.row, sql))
     row = column.row
     if read.kind in _CARRIED:
         return Column(read.name, sql.text, unpacked(row, sql))
@@ -275,6 +278,15 @@ def _back(read: Read, sql: SqlType, column: OutputColumn) -> Column:
         # Such a type has no digit before the point, and Flink takes the zero in its own '0.5' for an overflow.
         row = f"REPLACE({row}, '0.', '.')"
     return Column(read.name, sql.text, _cast(row, SQL[column.kind], sql.text))
+
+
+def _instant(milliseconds: str, sql: SqlType) -> str:
+    """Return the day or the timestamp of a number of epoch milliseconds, rounded down to the type."""
+    if sql.name == "TIMESTAMP_LTZ":
+        return _cast(f"TO_TIMESTAMP_LTZ({milliseconds}, 3)", "TIMESTAMP_LTZ(3)", sql.text)
+    # This form is independent of the session's time zone, and exact in all years.
+    stamp = f"TIMESTAMPADD(MILLISECOND, {milliseconds}, TIMESTAMP '1970-01-01 00:00:00.000')"
+    return _cast(stamp, "TIMESTAMP(3)", sql.text)
 
 
 def _cast(row: str, has: str, wanted: str) -> str:
@@ -388,6 +400,9 @@ def _unfit_ends(policy: Policy, types: Mapping[str, SqlType]) -> list[str]:
 def _unfit(step: float, sql: SqlType) -> list[str]:
     if sql.name in INTEGERS and step != round(step):
         return [f"is not a whole number, and the column's type is {sql.text}; give a whole number, or leave it out"]
+    least = 86_400_000 if sql.name == "DATE" else 10 ** max(3 - (sql.precision or 0), 0)
+    if sql.name in INSTANTS and step % least:
+        return [f"is finer than the column's type, {sql.text}; give a multiple of {least} ms, such as 1d"]
     parts = step * 10**sql.scale
     if sql.name == "DECIMAL" and not (round(parts) and isclose(parts, round(parts), rel_tol=1e-9)):
         return [f"is finer than the column's type, {sql.text}; give a multiple of {10**-sql.scale:.15g}"]

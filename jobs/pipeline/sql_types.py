@@ -8,6 +8,9 @@ from dataclasses import dataclass
 INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 """Bits by type."""
 
+INSTANTS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+"""Types whose values are numbers of epoch milliseconds, in UTC."""
+
 TEXTS = ("STRING", "CHAR", "VARCHAR")
 
 _ALIASES = {

@@ -20,7 +20,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
     "FLOAT": ("number", "missing"),
     "DOUBLE": ("number", "missing"),
     "DECIMAL": ("number", "text"),
-    "DATE": ("text", "day"),
+    "DATE": ("time", "text", "day"),
     "TIMESTAMP": ("time", "text", "day"),
     "ARRAY": ("list", "packed"),
     **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
@@ -84,7 +84,8 @@ class Cells:
 
     @property
     def time(self) -> NDArray[np.datetime64]:
-        return _array(pc.cast(pc.floor_temporal(self._cells, unit="millisecond"), pa.timestamp("ms")))
+        cells = pc.cast(self._cells, pa.timestamp("ms")) if self._kind.name == "DATE" else self._cells
+        return _array(pc.cast(pc.floor_temporal(cells, unit="millisecond"), pa.timestamp("ms")))
 
     @property
     def text(self) -> pa.StringArray:

@@ -169,7 +169,14 @@ class Batch:
         return missing if missing.any() else None
 
     def numbers(self, read: Read) -> tuple[NDArray[np.float64], Mask | None, Mask | None]:
-        """Return the values of a numeric column, and masks of missing ones and of missing or non-finite ones."""
+        """Return the values of a numeric column, and masks of missing ones and of missing or non-finite ones.
+
+        Timestamps are epoch milliseconds.
+        """
+        if read.kind == "timestamp":
+            times = self._timestamps(read)
+            missing_time = times == NO_TIME
+            return times.astype(np.float64), missing_time, missing_time if missing_time.any() else None
         values = self.values(read)
         parsed = _parsed(values) if read.kind == "number_text" else values.astype(np.float64, copy=False)
         odd = ~np.isfinite(parsed)

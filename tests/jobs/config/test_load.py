@@ -448,6 +448,15 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
             "policy.quasi_identifiers.pay.type=Numeric",
             "policy.quasi_identifiers.pay.type: is not one of the choices (did",
         ),
+        (
+            "policy.quasi_identifiers.pay.domain=[2024-02-30, 2024-03-01]",
+            "policy.quasi_identifiers.pay.domain[0]: is no day or time such as 2024-02-29",
+        ),
+        (
+            "policy.quasi_identifiers.pay.domain=[2024-03-02, 2024-03-01]",
+            "policy.quasi_identifiers.pay.domain: the lower bound is above",
+        ),
+        ("policy.quasi_identifiers.pay.ends=1 fortnight", "policy.quasi_identifiers.pay.ends: is not a duration"),
         ("policy.quasi_identifiers.pay.domain=[2, 1]", "policy.quasi_identifiers.pay.domain: the lower bound is above"),
         (
             "policy.quasi_identifiers.pay.domain=[1, inf]",

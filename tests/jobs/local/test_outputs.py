@@ -14,7 +14,7 @@ import pytest
 
 from crenel.evidence.outputs import Outputs
 from crenel.jobs.config.load import load
-from crenel.jobs.local.outputs import OutputsError, read_outputs
+from crenel.jobs.local.outputs import OutputsError, cast_texts, read_outputs
 from tests.support.launch import ROOT, environment
 from tests.support.outputs import ALIKE, AUDITED, Rows, configure, member, release, write_csv, write_json
 
@@ -230,6 +230,22 @@ def test_two_runs_in_one_folder_are_told_by_the_shard_that_begins_again(tmp_path
     twice = read(tmp_path, audit=[*AUDITED, AUDITED[0]])
     assert twice.audit is not None
     assert twice.audit.num_rows == 3
+
+
+def test_ends_that_are_times_are_read_as_epoch_milliseconds() -> None:
+    schema = pa.schema([("day", pa.float64()), ("time", pa.float64()), ("number", pa.float64())])
+    text = {
+        "day": pa.chunked_array([["1970-01-02", "1969-12-31", None]]),
+        "time": pa.chunked_array([["1970-01-01 00:00:01.5Z", "1970-01-01T00:00:00.001", "1969-12-31 23:59:59"]]),
+        "number": pa.chunked_array([["2024", "1.5", None]]),
+    }
+    assert cast_texts("x", text, schema).to_pydict() == {
+        "day": [86_400_000.0, -86_400_000.0, None],
+        "time": [1500.0, 1.0, -1000.0],
+        "number": [2024.0, 1.5, None],
+    }
+    with pytest.raises(OutputsError, match="'day' has values that are no numbers"):
+        cast_texts("x", text | {"day": pa.chunked_array([["1970-01-02", "north", None]])}, schema)
 
 
 READ_BOTH_WAYS = """

@@ -305,7 +305,7 @@ def test_a_column_without_a_role_is_not_dropped_in_silence() -> None:
     [
         ("BYTES", "quasi"),
         ("BOOLEAN", "quasi"),
-        ("DATE", "quasi"),
+        ("TIME(3)", "quasi"),
         ("DECIMAL(16, 0)", "quasi"),
         *(
             (sql, role)
@@ -592,6 +592,10 @@ def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: N
     [
         ("INT", 2.5, "is not a whole number, and the column's type is INT; give a whole number"),
         ("DECIMAL(10, 2)", 0.005, "is finer than the column's type, DECIMAL(10, 2); give a multiple of 0.01"),
+        ("DATE", 3_600_000, "is finer than the column's type, DATE; give a multiple of 86400000 ms"),
+        ("TIMESTAMP(0)", 1500, "is finer than the column's type, TIMESTAMP(0); give a multiple of 1000 ms"),
+        ("TIMESTAMP_LTZ(2)", 5, "is finer than the column's type, TIMESTAMP_LTZ(2); give a multiple of 10 ms"),
+        ("TIMESTAMP(3)", 0.5, "is finer than the column's type, TIMESTAMP(3); give a multiple of 1 ms"),
     ],
 )
 def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem: str) -> None:
@@ -601,6 +605,26 @@ def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem:
     (found,) = caught.value.problems
     assert found.startswith(f"policy.quasi_identifiers.q.ends: {problem}")
     assert layout_of(policy, {"q": "DOUBLE"})
+
+
+@pytest.mark.parametrize("sql", ["DATE", "TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(1)", "TIMESTAMP_LTZ(3)"])
+def test_a_time_is_read_as_a_timestamp_and_its_interval_has_its_type(sql: str) -> None:
+    found = layout_of(Policy((Numeric("q", ends=86_400_000),), missing="value"), {"q": sql})
+    (read,) = found.encode.quasi_identifiers
+    assert (read.kind, found.arguments[read.value]) == ("timestamp", "CAST(`q` AS TIMESTAMP(3))")
+    columns = {column.name: column for column in found.sinks["released"]}
+    assert columns["q_min"].sql_type == columns["q_max"].sql_type == sql
+    assert found.generalization.integers == {"q"}
+    assert found.generalization.extremes == {"q": (-62_135_596_800_000, 253_402_300_799_999)}
+
+
+@pytest.mark.parametrize("sql", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(9)"])
+def test_a_time_finer_than_milliseconds_is_told(sql: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout_of(Policy((Numeric("q"),)), {"q": sql})
+    (found,) = caught.value.problems
+    assert found.startswith(f"policy.quasi_identifiers.q: the type {sql} is finer than milliseconds")
+    assert f"CAST it to {sql.split('(')[0]}(3) in source.query" in found
 
 
 def test_ends_on_a_grid_stop_where_the_type_of_a_column_without_a_domain_does() -> None:

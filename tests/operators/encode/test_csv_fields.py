@@ -169,6 +169,7 @@ def one(value: str, kind: CellType, form: str) -> Any:
         ("yes", CellType("BOOLEAN"), "text", "TRUE"),
         ("0.1", CellType("FLOAT"), "number", float(np.float32(0.1))),
         ("2024-02-29T10:00", CellType("TIMESTAMP", 3), "text", "2024-02-29 10:00:00.000"),
+        ("2024-02-29", CellType("DATE"), "time", pd.Timestamp("2024-02-29")),
         ("2024-02-29 10:00:00.1239", CellType("TIMESTAMP", 3), "time", pd.Timestamp("2024-02-29 10:00:00.123")),
         ("2024-02-29 10:00:00.5", CellType("TIMESTAMP", 0), "text", "2024-02-29 10:00:00"),
         ("2024-02-29 10:00:00.5", CellType("TIMESTAMP", 6), "text", "2024-02-29 10:00:00.500000"),

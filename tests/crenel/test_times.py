@@ -1,0 +1,118 @@
+"""Days and timestamps as numeric quasi-identifiers: intervals have the type of their column, in each algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crenel
+from tests.crenel.stream import records as visits
+from tests.crenel.stream import settings
+from tests.crenel.test_published_forms import broken, changed
+
+TYPES = {
+    "timestamp": pa.timestamp("ms"),
+    "seconds": pa.timestamp("s"),
+    "zoned": pa.timestamp("ms", "Europe/Berlin"),
+    "day": pa.date32(),
+}
+
+
+def records(kind: pa.DataType) -> pa.Table:
+    """Return visits with a time beside event time, some of them before 1970."""
+    table = visits()
+    times = [time.replace(tzinfo=None) - timedelta(days=56 * 365) for time in table["seen"].to_pylist()]
+    times = [time.replace(microsecond=time.microsecond // 1000 * 1000) for time in times]
+    plain = pa.array(times, pa.timestamp("ms"))
+    tz = getattr(kind, "tz", None)
+    return table.append_column("visited", plain.cast(pa.timestamp("ms", tz)).cast(kind, safe=False))
+
+
+def timed(algorithm: str = "nearest", visited: crenel.Numeric | None = None, **others: Any) -> crenel.Settings:
+    base = settings(algorithm, **others)
+    quasi: dict[str, Any] = {
+        "born": crenel.Numeric((date(1950, 1, 1), "2010-01-01")),
+        "visited": visited or crenel.Numeric(),
+        "area": base.policy.quasi_identifiers["area"],
+    }
+    return replace(base, policy=replace(base.policy, quasi_identifiers=quasi, passthrough=["clinic"]))
+
+
+def published(kind: pa.DataType, of: crenel.Settings) -> tuple[pa.Table, Any]:
+    """Return the records, those of them that were published, in the order of the result, and the result."""
+    table = records(kind).drop(["tests", "age", "height"])
+    result = crenel.anonymize(table, of, row_numbers=True)
+    return table.take(result.released["row"]), result
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("algorithm", ["castle", "nearest", "suhdsa", "mondrian"])
+def test_an_interval_has_the_type_of_its_column_and_contains_its_records(algorithm: str, kind: str) -> None:
+    of = timed(algorithm)
+    members, result = published(TYPES[kind], of)
+    assert result.released.num_rows > 200
+    for name, wanted in (("born", pa.date32()), ("visited", TYPES[kind])):
+        assert result.released.schema.field(f"{name}_min").type == wanted
+        assert result.audit.schema.field(f"{name}_max").type == wanted
+        low, high = (result.released[f"{name}_{end}"].to_pylist() for end in ("min", "max"))
+        outside = [
+            v for least, v, most in zip(low, members[name].to_pylist(), high, strict=True) if not least <= v <= most
+        ]
+        assert not outside
+    assert broken(result, of) == set()
+
+
+def test_ends_lie_on_a_grid_that_a_duration_states() -> None:
+    of = timed(visited=crenel.Numeric(ends="15 min"))
+    _, result = published(TYPES["timestamp"], of)
+    assert {end.minute % 15 for end in result.released["visited_min"].to_pylist()} == {0}
+    assert len(set(result.released["visited_max"].to_pylist())) > 5
+    assert broken(result, of) == set()
+
+
+def test_a_representative_is_a_time_rounded_down() -> None:
+    members, result = published(TYPES["day"], timed(visited=crenel.Numeric(publish="mean")))
+    assert result.released.schema.field("visited").type == pa.date32()
+    low, high = (member(members["visited"].to_pylist()) for member in (min, max))
+    assert {type(day) for day in result.released["visited"].to_pylist()} == {date}
+    assert all(low <= day <= high for day in result.released["visited"].to_pylist())
+
+
+@pytest.mark.parametrize("missing", ["reject", "value"])
+def test_a_missing_time_is_missing(missing: Any) -> None:
+    of = timed(visited=crenel.Numeric(("2025-12-01", "2026-12-31"), missing=missing))
+    table = visits().drop(["tests", "age", "height"])
+    times = table["seen"].cast(pa.timestamp("ms"), safe=False).to_pylist()
+    gaps = pa.array([None if i % 3 == 0 else time for i, time in enumerate(times)], pa.timestamp("ms"))
+    result = crenel.anonymize(table.append_column("visited", gaps), of)
+    rejected = [row["reason"] for row in result.rejected.to_pylist() if row["column"] == "visited"]
+    if missing == "reject":
+        assert len(rejected) > 100
+        assert set(rejected) == {"missing"}
+    else:
+        absent = {row["visited_min"] for row in result.released.to_pylist() if row["visited_missing"] == "yes"}
+        assert not rejected
+        assert absent == {None}
+    assert broken(result, of) == set()
+
+
+def test_verify_sees_a_day_outside_its_domain() -> None:
+    of = timed()
+    _, result = published(TYPES["timestamp"], of)
+    assert broken(changed("born_max", lambda day: day + timedelta(days=30_000))(result), of) >= {"domain"}
+
+
+def test_an_attacker_who_knows_times_reads_intervals_of_times() -> None:
+    of, table = timed(), records(TYPES["timestamp"]).drop(["tests", "age", "height"])
+    found = crenel.attack(table, of, result=crenel.anonymize(table, of))
+    assert found.to_dict()
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_times_finer_than_milliseconds_are_refused(unit: str) -> None:
+    with pytest.raises(crenel.ConfigError, match=r"policy.quasi_identifiers.visited: the type TIMESTAMP\(.\) is finer"):
+        crenel.anonymize(records(pa.timestamp(unit)).drop(["tests", "age", "height"]), timed())
