@@ -130,6 +130,31 @@ def test_killed_and_restored_at_another_parallelism_each_record_is_there_once(
     checks = json.loads(result.stdout)["checks"]
     assert [check for check in checks if check["findings"]] == []
     assert {check["name"]: check["outcome"] for check in checks}["cover"] == "holds"
+    reads_and_ends(host, configuration, kind)
+
+
+AUDIT = [
+    "policy={event_time: event_time, quasi_identifiers: {age_min: {type: numeric}}, passthrough: [release_id], "
+    "drop: [shard, kind, subjects, tuples, diversity_illnesses, loss, k, l, sample_rate, phi, age_max]}",
+    "privacy={k: 2}",
+    "nearest={delay: {event_time: 1 h}}",
+    "source={table: lake.default.audit, watermark: {column: event_time, delay: 1 min}}",
+    "sinks={released: {table: lake.default.again, day_column: day, manifest.compression: deflate}}",
+]
+
+
+def reads_and_ends(host: Host, configuration: Path, kind: str) -> None:
+    """Check that a job reads the rows that a table has when the job starts, and ends."""
+    sets = [part for text in AUDIT for part in ("--set", text)]
+    done = host.crenel("run", configuration, *sets, "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    audit = rows(FILES[kind](table(configuration.parent, kind, "audit")))
+    assert summary["rows_in"] == len(audit) > 50
+    again = rows(FILES[kind](table(configuration.parent, kind, "again")))
+    assert len(again) == summary["released"] > 0
+    assert set(again["day"].to_pylist()) == {"1970-01-01", "1970-01-02", "1970-01-03"}
+    assert summary["delay_tuples"]["max"] < len(audit) // 2  # event time passes, and not only at the end
 
 
 def hurry(configuration: Path) -> None:
@@ -207,29 +232,6 @@ def tables(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = mini.crenel("run", path)
     assert done.returncode == 0, done.stderr
     return path
-
-
-AUDIT = [
-    "policy={event_time: event_time, quasi_identifiers: {age_min: {type: numeric}}, passthrough: [release_id], "
-    "drop: [shard, kind, subjects, tuples, diversity_illnesses, loss, k, l, sample_rate, phi, age_max]}",
-    "privacy={k: 2}",
-    "nearest={delay: {event_time: 1 h}}",
-    "source={table: lake.default.audit, watermark: {column: event_time, delay: 1 min}}",
-    "sinks={released: {table: lake.default.again, day_column: day, manifest.compression: deflate}}",
-]
-
-
-def test_a_job_reads_the_rows_of_a_table_and_ends(tables: Path, mini: Host) -> None:
-    sets = [part for text in AUDIT for part in ("--set", text)]
-    done = mini.crenel("run", tables, *sets, "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    audit = rows(paimon_files(table(tables.parent, "paimon", "audit")))
-    assert summary["rows_in"] == len(audit) > 50
-    again = rows(paimon_files(table(tables.parent, "paimon", "again")))
-    assert len(again) == summary["released"] > 0
-    assert set(again["day"].to_pylist()) == {"1970-01-01"}
-    assert summary["delay_tuples"]["max"] < len(audit) // 2  # event time passes, and not only at the end
 
 
 def keyed(folder: Path) -> None:
