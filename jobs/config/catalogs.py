@@ -11,7 +11,7 @@ TABLE, PARTITIONED_BY, DAY_COLUMN = "table", "partitioned_by", "day_column"
 """Options of a sink into a table of a catalog, beside those of a table that Crenel creates."""
 
 IN_MEMORY = "generic_in_memory"
-"""Type of Flink's own catalog, whose tables need connectors."""
+"""Type of Flink's own catalog, which keeps no table beyond a job."""
 
 BUILT_IN = "default_catalog"
 """Flink's own name for the catalog of each job."""
@@ -77,6 +77,12 @@ def find_table_problems(
     """
     if BUILT_IN in catalogs:
         yield f"catalogs.{BUILT_IN}: is the name of Flink's own catalog; choose another"
+    for name in (name for name, options in catalogs.items() if options["type"] == IN_MEMORY):
+        yield (
+            f"catalogs.{name}.type: a catalog of the type {IN_MEMORY!r} has no table when a job starts, and keeps "
+            "none; remove it, declare the source in source.ddl, and give each sink the options of a connector, such as "
+            "{connector: filesystem, path: ..., format: csv}"
+        )
     for place, path in {
         **named,
         **{f"sinks.{name}.{TABLE}": options[TABLE] for name, options in sinks.items()},

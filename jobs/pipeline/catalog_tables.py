@@ -13,7 +13,7 @@ from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import JavaException
 from pyflink.util.java_utils import load_java_class
 
-from crenel.jobs.config.catalogs import DAY_COLUMN, IN_MEMORY, PARTITIONED_BY, TABLE, CatalogTable
+from crenel.jobs.config.catalogs import DAY_COLUMN, PARTITIONED_BY, TABLE, CatalogTable
 from crenel.jobs.config.explain import listed, suggestion
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.paths import local_path, why_unwritable
@@ -118,14 +118,6 @@ def plan_sink(
                 f"sinks.{output}.{PARTITIONED_BY}: the job writes no column {absent[0]!r}"
                 f"{suggestion(absent[0], names)}; one of {listed(names)}, or name the column of days by "
                 f"sinks.{output}.{DAY_COLUMN}"
-            ],
-        )
-    if table.kind == IN_MEMORY:
-        raise ConfigError(
-            "it",
-            [
-                f"{field}: {table} does not exist, and the catalog {table.catalog!r} keeps no table beyond the job; "
-                "give the options of a connector instead"
             ],
         )
     declared = ", ".join(column.declaration for column in columns)

@@ -10,6 +10,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.java_utils import get_field_value, is_instance_of, load_java_class
 
+from crenel.jobs.config.catalogs import IN_MEMORY
 from crenel.jobs.config.explain import listed, suggestion
 
 _FACTORIES = "org.apache.flink.table.factories"
@@ -19,9 +20,6 @@ _CONNECTORS = ("blackhole", "datagen", "filesystem", "print")
 
 _FORMATS = ("csv", "json", "raw")
 """Formats that come with Flink."""
-
-_CATALOGS = ("generic_in_memory",)
-"""Types of catalogs that come with Flink."""
 
 _INTERNAL = ("legacy-", "python-")
 """Name prefixes of connectors that are internal to Flink."""
@@ -88,14 +86,13 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
 
 def find_missing_catalogs(tables: StreamTableEnvironment, catalogs: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a message for each catalog, of these options by name, whose type Flink does not find; as above."""
-    wanted = {name: options["type"] for name, options in catalogs.items() if options["type"] not in _CATALOGS}
     try:
-        found = _find_factories(tables)["catalog"] if wanted else set()
+        found = _find_factories(tables)["catalog"] - {IN_MEMORY} if catalogs else set()
     except Py4JError:
         return
-    for name, kind in wanted.items():
-        if kind not in found:
-            yield f"catalogs.{name}.type: {_explain('catalog', kind, found)}"
+    for name, options in catalogs.items():
+        if options["type"] not in found:
+            yield f"catalogs.{name}.type: {_explain('catalog', options['type'], found)}"
 
 
 def _place(field: str, option: str) -> str:
@@ -142,9 +139,8 @@ def _explain(kind: str, name: str, found: set[str]) -> str:
     if name in _ARTIFACTS:
         return f"Flink has no {kind} {name!r} without its jar; name the file of {_ARTIFACTS[name]} in {_ADD}"
     similar = suggestion(name, sorted({*found, *_ARTIFACTS}))
-    return (
-        f"Flink has no {kind} {name!r}{similar}; choose {listed(sorted(found))}, or name the jar of another in {_ADD}"
-    )
+    choose = f"choose {listed(sorted(found))}, or " if found else ""
+    return f"Flink has no {kind} {name!r}{similar}; {choose}name the jar of another in {_ADD}"
 
 
 def _loader(tables: StreamTableEnvironment) -> Any:

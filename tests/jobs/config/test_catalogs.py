@@ -90,6 +90,10 @@ def test_tables_of_catalogs_are_a_source_and_sinks(tmp_path: Path) -> None:
         ("policy.event_time=null", "sinks.released.day_column: is the day of policy.event_time, which names no column"),
         ("catalogs.default_catalog={type: paimon}", "catalogs.default_catalog: is the name of Flink's own catalog;"),
         (
+            "catalogs.passing={type: generic_in_memory}",
+            "catalogs.passing.type: a catalog of the type 'generic_in_memory' has no table when a job starts,",
+        ),
+        (
             "sinks.audit={table: lake.clinic.released}",
             "sinks.audit.table: is the same path as sinks.released.",
         ),
