@@ -36,11 +36,13 @@ class JobSetup:
     tables : options of the tables that are read and written, by field (``source.ddl``, ``sinks.NAME``)
     settings : of Flink, those in ``SETTINGS``
     columns : of the table ``source``
+    databases : fields of the catalogs that are databases
     """
 
     tables: Mapping[str, Mapping[str, str]]
     settings: Mapping[str, str]
     columns: Sequence[str] = ()
+    databases: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -49,9 +51,11 @@ class JobSetup:
         sinks: Mapping[str, Mapping[str, str]],
         settings: Mapping[str, str],
         columns: Sequence[str] = (),
+        databases: Sequence[str] = (),
     ) -> JobSetup:
         """Return the setup of a job; ``sources`` by the field of their statement, ``sinks`` by output."""
-        return cls({**sources, **{f"sinks.{name}": options for name, options in sinks.items()}}, settings, columns)
+        tables = {**sources, **{f"sinks.{name}": options for name, options in sinks.items()}}
+        return cls(tables, settings, columns, databases)
 
     @property
     def sources(self) -> dict[str, Mapping[str, str]]:
@@ -151,7 +155,8 @@ def _topics(setup: JobSetup, chain: Sequence[Thrown]) -> str:
 
 
 def _remote(setup: JobSetup, _: Sequence[Thrown]) -> str:
-    return " or ".join(field for field, options in setup.tables.items() if options.get("connector") not in _LOCAL)
+    tables = (field for field, options in setup.tables.items() if options.get("connector") not in _LOCAL)
+    return " or ".join((*tables, *setup.databases))
 
 
 def _fullest(setup: JobSetup, chain: Sequence[Thrown]) -> str:

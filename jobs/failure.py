@@ -36,7 +36,7 @@ _HARMLESS = tuple(
     f".{name}"
     for name in (
         *("connector", "format", "path", "topic", "table-name", "catalog-name", "hostname", "port", SERVERS),
-        *("table", "warehouse", "catalog-type", "default-database"),
+        *("table", "warehouse", "type", "catalog-type", "default-database"),
     )
 )
 """Suffixes of option names, with a leading dot, whose values a message may show."""

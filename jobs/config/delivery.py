@@ -7,7 +7,8 @@ yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 from crenel.jobs.config.catalogs import TABLE
 from crenel.jobs.config.explain import suggestion
@@ -47,6 +48,9 @@ OF_RECORDS = ("released", "audit", "suppressed", "rejected")
 """Outputs that describe single records, or contain generalizations; the summary and an algorithm's own do not."""
 
 _PREFIX = "sink.transactional-id-prefix"
+
+_SCAN = re.compile(r"\bTableSourceScan\(table=\[\[([^],]+), ([^],]+), ([^],]+)[],]")
+"""Matches catalog, database and name of a table that a plan of Flink reads whole."""
 
 TWICE = "after a failure a record may leave twice, and its two generalizations can be intersected"
 OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
@@ -105,6 +109,26 @@ def clashing_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 def _through_rest(options: Mapping[str, str]) -> bool:
     # The catalog is named by type, or by the name of its class.
     return options.get("catalog-type", "").lower() == "rest" or options.get("catalog-impl", "").endswith("RESTCatalog")
+
+
+def repeating_scans(explain: Callable[[], str], catalogs: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield a problem for each table of a catalog that a query reads whole, and reads again after a failure.
+
+    A join keeps the rows that it has read before the failure, and would find each partner twice. A lookup join asks the
+    table for the partners of each row, and keeps nothing.
+
+    Parameters
+    ----------
+    explain : return Flink's plan of the query; called only where a catalog has such tables
+    catalogs : options by name
+    """
+    repeated = {name for name, options in catalogs.items() if options["type"] not in _REPLAYED}
+    for parts in dict.fromkeys(_SCAN.findall(explain())) if repeated else ():
+        if parts[0] in repeated:
+            yield (
+                f"source.query: a restart reads all rows of {'.'.join(parts)} again, so {TWICE}; look up each row with "
+                f"JOIN ... FOR SYSTEM_TIME AS OF (docs/how-to/lakehouse.md#join-a-table-of-a-database), {OR_ACCEPT}"
+            )
 
 
 def repeating_source(options: Mapping[str, str] | None, field: str = "source.ddl") -> Iterator[str]:

@@ -8,7 +8,8 @@ from pyflink.datastream import KeyedProcessFunction
 from pyflink.table import StreamTableEnvironment
 
 from crenel.jobs.causes import SETTINGS, JobSetup
-from crenel.jobs.config.delivery import repeating_source
+from crenel.jobs.config.catalogs import JDBC
+from crenel.jobs.config.delivery import repeating_scans, repeating_source
 from crenel.jobs.config.flink_settings import FOLDERS
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
@@ -61,11 +62,14 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     with parsing("source.query", config.source.varied):
         source = flattened(tables, tables.sql_query(query), config.policy.roles)
     tables.create_temporary_view(JOB.table("source"), source)
+    repeating: list[str] = []
+    if not config.accept_duplicates:  # the plan holds a source of that kind too
+        repeating = [*repeating_source(options, field)] or [*repeating_scans(source.explain, config.catalogs)]
     # The texts are those of the configuration, which identify stored state.
     found = SourceColumns(
         column_types(source),
         has_watermark=table.watermark,
-        problems=() if config.accept_duplicates else tuple(repeating_source(options, field)),
+        problems=tuple(repeating),
         texts={
             "source.query": " ".join(query.split()) + ("" if records is None else records.parsing_options),
             "source.ddl": "; ".join(table.computed),
@@ -124,7 +128,8 @@ def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
     sources = read_options(tables, config)
     used = tables.get_config()
     settings = {name: value for name in SETTINGS if (value := used.get(name, ""))}
-    return JobSetup.of(sources, config.sinks, settings, column_names(tables))
+    databases = [f"catalogs.{name}" for name, options in config.catalogs.items() if options["type"] == JDBC]
+    return JobSetup.of(sources, config.sinks, settings, column_names(tables), databases)
 
 
 def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:

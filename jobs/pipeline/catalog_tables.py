@@ -13,7 +13,7 @@ from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import JavaException
 from pyflink.util.java_utils import load_java_class
 
-from crenel.jobs.config.catalogs import DAY_COLUMN, PARTITIONED_BY, TABLE, CatalogTable
+from crenel.jobs.config.catalogs import DAY_COLUMN, JDBC, PARTITIONED_BY, TABLE, CatalogTable, database_remedy
 from crenel.jobs.config.explain import listed, suggestion
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.paths import local_path, why_unwritable
@@ -45,7 +45,7 @@ def create_catalogs(tables: StreamTableEnvironment, config: Config) -> None:
         _silence_hadoop()
     for name, options in config.catalogs.items():
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items())
-        with _refusing(f"catalogs.{name}", "cannot be opened", config):
+        with _refusing(f"catalogs.{name}", "cannot be opened", config, options["type"]):
             tables.execute_sql(f"CREATE CATALOG {quote(name)} WITH ({settings})")
 
 
@@ -119,6 +119,11 @@ def plan_sink(
                 f"{suggestion(absent[0], names)}; one of {listed(names)}, or name the column of days by "
                 f"sinks.{output}.{DAY_COLUMN}"
             ],
+        )
+    if table.kind == JDBC:
+        raise ConfigError(
+            "it",
+            [f"{field}: {table} does not exist, and Flink creates no tables in databases; create it in the database"],
         )
     declared = ", ".join(column.declaration for column in columns)
     if not creates:
@@ -281,13 +286,14 @@ def _bounded(tables: StreamTableEnvironment) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _refusing(field: str, what: str, config: Config) -> Iterator[None]:
-    """Name the field of a statement about a catalog that Flink refuses."""
+def _refusing(field: str, what: str, config: Config, kind: str = "") -> Iterator[None]:
+    """Name the field of a statement about a catalog that Flink refuses; ``kind``: of a catalog that is opened."""
     try:
         yield
     except (Py4JError, JavaException) as error:
         trace = getattr(error, "stack_trace", None) or str(error)
-        why = HADOOP if _NO_HADOOP.search(trace) else f"{what}: {why_refused(error, config)}"
+        remedy = database_remedy(trace) if kind == JDBC else ""
+        why = HADOOP if _NO_HADOOP.search(trace) else f"{what}: {why_refused(error, config)}{remedy}"
         raise ConfigError("it", [f"{field}: {why}"]) from None
 
 

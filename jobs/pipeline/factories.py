@@ -30,7 +30,8 @@ _WITH_FORMATS = ("filesystem", "kafka", "upsert-kafka")
 _ARTIFACTS: Mapping[str, str] = {
     "kafka": "flink-sql-connector-kafka",
     "upsert-kafka": "flink-sql-connector-kafka",
-    "jdbc": "flink-connector-jdbc, with the driver of the database",
+    "jdbc": "flink-connector-jdbc-core, with those of flink-connector-jdbc-postgres and of the driver (or of another "
+    "database)",
     "iceberg": "iceberg-flink-runtime",
     "paimon": "paimon-flink",
     "hive": "flink-sql-connector-hive",

@@ -224,8 +224,10 @@ def test_what_our_own_code_raises_in_a_worker_is_told(mini: Host, tmp_path: Path
 def test_classes_are_told_of_java_s_own_exceptions_and_of_those_that_flink_has_wrapped() -> None:
     prepare_java()
     jvm = get_gateway().jvm
-    setup = JobSetup.of({"source.ddl": {"connector": "jdbc"}}, {"released": {"connector": "filesystem"}}, {})
-    output = "source.ddl: a host cannot be reached ({}). Check that it runs, and that its address and port are right"
+    source, sinks = {"source.ddl": {"connector": "jdbc"}}, {"released": {"connector": "filesystem"}}
+    setup = JobSetup.of(source, sinks, {}, databases=["catalogs.clinic"])
+    remedy = "Check that it runs, and that its address and port are right"
+    output = f"source.ddl or catalogs.clinic: a host cannot be reached ({{}}). {remedy}"
     for host, name in (("localhost", "ConnectException"), ("Eastley.invalid", "UnknownHostException")):
         with pytest.raises(Py4JJavaError) as raised:
             jvm.java.net.Socket(host, free_port())

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from crenel.jobs.config.catalogs import database_remedy
+from crenel.jobs.config.delivery import repeating_scans
 from crenel.jobs.config.load import Config, ConfigError, load
 from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
@@ -131,8 +133,51 @@ def test_a_connector_may_have_an_option_table(tmp_path: Path) -> None:
 
 def test_no_message_of_flink_shows_a_secret_of_a_catalog(tmp_path: Path) -> None:
     config = configured(tmp_path, "sinks.released={connector: blackhole}")
-    message = "Unable to create catalog 'lake': 's3.secret-key'='not for others' 'warehouse'='file:///shared/lake'"
+    message = (
+        "Unable to create catalog 'lake': 's3.secret-key'='not for others' 'warehouse'='file:///shared/lake', as no "
+        "class org.apache.paimon.Catalog"
+    )
     shown = why_refused(ValueError(message), config)
     assert "not for others" not in shown
     assert "file:///shared/lake" in shown
+    assert "org.apache.paimon.Catalog" in shown  # the type of a catalog is part of names
     assert "not for others" not in repr(config)
+
+
+CATALOGS = {"clinic": {"type": "jdbc"}, "lake": {"type": "paimon"}}
+
+
+def test_a_table_that_a_restart_reads_again_is_only_looked_up() -> None:
+    plan = (
+        "LookupJoin(table=[clinic.people.doctors], joinType=[InnerJoin], lookup=[doctor=doctor])\n"
+        "+- TableSourceScan(table=[[lake, default, visits]], fields=[id])\n"
+    )
+    assert not [*repeating_scans(lambda: plan, CATALOGS)]
+    scan = "+- TableSourceScan(table=[[clinic, people, doctors, project=[doctor]]], fields=[doctor])\n"
+    (problem,) = repeating_scans(lambda: plan + scan + scan, CATALOGS)
+    assert problem.startswith("source.query: a restart reads all rows of clinic.people.doctors again, so after a")
+    assert "FOR SYSTEM_TIME AS OF (docs/how-to/lakehouse.md#join" in problem
+
+
+@pytest.mark.parametrize(
+    ("trace", "remedy"),
+    [
+        ("Caused by: java.sql.SQLException: No suitable driver found for jdbc:x", "; name the files of the connector"),
+        (
+            "java.lang.IllegalStateException: Could not find any jdbc factory that can handle url 'jdbc:x'",
+            "; name the files of the connector",
+        ),
+        (
+            "org.postgresql.util.PSQLException: Connection to a:1 refused\nCaused by: java.net.ConnectException: no",
+            "; start the database, or correct the host and port in base-url",
+        ),
+        (
+            "Caused by: org.postgresql.util.PSQLException: FATAL: password authentication failed",
+            "; correct base-url, default-database, username or password",
+        ),
+        ("org.apache.flink.table.api.ValidationException: One or more required options are missing", ""),
+    ],
+)
+def test_a_database_that_cannot_be_opened_has_a_remedy(trace: str, remedy: str) -> None:
+    assert database_remedy(trace).startswith(remedy)
+    assert bool(database_remedy(trace)) == bool(remedy)
