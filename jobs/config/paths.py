@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from crenel.jobs.config.catalogs import CatalogTable
 from crenel.jobs.config.delivery import OF_RECORDS
 from crenel.jobs.config.flink_settings import FOLDERS
 
@@ -93,6 +94,27 @@ def why_unwritable(folder: Path) -> str | None:
     if not place.is_dir():
         return f"{place} is no folder"
     return None if os.access(place, os.W_OK | os.X_OK) else f"who runs this may not write in {place}"
+
+
+def find_unusable_warehouses(source: CatalogTable | None, sinks: Iterable[CatalogTable]) -> Iterator[str]:
+    """Yield a message for each warehouse in a folder of this machine that is missing, or cannot be written.
+
+    Parameters
+    ----------
+    source : the table that is read, whose warehouse exists: Paimon would create a missing one, and find no table in it
+    sinks : tables that are written
+    """
+    if source is not None:
+        folder = local_path(source.settings.get("warehouse", "s3:"))
+        if folder is not None and not folder.exists():
+            yield f"catalogs.{source.catalog}.warehouse: {folder} does not exist; correct the path"
+    for name, place in {table.catalog: table.settings.get("warehouse", "s3:") for table in sinks}.items():
+        folder = local_path(place)
+        if folder is not None and (problem := why_unwritable(folder)) is not None:
+            yield (
+                f"catalogs.{name}.warehouse: {folder} cannot be written: {problem}; create it, correct the path, or "
+                "grant the rights"
+            )
 
 
 def _holds_files(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from pyflink.util.java_utils import load_java_class
 from crenel.jobs.config.catalogs import DAY_COLUMN, JDBC, PARTITIONED_BY, TABLE, CatalogTable, database_remedy
 from crenel.jobs.config.explain import listed, suggestion
 from crenel.jobs.config.load import Config, ConfigError
-from crenel.jobs.config.paths import local_path, why_unwritable
+from crenel.jobs.config.paths import find_unusable_warehouses
 from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.factories import HADOOP, find_missing_catalogs
@@ -38,7 +38,8 @@ def create_catalogs(tables: StreamTableEnvironment, config: Config) -> None:
     ConfigError
         Flink lacks the type of a catalog, or classes that the catalog needs; or a warehouse cannot be used.
     """
-    problems = [*find_missing_catalogs(tables, config.catalogs), *_unwritable(config)]
+    missing = find_missing_catalogs(tables, config.catalogs)
+    problems = [*missing, *find_unusable_warehouses(config.source.table, config.tables.values())]
     if problems:
         raise ConfigError("it", problems)
     if config.catalogs:
@@ -295,14 +296,3 @@ def _refusing(field: str, what: str, config: Config, kind: str = "") -> Iterator
         remedy = database_remedy(trace) if kind == JDBC else ""
         why = HADOOP if _NO_HADOOP.search(trace) else f"{what}: {why_refused(error, config)}{remedy}"
         raise ConfigError("it", [f"{field}: {why}"]) from None
-
-
-def _unwritable(config: Config) -> Iterator[str]:
-    """Yield a message for each warehouse of a sink that is a folder of this machine, and cannot be written."""
-    for name in dict.fromkeys(table.catalog for table in config.tables.values()):
-        folder = local_path(config.catalogs[name].get("warehouse", "s3:"))
-        if folder is not None and (problem := why_unwritable(folder)) is not None:
-            yield (
-                f"catalogs.{name}.warehouse: {folder} cannot be written: {problem}; create it, correct the path, or "
-                "grant the rights"
-            )

@@ -9,6 +9,7 @@ import pytest
 from crenel.jobs.config.catalogs import database_remedy
 from crenel.jobs.config.delivery import repeating_scans
 from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.config.paths import find_unusable_warehouses
 from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
 
@@ -181,3 +182,23 @@ def test_a_table_that_a_restart_reads_again_is_only_looked_up() -> None:
 def test_a_database_that_cannot_be_opened_has_a_remedy(trace: str, remedy: str) -> None:
     assert database_remedy(trace).startswith(remedy)
     assert bool(database_remedy(trace)) == bool(remedy)
+
+
+def test_a_warehouse_is_there_to_be_read_and_a_folder_to_be_written(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "file").touch()
+
+    def unusable(read: str, written: str) -> list[str]:
+        overrides = (
+            f"catalogs.{name}.warehouse=file://{tmp_path}/{of}" for name, of in (("lake", read), ("ice", written))
+        )
+        config = configured(tmp_path, *overrides)
+        return [*find_unusable_warehouses(config.source.table, config.tables.values())]
+
+    assert unusable("lake", "new") == []
+    (problem,) = unusable("lage", "new")
+    assert problem == f"catalogs.lake.warehouse: {tmp_path}/lage does not exist; correct the path"
+    (problem,) = unusable("lake", "file")
+    assert problem.startswith(
+        f"catalogs.ice.warehouse: {tmp_path}/file cannot be written: {tmp_path}/file is no folder;"
+    )
