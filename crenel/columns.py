@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crenel.jobs.pipeline.sql_types import INTEGERS
 from crenel.operators.encode.columns import EARLIEST, LATEST, Kind, Read, is_list
 from crenel.state.block import NO_TIME
 
@@ -150,8 +151,9 @@ def _times(column: pa.Array) -> pd.Series[Any]:
 
 
 def _lists(column: pa.Array) -> pa.Array:
-    """Return lists of text or of int64."""
-    return column.cast(pa.list_(pa.string() if is_text(column.type.value_type) else pa.int64()))
+    """Return lists of int64, or of text for elements that do not fit."""
+    is_whole = _INTEGERS.get(column.type.value_type) in INTEGERS
+    return column.cast(pa.list_(pa.int64() if is_whole else pa.string()))
 
 
 _FORMS: Mapping[Kind, Any] = {

@@ -9,8 +9,11 @@ has it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +24,14 @@ from crenel.evidence.attack.attack_data import Groups
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers, voted
 from crenel.evidence.outputs import elements
+
+_TIME = re.compile(
+    r"(?:(?P<day>\d{4,}-\d\d-\d\d)[ T])?(?P<second>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?:Z|\+00:?00)?", re.ASCII
+)
+"""Time in UTC, with or without its day."""
+
+_DECIMAL = re.compile(r"-?\d+(?:\.\d*(?:E[+-]?\d{1,2})?|E[+-]?\d{1,2})", re.ASCII)
+"""Decimal with a fraction or an exponent."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,8 @@ def values(released: pa.ChunkedArray, known: pa.Array, *, arrays: bool = False) 
     if pa.types.is_integer(known.type) or pa.types.is_floating(known.type) or pa.types.is_decimal(known.type):
         left, came = pd.to_numeric(left), pd.to_numeric(came)
     else:
-        left, came = left.astype(str), pa.chunked_array([known.cast(pa.string())]).to_pandas().astype(str)
+        came = pa.chunked_array([known.cast(pa.string())]).to_pandas()
+        left, came = _with_one_spelling(left), _with_one_spelling(came)
     commonest = pd.Index(left.value_counts(sort=True, dropna=False).index)
     numbers = pd.Index(commonest.append(pd.Index(came.unique())).unique())
     return Values(
@@ -69,9 +81,9 @@ def values(released: pa.ChunkedArray, known: pa.Array, *, arrays: bool = False) 
 
 
 def _values_of_arrays(released: pa.ChunkedArray, known: pa.Array) -> Values:
-    rows = [elements(text) for text in released.to_pylist()]
+    rows = [_elements(text) for text in released.to_pylist()]
     arrays = known.dictionary_encode(null_encoding="encode")
-    distinct = [elements(text) for text in arrays.dictionary.to_pylist()]
+    distinct = [_elements(text) for text in arrays.dictionary.to_pylist()]
     common = Counter(value for of in rows for value in of)
     numbers = {value: number for number, (value, _) in enumerate(common.most_common())}
     for value in (value for of in distinct for value in of):
@@ -83,6 +95,33 @@ def _values_of_arrays(released: pa.ChunkedArray, known: pa.Array) -> Values:
         held=np.array([i * len(numbers) + numbers[value] for i, of in enumerate(distinct) for value in of], np.int64),
         count=len(numbers),
     )
+
+
+def _elements(array: str | None) -> list[str]:
+    return [spelling(value) for value in elements(array)]
+
+
+def _with_one_spelling(column: pd.Series[Any]) -> pd.Series[Any]:
+    texts = column.astype(str)
+    return texts.map({text: spelling(text) for text in texts.unique()})
+
+
+def spelling(text: str) -> str:
+    """Return the one spelling of a time in UTC or of a decimal, which sinks and SQL write differently, or the text.
+
+    Examples
+    --------
+    >>> spelling("2024-02-29T08:00:00Z"), spelling("08:00:00.500"), spelling("1.50"), spelling("1E+2")
+    ('2024-02-29 08:00:00', '08:00:00.5', '1.5', '100')
+    """
+    if (time := _TIME.fullmatch(text)) is not None:
+        fraction = (time["fraction"] or "").rstrip("0")
+        second = f"{time['second']}.{fraction}" if fraction else time["second"]
+        return f"{time['day']} {second}" if time["day"] else second
+    if _DECIMAL.fullmatch(text) is None:
+        return text
+    plain = f"{Decimal(text):f}"
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
 def guess(seen: Groups, weight: Floats, points: Floats, value: Values) -> Integers:

@@ -81,7 +81,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             register(tables, (function for _, function in found.values() if function is not None))
             expressions = {column: expression for column, (expression, _) in found.items()}
             forms = [
-                f"JSON_STRING({expressions[column]})"
+                f"JSON_STRING(CAST({expressions[column]} AS ARRAY<STRING>))"
                 if column in arrays
                 else f"ARRAY_JOIN({expressions[column]}, {literal(SEPARATOR)})"
                 if column in sets

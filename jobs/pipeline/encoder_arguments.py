@@ -23,7 +23,11 @@ _MILLISECONDS = 3
 _EXACT_DIGITS = 15
 """Decimal digits that float64 represents exactly."""
 
+_ELEMENTS = (*TEXTS, *INTEGERS, "DECIMAL", *_TIMES)
+"""Types of the elements of a sensitive array: those whose values compare exactly, but for BOOLEAN, which has two."""
+
 _SHOWN = "text, BOOLEAN, whole numbers, DECIMAL, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ"
+_SHOWN_ELEMENTS = "text, whole numbers, DECIMAL, DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ"
 _CONVERT = "convert it in source.query"
 
 
@@ -153,7 +157,7 @@ class Reader:
             valid = f"a passed-through column is of {_SHOWN}, ROW, ARRAY, MAP and BYTES; {_CONVERT}, or drop it"
         elif sql.name in ("ARRAY", "MULTISET"):
             valid += (
-                f". For an array of text or whole numbers, give its maximum number of values as policy.arrays.{name}. "
+                f". For an array of {_SHOWN_ELEMENTS}, give its maximum number of values as policy.arrays.{name}. "
                 "With CROSS JOIN UNNEST in source.query each value is a record of the same person"
             )
             if (example := first_field(name, sql)) is not None:
@@ -179,16 +183,16 @@ class Reader:
     def _array(self, name: str, sql: SqlType) -> Read:
         """Add a sensitive array: its values, and its published form."""
         element = element_of(sql)
-        if element is None or element.name not in (*TEXTS, *INTEGERS):
+        if element is None or element.name not in _ELEMENTS:
             example = first_field(name, sql)
             inner = "" if example is None else f", or give roles to the fields of its rows, such as {example!r}"
             self.problems.append(
-                f"policy.arrays.{name}: column {name!r} has the type {sql.text}; it is an ARRAY of text or of whole "
-                f"numbers; {_CONVERT}, or remove it from policy.arrays{inner}"
+                f"policy.arrays.{name}: column {name!r} has the type {sql.text}; it is an ARRAY of {_SHOWN_ELEMENTS}; "
+                f"{_CONVERT}, or remove it from policy.arrays{inner}"
             )
             return Read(name, "text", 0)
-        kind: Kind = "text" if element.name in TEXTS else "integer"
-        wanted = "ARRAY<STRING>" if kind == "text" else "ARRAY<BIGINT>"
+        kind: Kind = "integer" if element.name in INTEGERS else "text"
+        wanted = "ARRAY<BIGINT>" if kind == "integer" else "ARRAY<STRING>"
         value = self._add(_cast(name, replace(sql, name=sql.text), wanted), (name, "list"))
         return Read(name, "array", value, element=kind, packed=self._add(packed(name, sql), (name, "packed")))
 

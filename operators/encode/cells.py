@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crenel.operators.encode.columns import with_elements
 from crenel.operators.encode.packed_arrays import pack
 from crenel.operators.encode.records import Form
 from crenel.operators.encode.try_cast import WHOLE
@@ -114,7 +115,9 @@ class ArrayCells:
 
     @property
     def list(self) -> pa.ListArray:
-        return self._cells
+        if self._kind.name == "STRING" or self._kind.name in WHOLE:
+            return self._cells
+        return with_elements(self._cells, Cells(self._kind, self._cells.values).text)
 
     @property
     def packed(self) -> pa.BinaryArray:

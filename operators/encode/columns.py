@@ -340,8 +340,17 @@ def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
     return found
 
 
+def with_elements(lists: pa.ListArray, elements: pa.Array) -> pa.ListArray:
+    """Return lists with other elements in the place of all of ``lists.values``."""
+    # Arrow takes a mask only with offsets that are no slice of others.
+    offsets = pa.array(lists.offsets.to_numpy(zero_copy_only=False), lists.offsets.type)
+    return type(lists).from_arrays(offsets, elements, mask=lists.is_null())
+
+
 def array_texts(lists: pa.Array | pa.ChunkedArray) -> pa.StringArray:
-    """Return arrays as JSON, null where missing."""
+    """Return arrays as JSON, null where missing; elements other than whole numbers are text."""
+    if not pa.types.is_integer(lists.type.value_type):
+        lists = lists.cast(pa.list_(pa.string()))
     return pa.array([None if array is None else json.dumps(array) for array in lists.to_pylist()], pa.string())
 
 
@@ -368,10 +377,7 @@ def field_at(column: pa.Array, path: Sequence[str]) -> pa.Array:
 def _field_of_items(lists: pa.Array, path: Sequence[str]) -> pa.Array:
     if pa.types.is_fixed_size_list(lists.type):
         lists = lists.cast(pa.list_(lists.type.value_type))
-    kind = pa.LargeListArray if pa.types.is_large_list(lists.type) else pa.ListArray
-    # Arrow takes a mask only with offsets that are no slice of others.
-    offsets = pa.array(lists.offsets.to_numpy(zero_copy_only=False), lists.offsets.type)
-    return kind.from_arrays(offsets, field_at(lists.values, ("", *path)), mask=lists.is_null())
+    return with_elements(lists, field_at(lists.values, ("", *path)))
 
 
 def without_formulas(texts: pa.StringArray) -> pa.StringArray:

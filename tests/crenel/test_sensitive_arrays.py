@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from math import log
 from typing import Any
 
@@ -139,6 +141,67 @@ def test_order_and_repetition_in_an_array_change_nothing() -> None:
     other = data.set_column(2, "illnesses", pa.array(repeated, pa.list_(pa.string())))
     made = [crenel.anonymize(of, settings("nearest", crenel.Privacy(k=K, l=3))) for of in (data, other)]
     assert made[0].audit.equals(made[1].audit)
+
+
+ELEMENTS: dict[pa.DataType, Any] = {
+    pa.date32(): [date(2024, 2, 24 + i) for i in range(6)],
+    pa.date64(): [date(2024, 2, 24 + i) for i in range(6)],
+    pa.decimal128(20, 9): [Decimal(-i).scaleb(-9) for i in range(6)],
+    pa.uint64(): [2**64 - 1 - i for i in range(6)],
+    pa.time32("s"): [time(8, i) for i in range(6)],
+    pa.time64("us"): [time(8, 0, 0, i) for i in range(6)],
+    pa.timestamp("ms"): [datetime(2024, 2, 29, 8, 0, i) for i in range(6)],
+    pa.timestamp("ns", "UTC"): [datetime(2024, 2, 29, 8, i, tzinfo=UTC) for i in range(6)],
+    pa.timestamp("us", "Europe/Berlin"): [datetime(2024, 10, 27, tzinfo=UTC) + timedelta(hours=i) for i in range(6)],
+}
+
+
+@pytest.mark.parametrize("element", ELEMENTS, ids=str)
+def test_elements_of_days_times_and_decimals_are_values_like_their_texts(element: pa.DataType) -> None:
+    draw = random.Random(1)
+    sets = [draw.choices(ELEMENTS[element], range(6, 0, -1), k=draw.randrange(4)) for _ in range(200)]
+    typed = pa.array(sets, pa.large_list(element))
+    data = pa.table({"person": range(200), "age": [draw.randrange(100) for _ in range(200)], "illnesses": typed})
+    texts = data.set_column(2, "illnesses", typed.cast(pa.list_(pa.string())))
+    of = settings("nearest", crenel.Privacy(k=K, l=3, alpha=0.6))
+    result, plain = (crenel.anonymize(each, of, row_numbers=True) for each in (data, texts))
+    assert result.audit.equals(plain.audit)
+    assert result.released.num_rows > 100
+    assert result.released["illnesses"].type == typed.type
+    assert result.released["illnesses"].to_pylist() == typed.take(result.released["row"].combine_chunks()).to_pylist()
+    assert crenel.verify(result, of).outcome == "holds"
+    left, right = (
+        crenel.attack(each, of, seeds=1, targets=50, result=made).attacks
+        for each, made in ((data, result), (texts, plain))
+    )
+    assert [(attack.name, attack.success) for attack in left] == [(attack.name, attack.success) for attack in right]
+    assert any(attack.name == "disclosure of illnesses" and attack.success for attack in left)
+    column = result.released.column_names.index("illnesses")
+    same = pa.array([sets[0] and sets[0][:1]] * result.released.num_rows, typed.type)
+    worse = crenel.verify(replace(result, released=result.released.set_column(column, "illnesses", same)), of)
+    assert {check.name for check in worse.checks if check.outcome == "broken"} >= {"l of illnesses"}
+    frame = result.released.to_pandas()
+    assert crenel.verify(replace(result, released=frame), of).outcome == "holds"
+
+
+def test_evidence_reads_elements_of_days() -> None:
+    of = settings("nearest", crenel.Privacy(k=K, l=2))
+    data = records(400)
+    days = {illness: date(2024, 2, 1 + place) for place, illness in enumerate(ILLNESSES)}
+    sets = [[days[each] for each in illnesses] for illnesses in data["illnesses"].to_pylist()]
+    data = data.set_column(2, "illnesses", pa.array(sets, pa.list_(pa.date32())))
+    result = crenel.anonymize(data, of)
+    assert "Diversity of illnesses" in crenel.report(result, of, data=data)
+    assert crenel.plan(data, of, replays=2, rows=300).settings
+    assert crenel.why(data, of, rows=300)
+    assert crenel.attack(data, of, seeds=1, targets=50).attacks
+
+
+def test_elements_without_exact_values_are_refused_with_the_types_that_have_them() -> None:
+    data = records(10).set_column(2, "illnesses", pa.array([[0.5]] * 10))
+    words = r"policy\.arrays\.illnesses: .*ARRAY<DOUBLE>.*text, whole numbers, DECIMAL, DATE, .*remove it"
+    with pytest.raises(crenel.ConfigError, match=words):
+        crenel.anonymize(data, settings("nearest", crenel.Privacy(k=2)))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -174,6 +174,18 @@ def test_values_are_compared_as_the_numbers_or_texts_that_they_are() -> None:
     assert value.known[2] not in value.released
 
 
+def test_a_time_is_one_value_in_each_form_that_a_sink_gives_it() -> None:
+    written = ["2024-02-29T08:00:00Z", "2024-02-29 08:00:00.5", "08:00:00", "1E-9", "0", "1E+2", "flu", "2E"]
+    known = ["2024-02-29 08:00:00.000", "2024-02-29 08:00:00.500000", "08:00:00.000", "0.000000001", "0.00"]
+    known += ["100.00", *written[6:]]
+    value = disclosure.values(pa.chunked_array([written]), pa.array(known))
+    assert value.released.tolist() == value.known.tolist()
+    assert len(set(value.known)) == len(known)
+    arrays = [f'["{text}"]' for text in written], [f'["{text}", null]' for text in known]
+    value = disclosure.values(pa.chunked_array([arrays[0]]), pa.array(arrays[1]), arrays=True)
+    assert value.holds(value.known, value.released).all()
+
+
 def test_ends_and_halves_make_rows_finer() -> None:
     tree = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "c-", "*")])
     people = sample([[20, 0], [30, 1], [40, 0], [40, 0]], (AGE, Categorical("town", tree)))
