@@ -352,10 +352,25 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
     yield from find_sinks_in_state(_sinks(file), file.flink)
     yield from unfit_timeouts(_sinks(file))
     yield from overridden(file.flink)
+    yield from _instants_elsewhere(file)
     yield from without_scheme(file.flink)
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
+
+
+def _instants_elsewhere(file: File) -> Iterator[str]:
+    """Yield the fields of Avro and Protobuf that are read in UTC, where SQL takes their texts for another zone's."""
+    source, zone = file.source, file.flink.get("table.local-time-zone", "UTC")
+    if source is None or zone in ("UTC", "Etc/UTC", "GMT", "Z"):
+        return
+    for section, records in (("from_avro", source.from_avro), ("from_protobuf", source.from_protobuf)):
+        for name, of in () if records is None else records.fields.items():
+            if of.type.upper().startswith("TIMESTAMP_LTZ"):
+                yield (
+                    f"source.{section}.fields.{name}: {of.type} is read in UTC, and flink.table.local-time-zone is not "
+                    "UTC; set it to UTC, or declare the field as BIGINT"
+                )
 
 
 def _against_contract(file: File, folder: Path) -> tuple[list[str], list[str]]:

@@ -28,11 +28,10 @@ _TIME = r"(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?"
 _JSON_VALUE = rf"({_WORDS}|{_TIME}|{_DECIMAL})"
 _JSON_TYPE = re.compile(rf"{_JSON_VALUE}|ARRAY<{_JSON_VALUE}>", re.IGNORECASE)
 _CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
-_BINARY = r"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP\([36]\)"
-_AVRO_VALUE = rf"{_BINARY}|DATE|{_DECIMAL}"
-_INSTANT = r"TIMESTAMP_LTZ\([36]\)"
-_PROTOBUF_TYPE = re.compile(rf"{_BINARY}|ARRAY<({_BINARY}|{_INSTANT})>", re.IGNORECASE)
-_AVRO_TYPE = re.compile(rf"{_AVRO_VALUE}|ARRAY<({_AVRO_VALUE}|{_INSTANT})>", re.IGNORECASE)
+_BINARY = r"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP(_LTZ)?\([36]\)"
+_AVRO_VALUE = rf"{_BINARY}|DATE|TIME\(3\)|{_DECIMAL}"
+_PROTOBUF_TYPE = re.compile(rf"{_BINARY}|ARRAY<({_BINARY})>", re.IGNORECASE)
+_AVRO_TYPE = re.compile(rf"{_AVRO_VALUE}|ARRAY<({_AVRO_VALUE})>", re.IGNORECASE)
 _ASCII = re.compile(r"[\t -~]")
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 
@@ -369,8 +368,9 @@ class AvroFieldSection(BinaryFieldSection):
     """Column that is read from a field of an Avro record, as ``BinaryFieldSection``."""
 
     type: Annotated[str, AfterValidator(_avro_type)] = Field(
-        description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(3), "
-        "TIMESTAMP(6), as the schema has it, and ARRAY<...> of one of them, TIMESTAMP_LTZ(3) or TIMESTAMP_LTZ(6)"
+        description="one of STRING, BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIME(3), "
+        "TIMESTAMP(3), TIMESTAMP(6), TIMESTAMP_LTZ(3), TIMESTAMP_LTZ(6), as the schema has it, and ARRAY<...> of one "
+        "of them"
     )
 
 

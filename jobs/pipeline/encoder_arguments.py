@@ -228,7 +228,7 @@ class Reader:
                 f"add a computed column to source.ddl, such as event_time AS {how}, with the WATERMARK on it"
             )
         if sql.name == "TIMESTAMP_LTZ":
-            return Read(name, "timestamp", self._add(quote(name)))
+            return Read(name, "timestamp", self._add(quote(name), (name, "time")))
         return self._integer(name, sql)
 
     def without_watermark(self, name: str, counted_by: str, *, elsewhere: bool) -> Iterator[str]:
@@ -252,6 +252,7 @@ class Reader:
             f"{counted_by}: counts event time, and the column {name!r} has no watermark, so no time passes before the "
             f"input ends; add to source.ddl {added}WATERMARK FOR {stamp} AS {stamp} - INTERVAL '5' SECOND, and select "
             "the column as it is in source.query"
+            + (", or declare a field of a record as BIGINT" if elsewhere and sql.name == "TIMESTAMP_LTZ" else "")
         )
 
     def watermark(self, name: str) -> Read | None:

@@ -182,17 +182,12 @@ def _type_of(records: AvroRecords | ProtobufRecords, path: tuple[str, ...]) -> t
         of = records.schema.find(path)
         words, is_array = article(of), array is None and of.kind == "array"
         value = of.parts[0].present if is_array else of
-        fit, is_instant = avro_types(value), not value.logical.startswith("local-")
+        fit = avro_types(value)
     else:
         leaf = records.message.find(path)[-1]
         is_array = array is None and protobuf.is_repeated(leaf)
         words, fit = protobuf.article(leaf), () if protobuf.is_map(leaf) else protobuf_types(leaf)
-        is_instant = True
-    if array is not None or is_array:
-        # The elements are carried as bytes, which are the same for both types of a time.
-        local = [kind.replace("TIMESTAMP", _INSTANT) for kind in fit if kind.startswith("TIMESTAMP") and is_instant]
-        fit = tuple(f"ARRAY<{kind}>" for kind in (*fit, *local))
-    return words, fit
+    return words, tuple(f"ARRAY<{kind}>" for kind in fit) if array is not None or is_array else fit
 
 
 def _csv_plan(records: CsvRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:

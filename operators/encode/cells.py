@@ -22,7 +22,8 @@ FORMS: dict[str, tuple[Form, ...]] = {
     "DOUBLE": ("number", "missing"),
     "DECIMAL": ("number", "text"),
     "DATE": ("time", "text", "day"),
-    "TIMESTAMP": ("time", "text", "day"),
+    "TIME": ("text",),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), ("time", "text", "day")),
     "ARRAY": ("list", "packed"),
     **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
 }
@@ -41,7 +42,7 @@ class CellType:
 
     Attributes
     ----------
-    name : an SQL type without parameters
+    name : an SQL type without parameters; TIMESTAMP for a TIMESTAMP_LTZ too, in UTC
     precision, scale : of DECIMAL; precision is also that of TIMESTAMP, one of ``UNITS``
     """
 
@@ -56,7 +57,8 @@ class Cells:
     Parameters
     ----------
     kind : type of the field
-    cells : (rows,) text, bool, int64, float64 (float32 for FLOAT), decimal128, date32 or timestamp, null where missing
+    cells : (rows,) text, bool, int64, float64 (float32 for FLOAT), decimal128, date32, time32 of milliseconds or
+        timestamp, null where missing
     """
 
     def __init__(self, kind: CellType, cells: pa.Array) -> None:
@@ -94,6 +96,8 @@ class Cells:
             cells = self._cells.to_pylist()
             return pa.array([None if cell is None else f"{cell:f}" for cell in cells], pa.string())
         texts = pc.cast(self._cells, pa.string())
+        if self._kind.name == "TIME":
+            return pc.replace_substring_regex(texts, r"(\.[0-9]+?)0*$", r"\1")
         return pc.utf8_upper(texts) if self._kind.name == "BOOLEAN" else texts
 
     @property

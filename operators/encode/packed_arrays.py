@@ -22,6 +22,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "FLOAT": np.dtype("<f4"),
     "DOUBLE": np.dtype("<f8"),
     "DATE": np.dtype("<i4"),
+    "TIME": np.dtype("<i4"),
     "STRING": np.dtype("<i8"),
     "DECIMAL": np.dtype("<i8"),
     "TIMESTAMP": np.dtype("<i8"),
@@ -115,8 +116,10 @@ def _fixed(elements: pa.Array, kind: str) -> NDArray[Any]:
     """Return the values of elements that hold them, any value where missing."""
     if kind == "DECIMAL":
         return _decimal_bytes(elements)[:, :8].copy().view(np.int64).reshape(-1)
-    if kind in ("DATE", "TIMESTAMP"):
-        elements = elements.cast(pa.int32()) if kind == "DATE" else elements.cast(pa.timestamp("ms")).cast(pa.int64())
+    if kind in ("DATE", "TIME"):
+        elements = elements.cast(pa.int32())
+    elif kind == "TIMESTAMP":
+        elements = elements.cast(pa.timestamp("ms")).cast(pa.int64())
     values: NDArray[Any] = elements.fill_null(False if kind == "BOOLEAN" else 0).to_numpy(zero_copy_only=False)
     return values
 

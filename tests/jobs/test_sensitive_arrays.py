@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 from tests.support.launch import Host
@@ -321,6 +325,67 @@ LINES = {
 }
 
 
+_ARRAYS = {
+    name: {"type": "array", "items": of}
+    for name, of in {
+        "days": {"type": "int", "logicalType": "date"},
+        "fees": {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 9},
+        "moments": {"type": "long", "logicalType": "local-timestamp-micros"},
+        "instants": {"type": "long", "logicalType": "timestamp-millis"},
+        "clocks": {"type": "int", "logicalType": "time-millis"},
+        "moved": {"type": "long", "logicalType": "local-timestamp-millis"},
+    }.items()
+}
+LOGICAL = {
+    "type": "record",
+    "name": "Visit",
+    "fields": [
+        {"name": "number", "type": "int"},
+        {"name": "person", "type": "string"},
+        {"name": "age", "type": "int"},
+        {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "woken", "type": {"type": "int", "logicalType": "time-millis"}},
+        *({"name": name, "type": of} for name, of in _ARRAYS.items()),
+    ],
+}
+"""Schema of Avro with each logical type as a field and in an array."""
+
+VISITS = {
+    "source.ddl": MESSAGES["source.ddl"],
+    "source.from_avro": {
+        "column": "record",
+        "schema_file": "FOLDER/visits.avsc",
+        "fields": {
+            "number": "INT",
+            "person": "STRING",
+            "age": "INT",
+            "seen": "TIMESTAMP_LTZ(3)",
+            "woken": "TIME(3)",
+            "past.days": {"type": "ARRAY<DATE>", "path": "days"},
+            "fees": "ARRAY<DECIMAL(20, 9)>",
+            "moments": "ARRAY<TIMESTAMP(6)>",
+            "instants": "ARRAY<TIMESTAMP_LTZ(3)>",
+            "clocks": "ARRAY<TIME(3)>",
+            "stays[*].moved": {"type": "ARRAY<TIMESTAMP(3)>", "path": "moved"},
+        },
+    },
+    "policy.passthrough": ["number", "seen", "woken"],
+    "policy.drop": ["line"],
+}
+
+
+def avro(number: int, person: str, age: int, of: dict[str, list[str]]) -> bytes:
+    """Return a record of Avro."""
+    times = {name: [datetime.fromisoformat(text) for text in of[name]] for name in ("moments", "instants", "moved")}
+    times["instants"] = [each.replace(tzinfo=UTC) for each in times["instants"]]
+    record = {"number": number, "person": person, "age": age, **times, "seen": times["instants"][0]}
+    record |= {"days": list(map(date.fromisoformat, of["days"])), "fees": list(map(Decimal, of["fees"]))}
+    record |= {"clocks": list(map(time.fromisoformat, of["clocks"])), "woken": time(8, 0, 0, 500_000)}
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, LOGICAL, record)
+    return content.getvalue()
+
+
 def typed(number: int) -> dict[str, list[str]]:
     """Return up to three values of each type."""
     draws = [number * step % 6 for step in range(1, number % 3 + 2)]
@@ -334,7 +399,7 @@ def typed(number: int) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("changes", [{}, TYPED_RECORDS, LINES], ids=["ddl", "records", "lines"])
+@pytest.mark.parametrize("changes", [{}, TYPED_RECORDS, LINES, VISITS], ids=["ddl", "records", "lines", "avro"])
 def test_elements_of_days_times_and_decimals_are_published_whole_and_counted_by_value(
     mini: Host, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
@@ -342,6 +407,9 @@ def test_elements_of_days_times_and_decimals_are_published_whole_and_counted_by_
     people = [(number, f"p{number}", 20 + number * 7 % 60) for number in range(ROWS)]
     content = []
     for (number, person, age), of in zip(people, values, strict=True):
+        if changes is VISITS:
+            content.append(avro(number, person, age, of).hex())
+            continue
         if changes is LINES:
             of["instants"] = [f"{each}Z" for each in of["instants"]]
             content.append(",".join(map(str, (number, person, age, *map(";".join, of.values())))))
@@ -354,6 +422,7 @@ def test_elements_of_days_times_and_decimals_are_published_whole_and_counted_by_
         record["stays"] = [{"moved": each} for each in of["moved"]]
         content.append(json.dumps(record))
     (tmp_path / "in.json").write_text("".join(f"{each}\n" for each in content), encoding="utf-8")
+    (tmp_path / "visits.avsc").write_text(json.dumps(LOGICAL), encoding="utf-8")
     (tmp_path / "job.yaml").write_text(TYPED.replace("FOLDER", str(tmp_path)), encoding="utf-8")
     given = [f"--set={name}={json.dumps(value)}".replace("FOLDER", str(tmp_path)) for name, value in changes.items()]
     done = mini.crenel("run", tmp_path / "job.yaml", *given)
@@ -365,6 +434,9 @@ def test_elements_of_days_times_and_decimals_are_published_whole_and_counted_by_
     for row in released:
         of = values[row["number"]]
         classes.setdefault((row["age"]["min"], row["age"]["max"]), []).append(of)
+        if changes is VISITS:
+            seen = row["seen"].removesuffix("Z").replace("T", " ")
+            assert (f"{seen}.000"[:21], row["woken"]) == (of["instants"][0][:21], "08:00:00.5")
         assert (row["past"]["days"], row["clocks"]) == (of["days"], of["clocks"])
         assert [f"{fee:.9f}" for fee in row["fees"]] == [f"{float(fee):.9f}" for fee in of["fees"]]
         moments = [of["moments"], of["instants"], of["moved"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ ELEMENTS = {
     "DOUBLE": pa.float64(),
     "STRING": pa.string(),
     "DATE": pa.date32(),
+    "TIME(3)": pa.time32("ms"),
     "DECIMAL(9, 2)": pa.decimal128(9, 2),
     "DECIMAL(18, 0)": pa.decimal128(18, 0),
     "DECIMAL(19, 0)": pa.decimal128(19, 0),
@@ -34,6 +35,7 @@ _VALUES: dict[str, list[Any]] = {
     "DOUBLE": [0.1, -1e300, None],
     "STRING": ["", "seven b", "eight by", "é" * 9, "x" * 300, None],
     "DATE": [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31), None],
+    "TIME(3)": [time(0), time(8, 0, 0, 500000), time(23, 59, 59, 999000), time(8, 0, 0, 10000), None],
     "DECIMAL(9, 2)": [Decimal(text) for text in ("0.00", "-0.01", "9999999.99", "-9999999.99")] + [None],
     "DECIMAL(18, 0)": [Decimal(0), Decimal(10**18 - 1), Decimal(1 - 10**18), None],
     "DECIMAL(19, 0)": [Decimal(sign * of) for of in (0, 1, 127, 128, 129, 255, 256, 10**19 - 1) for sign in (1, -1)]

@@ -175,7 +175,11 @@ def precompile() -> None:
 def fitting_types(leaf: AvroType) -> tuple[str, ...]:
     """Return the SQL types as which a value may be read, first the closest; empty for none."""
     if leaf.logical in _STAMPS and leaf.kind == "long":
-        return f"TIMESTAMP({_STAMPS[leaf.logical]})", "BIGINT"
+        precision = _STAMPS[leaf.logical]
+        instant = () if leaf.logical.startswith("local-") else (f"TIMESTAMP_LTZ({precision})",)
+        return f"TIMESTAMP({precision})", "BIGINT", *instant
+    if leaf.logical == "time-millis" and leaf.kind == "int":
+        return "TIME(3)", "INT", "BIGINT"
     if leaf.logical == "date" and leaf.kind == "int":
         return ("DATE",)
     if leaf.logical == "decimal" and leaf.kind in ("bytes", "fixed") and leaf.precision <= _DIGITS:
@@ -228,6 +232,8 @@ def _converted(raw: pa.Array, leaf: AvroType, kind: CellType) -> pa.Array:
         return _decimals(raw, kind)
     if kind.name == "DATE":
         return pc.cast(pc.cast(_between(raw, _FIRST_DAY, _LAST_DAY), pa.int32()), pa.date32())
+    if kind.name == "TIME":
+        return pc.cast(pc.cast(_between(raw, 0, _PER_DAY["ms"] - 1), pa.int32()), pa.time32("ms"))
     if leaf.logical in _STAMPS:
         if kind.name == "TIMESTAMP":
             unit = UNITS[kind.precision]

@@ -35,6 +35,7 @@ _Resolved: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
 """Indexes of the message in a schema, and the fields that only the schema has."""
 
 _TIMESTAMP = "google.protobuf.Timestamp"
+_TIMES = ("TIMESTAMP(6)", "TIMESTAMP(3)", "BIGINT", "TIMESTAMP_LTZ(6)", "TIMESTAMP_LTZ(3)")
 _PARTS = ("seconds", "nanos")
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds from 1970 to the beginning of the year 1 and to the end of the year 9999, as in timestamp.proto."""
@@ -147,7 +148,7 @@ class ProtobufFields:
 
 def fitting_types(leaf: FieldDescriptor) -> tuple[str, ...]:
     """Return the SQL types as which a value of a field may be read, first the closest; empty for none."""
-    return ("TIMESTAMP(6)", "TIMESTAMP(3)", "BIGINT") if _is_timestamp(leaf) else _TYPES.get(kind_of(leaf), ())
+    return _TIMES if _is_timestamp(leaf) else _TYPES.get(kind_of(leaf), ())
 
 
 def precompile() -> None:

@@ -137,6 +137,20 @@ def test_avro_that_cannot_be_read_is_refused_with_its_field(
     assert "key" not in problem
 
 
+def test_instants_of_avro_are_read_in_utc_alone(tmp_path: Path) -> None:
+    (tmp_path / "visits.avsc").write_text('"int"', encoding="utf-8")
+    given = (AVRO % "").replace(
+        "fields: {age: int", "fields: {age: INT, t: TIMESTAMP_LTZ(3), of: ARRAY<TIMESTAMP_LTZ(3)>"
+    )
+    assert read(tmp_path, given, "flink={table.local-time-zone: UTC}") is not None
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, given, "flink={table.local-time-zone: Europe/Oslo}")
+    assert error.value.problems == (
+        "source.from_avro.fields.t: TIMESTAMP_LTZ(3) is read in UTC, and flink.table.local-time-zone is not UTC; set "
+        "it to UTC, or declare the field as BIGINT",
+    )
+
+
 def test_paths_of_arrays_of_avro_go_to_their_items(tmp_path: Path) -> None:
     (tmp_path / "visits.avsc").write_text('"int"', encoding="utf-8")
     fields = (
@@ -194,7 +208,7 @@ def test_fields_of_protobuf_have_the_paths_of_their_names(tmp_path: Path) -> Non
         ("A", ", registry: registry:8081", ".registry.url: is no address that begins with http:// or https://"),
         *(
             ("A", f", fields: {{t: {kind}}}", ".fields.t.type: is not a type that a field of Protobuf is read as")
-            for kind in ("DATE", "ARRAY<DATE>", "'ARRAY<DECIMAL(9, 2)>'", "TIMESTAMP_LTZ(3)")
+            for kind in ("DATE", "ARRAY<DATE>", "'ARRAY<DECIMAL(9, 2)>'", "TIMESTAMP_LTZ(9)")
         ),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import random
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -364,6 +366,7 @@ def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
         "day": {"type": "int", "logicalType": "date"},
         "fee": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
         "time": {"type": "long", "logicalType": "timestamp-micros"},
+        "clock": {"type": "int", "logicalType": "time-millis"},
         "local": {"type": "long", "logicalType": "local-timestamp-millis"},
     }
     listed = [{"name": name, "type": {"type": "array", "items": of}} for name, of in logical.items()]
@@ -382,7 +385,7 @@ def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
 
     day, fee = "ARRAY<DATE>", "array<decimal(9,2)>"
     assert not problems({"day": day, "fee": fee, "time": "ARRAY<TIMESTAMP(6)>", "local": "ARRAY<TIMESTAMP(3)>"})
-    assert not problems({"time": "ARRAY<TIMESTAMP_LTZ(6)>", "local": "ARRAY<BIGINT>"})
+    assert not problems({"time": "ARRAY<TIMESTAMP_LTZ(6)>", "local": "ARRAY<BIGINT>", "clock": "ARRAY<TIME(3)>"})
     bad = {"day": "ARRAY<INT>", "fee": "ARRAY<DECIMAL(9, 3)>", "time": "ARRAY<TIMESTAMP(3)>"}
     found = [each.split(" there; declare it as ") for each in problems(bad | {"local": "ARRAY<TIMESTAMP_LTZ(3)>"})]
     assert {of.partition(":")[0].removeprefix("source.from_avro.fields."): remedy for of, remedy in found} == {
@@ -402,6 +405,56 @@ def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
     message = MessageType(protobuf.descriptor_set(file, imports=[timestamp_pb2.DESCRIPTOR]), "Visit")
     for kind in ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "BIGINT"):
         assert not problems({"times": f"ARRAY<{kind}>"}, ProtobufRecords, message)
+
+
+def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None:
+    """The arguments of each role of such columns; Avro and Protobuf give the same values of an instant."""
+    logical = {
+        "seen": ("long", "timestamp-millis"),
+        "moment": ("long", "timestamp-micros"),
+        "clock": ("int", "time-millis"),
+    }
+    listed = [{"name": name, "type": {"type": of, "logicalType": kind}} for name, (of, kind) in logical.items()]
+    schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": listed}))
+    types = {"seen": "TIMESTAMP_LTZ(3)", "moment": "TIMESTAMP_LTZ(6)", "clock": "TIME(3)"}
+    avro = AvroRecords("record", {name: (kind, (name,)) for name, kind in types.items()}, schema)
+    select = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in types.items())
+    assert records_query(avro, ["record"]) == f"SELECT {select} FROM source"
+    times = [protobuf.field(name, n, ".google.protobuf.Timestamp") for n, name in enumerate(("seen", "moment"), 1)]
+    file = {"name": "v.proto", "syntax": "proto3", "dependency": ["google/protobuf/timestamp.proto"]}
+    set_of = protobuf.descriptor_set(
+        file | {"message_type": [{"name": "Visit", "field": times}]}, imports=[timestamp_pb2.DESCRIPTOR]
+    )
+    of_message = {name: (types[name], (name,)) for name in ("seen", "moment")}
+    messages = ProtobufRecords("record", of_message, MessageType(set_of, "Visit"))
+    reader = Reader({name: parse(kind) for name, kind in types.items()})
+    for name in types:
+        reader.member("sensitive", name)
+    reader.event_time("seen")
+    assert not reader.problems
+    forms = [(name, form) for name, form in filter(None, reader.argument_forms)]
+    assert forms == [("seen", "text"), ("moment", "text"), ("clock", "text"), ("seen", "time")]
+    content = io.BytesIO()
+    values = {"seen": -1, "moment": 1_700_000_000_123_456, "clock": 28_800_500}
+    fastavro.schemaless_writer(content, {"type": "record", "name": "Visit", "fields": listed}, values)
+    visit = protobuf.message_class(set_of, "Visit")
+    message = visit(seen={"seconds": -1, "nanos": 999_000_000}, moment={"seconds": 1_700_000_000, "nanos": 123_456_000})
+    expected = ["1969-12-31 23:59:59.999", "2023-11-14 22:13:20.123456", "08:00:00.5"]
+    for records, record in ((avro, content.getvalue()), (messages, message.SerializeToString())):
+        plan = records_plan(records, [form for form in forms if form[0] in records.fields])
+        assert plan is not None
+        *texts, seen = plan.read(pd.Series([record, None]))
+        assert [each.to_pylist() for each in texts] == [[text, None] for text in expected[: len(texts)]]
+        assert seen.isna().tolist() == [False, True]
+        assert seen[0] == pd.Timestamp("1969-12-31 23:59:59.999")
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set("table.local-time-zone", "UTC")
+    columns = ", ".join(
+        f"CAST(CAST({literal(text)} AS {kind}) AS STRING)" for text, kind in zip(expected, types.values(), strict=True)
+    )
+    with tables.execute_sql(f"SELECT {columns}").collect() as found:
+        assert [list(row) for row in found] == [expected]
 
 
 def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> None:

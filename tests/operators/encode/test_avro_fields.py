@@ -9,7 +9,7 @@ import pickle
 import random
 import threading
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, cast
@@ -274,6 +274,11 @@ LOGICAL: dict[str, tuple[Any, CellType, list[Any]]] = {
         CellType("DATE"),
         [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31), date(1969, 12, 31)],
     ),
+    "times": (
+        {"type": "int", "logicalType": "time-millis"},
+        CellType("TIME", 3),
+        [time(0), time(8, 0, 0, 1000), time(23, 59, 59, 999000)],
+    ),
     "fees": (
         {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
         CellType("DECIMAL", 9, 2),
@@ -340,7 +345,7 @@ def without_zones(values: Any) -> Any:
 
 
 def test_elements_beyond_their_logical_type_are_missing() -> None:
-    types = {name: LOGICAL[name] for name in ("days", "fees", "millis")}
+    types = {name: LOGICAL[name] for name in ("days", "fees", "millis", "times")}
     schema = {
         "type": "record",
         "name": "R",
@@ -351,9 +356,22 @@ def test_elements_beyond_their_logical_type_are_missing() -> None:
     for each in cast(Any, raw["fields"]):
         del each["type"]["items"]["logicalType"]
     ten = (10**9).to_bytes(5, "big", signed=True)
-    record = write(raw, {"days": [2_932_896, 2_932_897], "fees": [b"", b"\1", ten], "millis": [-(2**63), 0]})
+    record = write(
+        raw,
+        {
+            "days": [2_932_896, 2_932_897],
+            "fees": [b"", b"\1", ten],
+            "millis": [-(2**63), 0],
+            "times": [86_399_999, 86_400_000, -1],
+        },
+    )
     (row,) = read(made, [record])
-    assert [[each is None for each in values] for values in row] == [[False, True], [False, False, True], [True, False]]
+    assert [[each is None for each in values] for values in row] == [
+        [False, True],
+        [False, False, True],
+        [True, False],
+        [False, True, True],
+    ]
 
 
 @pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}])
@@ -506,7 +524,7 @@ def test_a_schema_that_grows_without_end_is_refused() -> None:
 
 def test_each_value_has_the_types_that_flink_gives_it() -> None:
     schema = parse(json.dumps(VISIT))
-    assert fitting_types(schema.find(("seen",))) == ("TIMESTAMP(3)", "BIGINT")
+    assert fitting_types(schema.find(("seen",))) == ("TIMESTAMP(3)", "BIGINT", "TIMESTAMP_LTZ(3)")
     assert fitting_types(schema.find(("fee",))) == ("DECIMAL(9, 2)",)
     assert fitting_types(schema.find(("raw",))) == ()
     made: Any = AvroFields(schema, ((("seen",), CellType("TIMESTAMP", 3)), (("born",), CellType("DATE"))))

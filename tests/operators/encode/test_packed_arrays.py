@@ -15,7 +15,7 @@ from crenel.operators.encode.packed_arrays import pack
 from tests.support.arrays import ELEMENTS, arrays
 
 EPOCH = datetime(1970, 1, 1)
-FORMS = {"BOOLEAN": "?", "INT": "i", "BIGINT": "q", "FLOAT": "f", "DOUBLE": "d", "DATE": "i"}
+FORMS = {"BOOLEAN": "?", "INT": "i", "BIGINT": "q", "FLOAT": "f", "DOUBLE": "d", "DATE": "i", "TIME(3)": "i"}
 
 
 def whole(body: bytes, kind: str, word: int) -> Any:
@@ -59,13 +59,15 @@ def unpacked(content: bytes, kind: str) -> list[Any]:
                 at, length = start + 8 * number, word >> 56 & 127
             assert word >> 63 or at % 8 == 0
             found.append(body[at : at + length].decode())
-        elif "(" in kind:
+        elif kind not in FORMS:
             found.append(whole(body, kind, struct.unpack_from("<Q", body, start + 8 * number)[0]))
         else:
             form = f"<{FORMS[kind]}"
             found.append(struct.unpack_from(form, body, start + struct.calcsize(form) * number)[0])
             if kind == "DATE":
                 found[-1] = date.fromordinal(EPOCH.toordinal() + found[-1])
+            elif kind == "TIME(3)":
+                found[-1] = (EPOCH + timedelta(milliseconds=found[-1])).time()
     return found
 
 

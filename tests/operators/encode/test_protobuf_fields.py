@@ -293,7 +293,7 @@ def test_each_field_has_the_types_that_hold_its_values() -> None:
     assert found["int32"] == ("INT", "BIGINT")
     assert found["uint32"] == ("BIGINT",)
     assert found["float"] == ("FLOAT", "DOUBLE")
-    assert found["visited"] == ("TIMESTAMP(6)", "TIMESTAMP(3)", "BIGINT")
+    assert found["visited"] == ("TIMESTAMP(6)", "TIMESTAMP(3)", "BIGINT", "TIMESTAMP_LTZ(6)", "TIMESTAMP_LTZ(3)")
     assert [name for name, types in found.items() if not types] == ["home", "past", "office", "before", "photo"]
 
 
