@@ -10,7 +10,20 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import core, job, kafka, latency, memory, release_noise, restore, scale_out, stages, state, utility
+from benchmarks import (
+    core,
+    job,
+    kafka,
+    latency,
+    memory,
+    readers,
+    release_noise,
+    restore,
+    scale_out,
+    stages,
+    state,
+    utility,
+)
 from benchmarks.measure import Table, update
 
 _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
@@ -21,6 +34,7 @@ _BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
     "stages": ("processor time of a row by stage of the job; draws docs/figures/where.svg", stages.tables),
     "latency": ("milliseconds from source to sink, by algorithm", latency.tables),
     "kafka": ("records per second and latency from topic to topic, beside a plain copy", kafka.tables),
+    "readers": ("core time of a record of Avro and Protobuf, flat and with arrays", readers.tables),
     "memory": ("peak memory of a local run, by number of rows", memory.tables),
     "state": ("bytes of a buffered tuple, and cost of checkpoints", state.tables),
     "utility": ("query error, means and classification from each published form, beside raw rows", utility.tables),
