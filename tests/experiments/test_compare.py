@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
 import pytest
+from scipy.optimize import minimize
 
 import crenel
 from experiments import harness
@@ -82,6 +83,26 @@ def test_a_prediction_is_that_of_a_logistic_regression() -> None:
     # Where both labels are equally likely for every value, the more common one is predicted.
     common = np.where(DRAW.random(3000) < 0.7, "common", "rare")
     assert set(predict(features, common, features)) == {"common"}
+
+
+def test_the_penalty_of_a_prediction_is_half_the_squared_length_of_the_weights() -> None:
+    # Few rows: the penalty moves the boundary between the labels. With two labels both have half of the weight.
+    values, labels = np.array([0.0, 1, 2, 3, 12, 2.5]), np.array(["a", "a", "b", "b", "b", "a"])
+    scaled, is_b = (values - values.mean()) / values.std(), labels == "b"
+
+    def cost(line: np.ndarray, penalty: float) -> float:
+        margin = np.where(is_b, 1, -1) * (line[0] * scaled + line[1])
+        return float(np.log1p(np.exp(-margin)).sum() + penalty * line[0] ** 2 / 4)
+
+    def boundary(penalty: float) -> float:
+        weight, intercept = minimize(cost, [1.0, 0.0], penalty, method="Nelder-Mead", tol=1e-10).x
+        return float(values.mean() - values.std() * intercept / weight)
+
+    grid = np.linspace(0, 12, 12_001)
+    found = grid[np.argmax(predict(values[:, None], labels, grid[:, None]) == "b")]
+    assert found == pytest.approx(boundary(1.0), abs=0.01)
+    assert abs(found - boundary(0.5)) > 0.05
+    assert abs(found - boundary(2.0)) > 0.05
 
 
 def test_an_algorithm_that_the_settings_exclude_is_refused_with_the_reason() -> None:
