@@ -150,31 +150,47 @@ def _relative_errors(found: Generalized, window: slice, selectivity: float, seed
     weight = np.bincount(number.reshape(-1), copies, cells.shape[1]) * found.weight
     share = selectivity ** (1 / (len(policy.quasi_identifiers) + has_values))
     wanted = max(round(share * distinct), 1)  # of the sensitive values; one of two incomes
+    numbers = [_prefixes(values) for values in tuples.numeric[window].T]
+    leaves = [_prefixes(values) for values in tuples.categorical[window].T]
+    own_value = np.packbits((sensitive[window] - np.arange(distinct)[:, None]) % distinct < wanted, axis=1)
     errors = []
     for _ in range(0, queries, _CHUNK):
-        matches = np.ones((len(sensitive[window]), _CHUNK), bool)
+        matches = np.full((_CHUNK, own_value.shape[1]), 255, np.uint8)
         estimate = np.ones((cells.shape[1], _CHUNK))
         for i, attribute in enumerate(policy.numeric):
             low, high = _intervals(attribute, share, random)
-            values = tuples.numeric[window, i][:, None]
-            matches &= (values >= low) & (values <= high)
+            matches &= _within(numbers[i], low, high)
             estimate *= _overlap(found.lower[cells[0], i][:, None], found.upper[cells[0], i][:, None], low, high)
         for i, category in enumerate(policy.categorical):
             tree = category.hierarchy
             node = random.choice(_nodes_of_share(tree, share), _CHUNK)
-            leaf = tuples.categorical[window, i][:, None]
-            matches &= (leaf >= tree.first[node]) & (leaf <= tree.last[node])
+            matches &= _within(leaves[i], tree.first[node], tree.last[node])
             own = found.node[cells[0], i][:, None]
             both = np.minimum(tree.last[own], tree.last[node]) - np.maximum(tree.first[own], tree.first[node]) + 1
             estimate *= np.maximum(both, 0) / (tree.last[own] - tree.first[own] + 1)
         if wanted < distinct:
             first = random.integers(0, distinct, _CHUNK)
-            matches &= (sensitive[window][:, None] - first) % distinct < wanted
+            matches &= own_value[first]
             estimate *= (cells[1][:, None] - first) % distinct < wanted
-        actual = matches.sum(0)
+        actual = np.unpackbits(matches, axis=1, count=len(known)).sum(1, dtype=np.int64)
         some = actual > 0
         errors.append(np.abs(actual - weight @ estimate)[some] / actual[some])
     return np.concatenate(errors)
+
+
+def _prefixes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """Return the distinct values in order, and (values + 1, tuples / 8) the tuples up to each of them, as bits."""
+    distinct = np.unique(values)
+    upto = values <= distinct[:, None]
+    return distinct, np.packbits(np.concatenate([np.zeros((1, len(values)), bool), upto]), axis=1)
+
+
+def _within(
+    prefixes: tuple[NDArray[Any], NDArray[np.uint8]], low: NDArray[Any], high: NDArray[Any]
+) -> NDArray[np.uint8]:
+    """Return (queries, tuples / 8) the tuples with a value from ``low`` to ``high``, as bits."""
+    distinct, upto = prefixes
+    return upto[np.searchsorted(distinct, high, "right")] & ~upto[np.searchsorted(distinct, low)]
 
 
 def _intervals(number: Numeric, share: float, random: np.random.Generator) -> tuple[Floats, Floats]:

@@ -43,6 +43,12 @@ def test_suppressed_tuples_and_wide_intervals_are_errors() -> None:
     assert workload_error(CASE, all_values, 0) > 0.1
 
 
+def test_ranges_of_queries_include_both_ends() -> None:
+    prefixes = queries._prefixes(np.array([3, 1, 2, 2, 5]))
+    found = queries._within(prefixes, np.array([2, 1, 6]), np.array([3, 1, 9]))
+    assert np.unpackbits(found, axis=1, count=5).tolist() == [[1, 0, 1, 1, 0], [0, 1, 0, 0, 0], [0] * 5]
+
+
 def test_order_of_arrival_tells_the_row_of_a_person_however_general_it_is() -> None:
     random, last = np.random.default_rng(0), len(TUPLES) - 1
     ends = np.full((1, TUPLES.numeric.shape[1]), 1.0), np.full((1, TUPLES.numeric.shape[1]), 50.0)
