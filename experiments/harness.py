@@ -204,20 +204,21 @@ def _replayed(given: tuple[Setting, int, Callable[[Stream, int], Stream] | None]
     return Replay([], made.counters, made.seconds)
 
 
-def mean_interval(values: Sequence[float], form: str = ".3f") -> str:
-    """Return the mean and half the width of its 95 % confidence interval (Student's t): ``0.259 ± 0.001``."""
+def mean_interval(values: Sequence[float], form: str = ".3f", shared: float = 0.0) -> str:
+    """Return the mean and half the width of its 95 % confidence interval (Student's t): ``0.259 ± 0.001``.
+
+    Parameters
+    ----------
+    shared : test rows per training row where the values are of random splits of the same rows, which are no independent
+        sample: their variance rises by this share of it (Nadeau and Bengio 2003)
+    """
     mean = f"{np.mean(values):{form}}"
     if len(values) < 2:
         return mean
     from scipy.stats import t
 
-    half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) * np.sqrt(1 / len(values) + shared)
     return f"{mean} ± {half:{form}}"
-
-
-def mean_range(values: Sequence[float], form: str = ".3f") -> str:
-    """Return the mean and the range: ``0.120 (0.110 to 0.128)``."""
-    return f"{np.mean(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def mean_deviation(values: Sequence[float], form: str = ".3f") -> str:

@@ -22,7 +22,7 @@ from experiments.harness import (
     Floats,
     Table,
     drawing,
-    mean_range,
+    mean_interval,
     numeric_stream,
     panels,
     pima,
@@ -139,7 +139,8 @@ def _released(train: pd.DataFrame, setting: Setting, seed: int) -> Sample:
 def quality_table(name: str) -> Table:
     """Tabulate accuracy and AUC of one classifier by sample_rate and phi."""
     table = Table(
-        f"Quality of {name} on Pima (k = 7, l = 1, delta = 100, max_clusters 25, loss_window 100; five splits)",
+        f"Quality of {name} on Pima (k = 7, l = 1, delta = 100, max_clusters 25, loss_window 100; mean and "
+        "95 % confidence interval over five splits)",
         ["trained on", "sample_rate", "phi", "accuracy", "AUC", "accuracy in the paper"],
     )
     rows: list[tuple[str, Setting]] = [("raw rows", "raw"), ("CASTLE's releases", "castle")]
@@ -148,7 +149,8 @@ def quality_table(name: str) -> Table:
         found = scores(name, setting)
         rate, phi = ("", "") if isinstance(setting, str) else (f"{setting[0]:g}", f"{setting[1]:,g}")
         paper = PAPER.get((name, setting), "")
-        table.add(trained, rate, phi, mean_range(found.accuracy), mean_range(found.auc), paper)
+        measured = (mean_interval(values, shared=_TEST / (1 - _TEST)) for values in (found.accuracy, found.auc))
+        table.add(trained, rate, phi, *measured, paper)
     return table
 
 

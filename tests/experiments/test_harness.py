@@ -23,7 +23,6 @@ from experiments.harness import (
     in_processes,
     mean_deviation,
     mean_interval,
-    mean_range,
     panels,
     seeds,
 )
@@ -138,10 +137,11 @@ def test_every_process_has_the_seeds_of_the_command_line() -> None:
 
 
 def test_statistics() -> None:
-    assert mean_range([0.1, 0.2, 0.6]) == "0.300 (0.100 to 0.600)"
     assert mean_deviation([1.0, 2.0, 3.0], ".1f") == "2.0 ± 1.0"
     # Student's t with two degrees of freedom: 4.303 standard errors of 0.577.
     assert mean_interval([1.0, 2.0, 3.0], ".2f") == "2.00 ± 2.48"
+    # Splits that share rows, with half as many test rows as training rows.
+    assert mean_interval([1.0, 2.0, 3.0], ".2f", shared=0.5) == "2.00 ± 3.93"
     assert mean_interval([0.25]) == "0.250"
 
 
