@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -17,20 +16,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.adult import FOUR, stream
+from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.builtin import CASTLE, NEAREST
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.random import CounterRandom, uniform_at
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.privacy import Privacy
-from experiments.harness import Stream, Table, seeds
+from experiments.castle.contenders import shuffled
+from experiments.harness import Stream, Table, mean_interval, seeds
 
 KNOWN = 50
 """Uncertainty of the attacker about the arrival of a row, in rows."""
 
 _JITTER = (0.0, 0.1, 0.25, 0.5, 1.0)
-_SEEDS = 1
+_SEEDS = 3
 _REUSED = KINDS.index("reused")
 
 
@@ -58,18 +61,18 @@ def results() -> Iterator[Table]:
     adult = stream()
     table = Table(
         f"Singleton releases of Adult, and their re-identification with arrivals known to within {KNOWN} rows "
-        f"(seeds: {len(seeds(_SEEDS))})",
+        f"(mean and 95 % confidence interval over {len(seeds(_SEEDS))} random orders)",
         [
             "setting",
             "algorithm",
             "reuse_limit",
             "jitter",
             "loss",
-            "suppressed",
-            "reused",
-            "singled out",
-            "guessed",
-            "singled out, of all",
+            "suppressed, %",
+            "reused, %",
+            "singled out, %",
+            "guessed, %",
+            "singled out, % of all",
         ],
     )
     settings = (
@@ -81,35 +84,44 @@ def results() -> Iterator[Table]:
         for algorithm, parameters in (("castle", CastleParameters), ("nearest", NearestParameters)):
             for limit, jitter in (*((1000, jitter) for jitter in _JITTER), (0, 0.0)):
                 chosen = parameters(delay_tuples=delay, reuse_limit=limit, delay_jitter=jitter)
-                runs = [attacked(tuples, privacy, chosen, seed) for seed in seeds(_SEEDS)]
+                runs = [attacked(shuffled(tuples, seed), privacy, chosen, seed) for seed in seeds(_SEEDS)]
+                singletons: list[tuple[list[float], str]] = [
+                    ([run.named for run in runs], ".0f"),
+                    ([run.guessed for run in runs], ".0f"),
+                    ([run.named * run.reused for run in runs], ".2f"),
+                ]
                 table.add(
-                    name,
-                    algorithm,
-                    limit,
-                    jitter,
-                    f"{fmean(run.loss for run in runs):.3f}",
-                    f"{fmean(run.suppressed for run in runs):.2%}",
-                    f"{fmean(run.reused for run in runs):.1%}",
-                    f"{fmean(run.named for run in runs):.0%}",
-                    f"{fmean(run.guessed for run in runs):.0%}",
-                    f"{fmean(run.named * run.reused for run in runs):.2%}",
+                    *(name, algorithm, limit, jitter, mean_interval([run.loss for run in runs])),
+                    _percent([run.suppressed for run in runs], ".2f"),
+                    _percent([run.reused for run in runs], ".1f"),
+                    *(_percent(shares, form) if limit else "-" for shares, form in singletons),
                 )
     yield table
 
 
-def attacked(tuples: Stream, privacy: Privacy, parameters: Any, seed: int) -> Attacked:
-    """Run a stream tuple by tuple, and attack it."""
+def _percent(shares: list[float], form: str) -> str:
+    return mean_interval([100 * share for share in shares], form)
+
+
+def attacked(tuples: Stream, privacy: Privacy, parameters: Any, seed: int, block: int = BLOCK) -> Attacked:
+    """Run a stream in blocks of ``block`` tuples, and attack it.
+
+    The attacker knows the arrival on which each release comes. For a singleton release it is the deadline of its tuple.
+    """
     rows = np.arange(len(tuples))
     members = pa.record_batch([*tuples.members.columns, pa.array(rows)], names=[*tuples.members.schema.names, "row"])
     policy = replace(tuples.policy, passthrough=("row",))
     algorithm = NEAREST if isinstance(parameters, NearestParameters) else CASTLE
     context = ShardContext(policy, privacy, parameters, members.schema, remembers=False)
-    shard = algorithm.new(context, 0, bytes([seed]) * 32)
+    shard: Any = algorithm.new(context, 0, bytes([seed]) * 32)
+    early = int(parameters.delay_jitter * parameters.delay_tuples)
+    due = _deadlines(shard.arrays.deadline_random, len(tuples), parameters.delay_tuples, early)
     found: list[int] = []
-    for position, block in enumerate(replace(tuples, policy=policy, members=members).blocks(1)):
-        releases = shard.push(block).releases
-        if _REUSED in releases.kind:
-            found.extend(_possible_rows(tuples, releases, position, parameters))
+    for some in replace(tuples, policy=policy, members=members).blocks(block):
+        releases = shard.push(some).releases
+        for release in np.flatnonzero(releases.kind == _REUSED).tolist():
+            row = releases.members[-1][releases.offsets[release]]
+            found.append(_possible_rows(tuples, releases, release, due[row], parameters.delay_tuples, early))
     shard.finish()
     counters = shard.counters
     possible = np.array(found)
@@ -122,13 +134,20 @@ def attacked(tuples: Stream, privacy: Privacy, parameters: Any, seed: int) -> At
     )
 
 
-def _possible_rows(tuples: Stream, releases: Releases, position: int, parameters: Any) -> Iterator[int]:
-    """Yield the number of possible rows of each singleton release on the arrival at ``position``."""
-    delay, early = parameters.delay_tuples, int(parameters.delay_jitter * parameters.delay_tuples)
-    start, stop = max(position - delay - KNOWN, 0), min(position - delay + early + KNOWN, position) + 1
-    for release in np.flatnonzero(releases.kind == _REUSED).tolist():
-        rows = slice(start, stop)
-        yield int(inside(tuples, releases, release, tuples.numeric[rows], tuples.categorical[rows]).sum())
+@entry
+def _deadlines(random: CounterRandom, tuples: int, delay: int, early: int) -> NDArray[np.int64]:
+    """Return the position of the arrival on which each tuple is due (``crenel.anonymity.buffer.expiry``)."""
+    due = np.arange(tuples) + delay
+    if early > 0:
+        for row in range(tuples):
+            due[row] -= np.int64(uniform_at(random, row) * (early + 1))
+    return due
+
+
+def _possible_rows(tuples: Stream, releases: Releases, release: int, due: int, delay: int, early: int) -> int:
+    """Return the number of possible rows of a singleton release on the arrival at position ``due``."""
+    rows = slice(max(due - delay - KNOWN, 0), min(due - delay + early + KNOWN, due) + 1)
+    return int(inside(tuples, releases, release, tuples.numeric[rows], tuples.categorical[rows]).sum())
 
 
 def inside(

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from crenel.anonymity.algorithm import ShardContext
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.builtin import NEAREST
 from crenel.anonymity.model.attributes import Categorical, Numeric
@@ -17,6 +19,8 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
+from experiments import timing
+from experiments.castle.contenders import zipf
 from experiments.harness import Stream, replay
 from experiments.nearest.attack import fitting, guess
 from experiments.nearest.prototype import REUSED, SUPPRESSED, Rule, prepare, process, regions, run
@@ -209,3 +213,31 @@ def test_every_rule_keeps_k_and_l_and_the_delay(rule: Rule) -> None:
     assert np.count_nonzero(made.release == NONE) == 0
     assert made.now.released + made.now.suppressed == len(tuples)
     assert made.waited.max() == rule.delay
+
+
+@pytest.mark.parametrize("parameters", [NearestParameters(50, reuse_limit=100), CastleParameters(50, reuse_limit=100)])
+def test_an_exact_arrival_names_the_person_of_a_singleton_release_and_a_jitter_hides_it(
+    parameters: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "KNOWN", 0)
+    tuples = zipf(1000, 1.0, 2, 50)
+    exact = timing.attacked(tuples, Privacy(5), parameters, 0)
+    assert exact.reused > 0.05
+    assert exact.named == exact.guessed == 1
+    # The person always is among the rows of all possible deadlines: without any such row, the share were infinite.
+    hidden = timing.attacked(tuples, Privacy(5), replace(parameters, delay_jitter=0.5), 0)
+    assert hidden.reused > 0.05
+    assert 0 < hidden.named < hidden.guessed < 0.7
+    assert hidden == timing.attacked(tuples, Privacy(5), replace(parameters, delay_jitter=0.5), 0, block=1)
+
+
+def test_deadlines_with_a_jitter_are_those_of_the_buffer() -> None:
+    tuples, parameters = zipf(300, 1.0, 2, 50), NearestParameters(1000, delay_jitter=0.5)
+    context = ShardContext(tuples.policy, Privacy(5), parameters, tuples.members.schema, remembers=False)
+    shard: Any = NEAREST.new(context, 0, bytes([3]) * 32)
+    (block,) = tuples.blocks(300)
+    shard.push(block)
+    slots = np.flatnonzero(shard.arrays.tuples.cluster != NONE)
+    due = timing._deadlines(shard.arrays.deadline_random, 300, 1000, 500)
+    assert len(slots) == 300
+    assert np.array_equal(due[shard.arrays.tuples.position[slots]], shard.arrays.by_position.due[slots])
