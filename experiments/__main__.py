@@ -86,7 +86,16 @@ EXPERIMENTS = {
         "5 min",
         "cells.agreement.results",
     ),
-    "privacy-models": ("Cost of each privacy model for sensitive values on Adult.", "10 min", "privacy_models.results"),
+    "privacy-models-occupation": (
+        "Cost of each privacy model where no value is common, on Adult.",
+        "10 min",
+        "privacy_models.results:occupation",
+    ),
+    "privacy-models-income": (
+        "Cost of each privacy model where one value is common, on Adult.",
+        "10 min",
+        "privacy_models.results:income",
+    ),
     "pycanon": ("Privacy models of the core beside those of pycanon, from PyPI.", "10 min", "pycanon_check.results"),
     "lasting": ("Intersection attacks, and the cost of lasting.", "20 min", "lasting.results"),
     "timing": ("Attackers with timing knowledge, by jitter of the delay.", "5 min", "timing.results"),
@@ -160,7 +169,7 @@ def _listing() -> str:
     lines = []
     for name, (summary, duration, _) in EXPERIMENTS.items():
         text = f"{summary} ({duration})"
-        lines.append(textwrap.fill(text, 100, initial_indent=f"  {name:<24}", subsequent_indent=" " * 26))
+        lines.append(textwrap.fill(text, 100, initial_indent=f"  {name:<26}", subsequent_indent=" " * 28))
     return "\n".join(lines)
 
 

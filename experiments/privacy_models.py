@@ -94,29 +94,29 @@ def reference_of(tuples: Stream) -> Reference:
     return Reference(tuple(map(str, counts)), shares, tuple(codes[value] for value in counts))
 
 
-def results() -> Iterator[Table]:
-    """Tabulate occupation, whose most common value has 13 %, and income, where it has 75 %."""
-    for column, tuples, models in (("occupation", with_occupation(), _MODELS), ("income", stream(), _SKEWED)):
-        names = [name for name, _, _ in settings()]
-        table = Table(
-            f"Mean loss, and in brackets the suppressed share, by privacy model (Adult, {column} sensitive, k = {K}, "
-            f"delay and windows of {TUPLES:,}; mean and 95 % confidence interval over {len(seeds(_SEEDS))} "
-            "random orders)",
-            ["privacy model", *names],
-        )
-        chosen: dict[tuple[str, str], Setting] = {}
-        for model, l, further in models:  # noqa: E741
-            for name, algorithm, parameters in settings():
-                if (column, model, name) not in _LONG:
-                    privacy = asking(tuples, l, further)
-                    chosen[model, name] = Setting(tuples, algorithm, privacy, parameters)
-                if not further and name != "windows":  # other privacy models switch reuse off
-                    without = replace(parameters, reuse_limit=0)
-                    chosen[f"{model}, no reuse", name] = Setting(tuples, algorithm, Privacy(K, l), without)
-        runs = dict(zip(chosen, replays(list(chosen.values()), _SEEDS, shuffled), strict=True))
-        for model in dict.fromkeys(model for model, _ in chosen):
-            table.add(model, *("-" if (each := runs.get((model, name))) is None else _cell(each) for name in names))
-        yield table
+def results(column: str) -> Iterator[Table]:
+    """Tabulate occupation, whose most common value has 13 %, or income, where it has 75 %."""
+    tuples, models = (with_occupation(), _MODELS) if column == "occupation" else (stream(), _SKEWED)
+    names = [name for name, _, _ in settings()]
+    table = Table(
+        f"Mean loss, and in brackets the suppressed share, by privacy model (Adult, {column} sensitive, k = {K}, "
+        f"delay and windows of {TUPLES:,}; mean and 95 % confidence interval over {len(seeds(_SEEDS))} "
+        "random orders)",
+        ["privacy model", *names],
+    )
+    chosen: dict[tuple[str, str], Setting] = {}
+    for model, l, further in models:  # noqa: E741
+        for name, algorithm, parameters in settings():
+            if (column, model, name) not in _LONG:
+                privacy = asking(tuples, l, further)
+                chosen[model, name] = Setting(tuples, algorithm, privacy, parameters)
+            if not further and name != "windows":  # other privacy models switch reuse off
+                without = replace(parameters, reuse_limit=0)
+                chosen[f"{model}, no reuse", name] = Setting(tuples, algorithm, Privacy(K, l), without)
+    runs = dict(zip(chosen, replays(list(chosen.values()), _SEEDS, shuffled), strict=True))
+    for model in dict.fromkeys(model for model, _ in chosen):
+        table.add(model, *("-" if (each := runs.get((model, name))) is None else _cell(each) for name in names))
+    yield table
 
 
 def _cell(runs: list[Replay]) -> str:
