@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pyflink.common import JobClient
-from pyflink.java_gateway import get_gateway
 from pyflink.table import StatementSet, StreamTableEnvironment, Table
 from pyflink.util.java_utils import get_field
 
@@ -24,6 +23,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
 from crenel.jobs.config.secrets import read_secret
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
+from crenel.jobs.pipeline.environment import instants_elsewhere
 from crenel.jobs.pipeline.job import JOB, Names, name_operators, upwards
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.side_streams import Requests
@@ -35,7 +35,6 @@ from crenel.settings import Settings
 __all__ = ["Outputs", "anonymize", "execute"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-_ZONE = "table.local-time-zone"
 _MODE = "execution.runtime-mode"
 _INTERVAL = "execution.checkpointing.interval"
 
@@ -369,13 +368,7 @@ def _unfit_environment(tables: StreamTableEnvironment, types: Mapping[str, str])
     used = tables.get_config()
     if used.get(_MODE, "STREAMING").upper() != "STREAMING":
         yield f"flink.{_MODE}: is not STREAMING, which an anonymization needs, also of a bounded source; set it"
-    zone = get_gateway().jvm.java.time.ZoneId.of(used.get_local_timezone()).normalized().getId()
-    local = [name for name, kind in types.items() if parse(kind).name == "TIMESTAMP_LTZ"]
-    if local and zone not in ("Z", "UTC", "GMT", "Etc/UTC"):
-        yield (
-            f"flink.{_ZONE}: is not UTC, and PyFlink takes the UTC time of the column {local[0]!r}, a TIMESTAMP_LTZ, "
-            "for local time; set it to UTC"
-        )
+    yield from instants_elsewhere(tables, (name for name, kind in types.items() if parse(kind).name == "TIMESTAMP_LTZ"))
 
 
 def _numbered_uids(tables: StreamTableEnvironment) -> AbstractContextManager[None]:

@@ -15,6 +15,7 @@ from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
 from crenel.jobs.pipeline.catalog_tables import create_catalogs, plan_sink, read_rows
+from crenel.jobs.pipeline.environment import instants_elsewhere
 from crenel.jobs.pipeline.factories import find_missing_factories
 from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Job
@@ -31,7 +32,7 @@ from crenel.jobs.pipeline.source_table import (
     read_options,
     source_table,
 )
-from crenel.jobs.pipeline.sql_types import literal
+from crenel.jobs.pipeline.sql_types import literal, parse
 from crenel.jobs.pipeline.warnings import job_warnings
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
@@ -65,11 +66,14 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     repeating: list[str] = []
     if not config.accept_duplicates:  # the plan holds a source of that kind too
         repeating = [*repeating_source(options, field)] or [*repeating_scans(source.explain, config.catalogs)]
+    types, policy = column_types(source), config.policy
+    read = {policy.event_time, *(attribute.name for attribute in policy.numeric)}
+    instants = (name for name, kind in types.items() if name in read and parse(kind).name == "TIMESTAMP_LTZ")
     # The texts are those of the configuration, which identify stored state.
     found = SourceColumns(
-        column_types(source),
+        types,
         has_watermark=table.watermark,
-        problems=tuple(repeating),
+        problems=(*repeating, *instants_elsewhere(tables, instants)),
         texts={
             "source.query": " ".join(query.split()) + ("" if records is None else records.parsing_options),
             "source.ddl": "; ".join(table.computed),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from zipfile import is_zipfile
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
 from crenel.jobs.config.flink_settings import FIXED
@@ -23,6 +24,9 @@ from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.local.stop import folder_until_exit
 from crenel.jobs.local.worker import keep_pool_private, keep_tracebacks_out_of_terminal
 from crenel.jobs.pipeline.sockets import UnknownChannelsError, bind_channels, require_token, write_jar
+
+ZONE = "table.local-time-zone"
+_OF_MACHINE = "default"
 
 JARS = ("pipeline.jars", "pipeline.classpaths")
 """Settings of Flink that list jars. ``flink run`` sets them to Flink's own jar for Python."""
@@ -44,7 +48,7 @@ DEFAULTS: Mapping[str, str] = {
     # An entry may have 2 MB, and one batch of a restore must stay far below the 2 GB limit of a message.
     "python.map-state.iterate-response-batch-size": "100",
     # PyFlink takes the UTC wall clock of a TIMESTAMP_LTZ for local time.
-    "table.local-time-zone": "UTC",
+    ZONE: "UTC",
     # Generated UIDs let sources and sinks find their state in a savepoint.
     "table.exec.uid.generation": "ALWAYS",
     # Sinks publish at checkpoints, exactly once.
@@ -63,6 +67,23 @@ LOOPBACK: Mapping[str, str] = {
     "web.cancel.enable": "false",
     "web.rescale.enable": "false",
 }
+
+
+def instants_elsewhere(tables: StreamTableEnvironment, instants: Iterable[str]) -> Iterator[str]:
+    """Yield a problem where columns of type TIMESTAMP_LTZ, which Python reads, are not read in UTC.
+
+    PyFlink takes the UTC time of an instant for local time, which the zone may not have, or may have twice.
+    """
+    used = tables.get_config()
+    # The second one does not know the settings of the environment, and the first one no zone of the machine.
+    zone = named if (named := used.get(ZONE, _OF_MACHINE)) != _OF_MACHINE else used.get_local_timezone()
+    zone = get_gateway().jvm.java.time.ZoneId.of(zone).normalized().getId()
+    name = next(iter(instants), None)
+    if name is not None and zone not in ("Z", "UTC", "GMT", "Etc/UTC"):
+        yield (
+            f"flink.{ZONE}: is not UTC, and PyFlink takes the UTC time of the column {name!r}, a TIMESTAMP_LTZ, "
+            "for local time; set it to UTC"
+        )
 
 
 def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) -> StreamTableEnvironment:

@@ -96,6 +96,7 @@ FORMS = [
         "ts FROM source",
     ),
 ]
+UNFIT = ("--set", f"source.ddl={VIEW}", "--set", "flink={table.local-time-zone: Europe/Oslo}")
 COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "loopback": ("loopback", "run", ["--parallelism", "2", "--json"]),
     "process": ("process", "run", ["--parallelism", "2", "--json"]),
@@ -114,7 +115,7 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "unreadable": ("loopback", "run", []),
     "limited": ("loopback", "run", ["--json", "--set", "policy.event_time_limit=10 min"]),
     "check": ("loopback", "check", []),
-    "check_source": ("loopback", "check", ["--set", f"source.ddl={VIEW}", "--set", "policy.event_time_limit=1 h"]),
+    "check_source": ("loopback", "check", [*UNFIT, "--set", "policy.event_time_limit=1 h"]),
     "check_roles": ("loopback", "check", ["--set", "policy.drop=[nmae]", "--set", "policy.sensitive=[illness, wages]"]),
 }
 ALONE = ("loopback", "unreadable", "check_roles")
@@ -350,7 +351,9 @@ def test_a_source_that_may_repeat_rows_or_lets_no_time_pass_is_refused(runs: Run
     ended = runs["check_source"].ended
     assert (ended.returncode, ended.stdout) == (2, "")
     found = [line.removeprefix("  - ").split(": ")[0] for line in ended.stderr.splitlines()[1:]]
-    assert found == ["source.ddl", "policy.event_time_limit", "castle.delay.event_time"]
+    zone = "flink.table.local-time-zone"
+    assert found == ["source.ddl", zone, "policy.event_time_limit", "castle.delay.event_time"]
+    assert f"{zone}: is not UTC, and PyFlink takes the UTC time of the column 'ts', a TIMESTAMP_LTZ," in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

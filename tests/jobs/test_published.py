@@ -31,6 +31,7 @@ TEXT = """
 policy:
   quasi_identifiers:
     age: {type: numeric, domain: [0, 99]}
+    seen: {type: numeric, domain: [2026-10-25, 2026-10-26]}
   sensitive: [SENSITIVE]
   passthrough: [PASSTHROUGH]
   drop: [DROPPED]
@@ -39,7 +40,7 @@ privacy: {k: 3}
 castle: {delay: {tuples: 50}, suppression: generalize}
 source:
   ddl: |
-    CREATE TEMPORARY TABLE source (age INT, COLUMNS, number INT)
+    CREATE TEMPORARY TABLE source (age INT, seen TIMESTAMP(3), COLUMNS, number INT)
     WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in.csv', 'format' = 'csv', 'csv.null-literal' = '')
 sinks:
   released: {connector: filesystem, path: FOLDER/released, format: csv, csv.null-literal: ''}
@@ -61,7 +62,12 @@ def test_what_is_published_comes_out_as_it_came(
     mini: Host, tmp_path: Path, sensitive: list[str], passthrough: list[str], zone: str
 ) -> None:
     rows = [
-        [str(20 + number % 60), *(texts[number % len(texts)] for _, texts in VALUES.values()), str(number)]
+        [
+            str(20 + number % 60),
+            _seen(number),
+            *(texts[number % len(texts)] for _, texts in VALUES.values()),
+            str(number),
+        ]
         for number in range(ROWS)
     ]
     with (tmp_path / "in.csv").open("w", encoding="utf-8", newline="") as file:
@@ -75,10 +81,18 @@ def test_what_is_published_comes_out_as_it_came(
     ended = mini.crenel("run", tmp_path / "job.yaml", "--set", f"flink={{table.local-time-zone: {zone}}}")
     assert ended.returncode == 0, ended.stderr
 
-    columns = ["age", *VALUES, "number"]
-    released = rows_of(tmp_path / "released", ("age_min", "age_max", *published))
+    columns = ["age", "seen", *VALUES, "number"]
+    released = rows_of(tmp_path / "released", ("age_min", "age_max", "seen_min", "seen_max", *published))
+    ends = {row[f"seen_{end}"] for row in released for end in ("min", "max")}
+    assert ends <= {_seen(number) for number in range(ROWS)} | {"2026-10-25 00:00:00", "2026-10-26 00:00:00"}
     assert sorted(int(row["number"]) for row in released) == list(range(ROWS))
     for row in released:
         came = dict(zip(columns, rows[int(row["number"])], strict=True))
         assert int(row["age_min"]) <= int(came["age"]) <= int(row["age_max"])
+        assert row["seen_min"] <= came["seen"] <= row["seen_max"]
         assert {name: row[name] for name in published} == {name: came[name] for name in published}
+
+
+def _seen(number: int) -> str:
+    """Return the time of a row, in a night whose hours repeat in Europe, as CSV writes it."""
+    return f"2026-10-25 0{number % 5}:{number % 60:02}:07.5"
