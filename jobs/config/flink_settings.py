@@ -14,6 +14,11 @@ MAX_PARALLELISM = 128
 FIXED: Mapping[str, str] = {"pipeline.max-parallelism": str(MAX_PARALLELISM)}
 """Settings that a configuration must not change, because stored state depends on them."""
 
+ZONE = "table.local-time-zone"
+
+UTC = ("UTC", "Etc/UTC", "GMT", "Z")
+"""Names of UTC as the value of ``ZONE``."""
+
 CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "execution.checkpointing.mode": (lambda mode: mode.upper() == "EXACTLY_ONCE", "EXACTLY_ONCE"),
     # Zero in any unit is no interval: Flink then takes no checkpoints.

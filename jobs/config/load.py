@@ -30,7 +30,7 @@ from crenel.jobs.config.contract import ContractError, check_contract
 from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks
 from crenel.jobs.config.explain import explain, explain_undecided, listed, suggestion
 from crenel.jobs.config.file import ConfigError, expand, override, read
-from crenel.jobs.config.flink_settings import overridden, repeating_settings, without_scheme
+from crenel.jobs.config.flink_settings import UTC, ZONE, overridden, repeating_settings, without_scheme
 from crenel.jobs.config.kafka import unfit_timeouts, with_timeout
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
 from crenel.jobs.config.regions import read_regions
@@ -361,15 +361,15 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
 
 def _instants_elsewhere(file: File) -> Iterator[str]:
     """Yield the fields of Avro and Protobuf that are read in UTC, where SQL takes their texts for another zone's."""
-    source, zone = file.source, file.flink.get("table.local-time-zone", "UTC")
-    if source is None or zone in ("UTC", "Etc/UTC", "GMT", "Z"):
+    source, zone = file.source, file.flink.get(ZONE, "UTC")
+    if source is None or zone in UTC:
         return
     for section, records in (("from_avro", source.from_avro), ("from_protobuf", source.from_protobuf)):
         for name, of in () if records is None else records.fields.items():
             if of.type.upper().startswith("TIMESTAMP_LTZ"):
                 yield (
-                    f"source.{section}.fields.{name}: {of.type} is read in UTC, and flink.table.local-time-zone is not "
-                    "UTC; set it to UTC, or declare the field as BIGINT"
+                    f"source.{section}.fields.{name}: {of.type} is read in UTC, and flink.{ZONE} is not UTC; "
+                    "set it to UTC, or declare the field as BIGINT"
                 )
 
 

@@ -64,7 +64,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         source = flattened(tables, tables.sql_query(query), config.policy.roles)
     tables.create_temporary_view(JOB.table("source"), source)
     repeating: list[str] = []
-    if not config.accept_duplicates:  # the plan holds a source of that kind too
+    if not config.accept_duplicates:  # a plan has the scan of a refused source too, which needs no second message
         repeating = [*repeating_source(options, field)] or [*repeating_scans(source.explain, config.catalogs)]
     types, policy = column_types(source), config.policy
     read = {policy.event_time, *(attribute.name for attribute in policy.numeric)}

@@ -94,9 +94,9 @@ class Reader:
                 f"{where}: the type {sql.text} is finer than milliseconds, which are the finest times of an interval; "
                 f"CAST it to {sql.name}(3) in source.query, and Arrow or pandas data to milliseconds"
             )
-        # A TIMESTAMP would have the session's time of day. An instant arrives in UTC, as event time does.
-        local = "TIMESTAMP_LTZ(3)" if sql.name == "TIMESTAMP_LTZ" else "TIMESTAMP(3)"
-        return Read(name, "timestamp", self._add(_cast(name, sql, local), (name, "time")))
+        # As a TIMESTAMP, an instant would have the session's time of day. It arrives in UTC, as event time does.
+        target = "TIMESTAMP_LTZ(3)" if sql.name == "TIMESTAMP_LTZ" else "TIMESTAMP(3)"
+        return Read(name, "timestamp", self._add(_cast(name, sql, target), (name, "time")))
 
     def _require_numbers(self, where: str, sql: SqlType, what: str, further: str = "") -> None:
         self._require(

@@ -16,7 +16,7 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-from crenel.jobs.config.flink_settings import FIXED
+from crenel.jobs.config.flink_settings import FIXED, UTC, ZONE
 from crenel.jobs.config.load import ConfigError
 from crenel.jobs.config.paths import local_path
 from crenel.jobs.config.start_positions import STATE
@@ -25,8 +25,8 @@ from crenel.jobs.local.stop import folder_until_exit
 from crenel.jobs.local.worker import keep_pool_private, keep_tracebacks_out_of_terminal
 from crenel.jobs.pipeline.sockets import UnknownChannelsError, bind_channels, require_token, write_jar
 
-ZONE = "table.local-time-zone"
 _OF_MACHINE = "default"
+"""Value of ``ZONE`` for the zone of the machine."""
 
 JARS = ("pipeline.jars", "pipeline.classpaths")
 """Settings of Flink that list jars. ``flink run`` sets them to Flink's own jar for Python."""
@@ -70,16 +70,16 @@ LOOPBACK: Mapping[str, str] = {
 
 
 def instants_elsewhere(tables: StreamTableEnvironment, instants: Iterable[str]) -> Iterator[str]:
-    """Yield a problem where columns of type TIMESTAMP_LTZ, which Python reads, are not read in UTC.
+    """Yield a problem where Python reads columns of type TIMESTAMP_LTZ and the session's zone is not UTC.
 
     PyFlink takes the UTC time of an instant for local time, which the zone may not have, or may have twice.
     """
     used = tables.get_config()
-    # The second one does not know the settings of the environment, and the first one no zone of the machine.
+    # ``get_local_timezone`` ignores the settings of the environment, and the setting may stand for the machine's zone.
     zone = named if (named := used.get(ZONE, _OF_MACHINE)) != _OF_MACHINE else used.get_local_timezone()
     zone = get_gateway().jvm.java.time.ZoneId.of(zone).normalized().getId()
     name = next(iter(instants), None)
-    if name is not None and zone not in ("Z", "UTC", "GMT", "Etc/UTC"):
+    if name is not None and zone not in UTC:
         yield (
             f"flink.{ZONE}: is not UTC, and PyFlink takes the UTC time of the column {name!r}, a TIMESTAMP_LTZ, "
             "for local time; set it to UTC"

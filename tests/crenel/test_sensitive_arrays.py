@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from math import log
 from typing import Any
@@ -151,8 +151,10 @@ ELEMENTS: dict[pa.DataType, Any] = {
     pa.time32("s"): [time(8, i) for i in range(6)],
     pa.time64("us"): [time(8, 0, 0, i) for i in range(6)],
     pa.timestamp("ms"): [datetime(2024, 2, 29, 8, 0, i) for i in range(6)],
-    pa.timestamp("ns", "UTC"): [datetime(2024, 2, 29, 8, i, tzinfo=UTC) for i in range(6)],
-    pa.timestamp("us", "Europe/Berlin"): [datetime(2024, 10, 27, tzinfo=UTC) + timedelta(hours=i) for i in range(6)],
+    pa.timestamp("ns", "UTC"): [datetime(2024, 2, 29, 8, i, tzinfo=timezone.utc) for i in range(6)],
+    pa.timestamp("us", "Europe/Berlin"): [
+        datetime(2024, 10, 27, tzinfo=timezone.utc) + timedelta(hours=i) for i in range(6)
+    ],
 }
 
 

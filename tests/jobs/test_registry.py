@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections import Counter
-from datetime import UTC
+from datetime import timezone
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +239,7 @@ def test_each_record_leaves_once_through_newer_schemas_a_kill_and_a_silent_regis
     classes: dict[tuple[int, int], list[set[str]]] = {}
     for row in left["released"]:
         of = visits[row["clinic"]]
-        times = [time and round(time.replace(tzinfo=UTC).timestamp() * 1000) for time in row["seen"]]
+        times = [time and round(time.replace(tzinfo=timezone.utc).timestamp() * 1000) for time in row["seen"]]
         assert (row["symptoms"], times) == (of["symptoms"], of["seen"])
         classes.setdefault((row["age_min"], row["age_max"]), []).append(set(row["symptoms"]))
     assert all(not set.intersection(*sets) for sets in classes.values())  # l = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,12 @@ pytestmark = pytest.mark.cluster("mini")
 
 ROWS, MANY, EQUAL, FEW = 200, 100, 101, 102
 ILLNESSES = ("flu", "asthma", "gout", "angina", "eczema", "migraine")
+
+SINKS = """\
+  rejected: {connector: filesystem, path: FOLDER/rejected, format: json}
+  suppressed: {connector: filesystem, path: FOLDER/suppressed, format: json}
+  audit: {connector: filesystem, path: FOLDER/audit, format: json}
+"""
 
 TEXT = """
 policy:
@@ -42,9 +48,6 @@ source:
     ) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in.json', 'format' = 'json')
 sinks:
   released: {connector: filesystem, path: FOLDER/released, format: json}
-  rejected: {connector: filesystem, path: FOLDER/rejected, format: json}
-  suppressed: {connector: filesystem, path: FOLDER/suppressed, format: json}
-  audit: {connector: filesystem, path: FOLDER/audit, format: json}
 """
 
 TYPES = {
@@ -202,7 +205,7 @@ def test_arrays_are_published_whole_and_counted_by_value(
         # Neither is readable: the number of no schema, and the indexes of another message.
         content += [f"{content[0][:8]}07{content[0][10:]}", f"{content[0][:10]}00{content[0][14:]}"]
     (tmp_path / "in.json").write_text("".join(f"{each}\n" for each in content), encoding="utf-8")
-    (tmp_path / "job.yaml").write_text(TEXT.replace("FOLDER", str(tmp_path)), encoding="utf-8")
+    (tmp_path / "job.yaml").write_text((TEXT + SINKS).replace("FOLDER", str(tmp_path)), encoding="utf-8")
     with serving({SCHEMA_NUMBER: SCHEMA}) as address:
         settings = {name: json.dumps(value).replace("FOLDER", str(tmp_path)) for name, value in changes.items()}
         given = [f"--set={name}={text.replace('REGISTRY', address)}" for name, text in settings.items()]
@@ -294,9 +297,6 @@ source:
 shape: nested
 sinks:
   released: {connector: filesystem, path: FOLDER/released, format: json, json.timestamp-format.standard: ISO-8601}
-  rejected: {connector: filesystem, path: FOLDER/rejected, format: json}
-  suppressed: {connector: filesystem, path: FOLDER/suppressed, format: json}
-  audit: {connector: filesystem, path: FOLDER/audit, format: json}
 """
 TYPED_RECORDS = {
     "source.ddl": RECORDS["source.ddl"],
@@ -377,7 +377,7 @@ VISITS = {
 def avro(number: int, person: str, age: int, of: dict[str, list[str]]) -> bytes:
     """Return a record of Avro."""
     times = {name: [datetime.fromisoformat(text) for text in of[name]] for name in ("moments", "instants", "moved")}
-    times["instants"] = [each.replace(tzinfo=UTC) for each in times["instants"]]
+    times["instants"] = [each.replace(tzinfo=timezone.utc) for each in times["instants"]]
     record = {"number": number, "person": person, "age": age, **times, "seen": times["instants"][0]}
     record |= {"days": list(map(date.fromisoformat, of["days"])), "fees": list(map(Decimal, of["fees"]))}
     record |= {"clocks": list(map(time.fromisoformat, of["clocks"])), "woken": time(8, 0, 0, 500_000)}
@@ -423,7 +423,7 @@ def test_elements_of_days_times_and_decimals_are_published_whole_and_counted_by_
         content.append(json.dumps(record))
     (tmp_path / "in.json").write_text("".join(f"{each}\n" for each in content), encoding="utf-8")
     (tmp_path / "visits.avsc").write_text(json.dumps(LOGICAL), encoding="utf-8")
-    (tmp_path / "job.yaml").write_text(TYPED.replace("FOLDER", str(tmp_path)), encoding="utf-8")
+    (tmp_path / "job.yaml").write_text((TYPED + SINKS).replace("FOLDER", str(tmp_path)), encoding="utf-8")
     given = [f"--set={name}={json.dumps(value)}".replace("FOLDER", str(tmp_path)) for name, value in changes.items()]
     done = mini.crenel("run", tmp_path / "job.yaml", *given)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ import pickle
 import random
 import threading
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, cast
@@ -292,7 +292,7 @@ LOGICAL: dict[str, tuple[Any, CellType, list[Any]]] = {
     "millis": (
         {"type": "long", "logicalType": "timestamp-millis"},
         CellType("TIMESTAMP", 3),
-        [datetime(1970, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)],
+        [datetime(1970, 1, 1, tzinfo=timezone.utc), datetime(1969, 12, 31, 23, 59, 59, 999000, timezone.utc)],
     ),
     "micros": (
         {"type": "long", "logicalType": "local-timestamp-micros"},
