@@ -98,7 +98,7 @@ EXPERIMENTS = {
     ),
     "pycanon": ("Privacy models of the core beside those of pycanon, from PyPI.", "10 min", "pycanon_check.results"),
     "lasting": ("Intersection attacks, and the cost of lasting.", "20 min", "lasting.results"),
-    "timing": ("Attackers with timing knowledge, by jitter of the delay.", "5 min", "timing.results"),
+    "timing": ("Attackers with timing knowledge, by jitter of the delay.", "1 min", "timing.results"),
     "attacks-adult": ("Attacks on Adult, ten quasi-identifiers.", "3 min", "attacks.results:adult"),
     "attacks-adult-3": ("Attacks on Adult as in the SUHDSA paper.", "3 min", "attacks.results:adult-3"),
     "attacks-taxi": ("Attacks on taxi trips.", "1 min", "attacks.results:taxi"),

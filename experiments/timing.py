@@ -33,7 +33,7 @@ KNOWN = 50
 """Uncertainty of the attacker about the arrival of a row, in rows."""
 
 _JITTER = (0.0, 0.1, 0.25, 0.5, 1.0)
-_SEEDS = 3
+_SEEDS = 5
 _REUSED = KINDS.index("reused")
 
 
