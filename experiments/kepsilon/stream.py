@@ -35,7 +35,7 @@ METHODS = ("CASTLE", "nearest", "windows")
 _SUPPRESSED = "suppressed at 99 % confidence as linkable (in brackets: for any reason)"
 
 _K = 10
-_FEW_RUNS = 3
+_FEW_RUNS = 5
 _WEAK = 0.5
 """Epsilon at which confidence suppresses almost no tuple: classes are complete, without reuse."""
 
