@@ -93,7 +93,7 @@ EXPERIMENTS = {
     ),
     "privacy-models-income": (
         "Cost of each privacy model where one value is common, on Adult.",
-        "10 min",
+        "6 min",
         "privacy_models.results:income",
     ),
     "pycanon": ("Privacy models of the core beside those of pycanon, from PyPI.", "10 min", "pycanon_check.results"),

@@ -23,7 +23,7 @@ from experiments.castle.contenders import shuffled
 from experiments.harness import REUSE, Replay, Setting, Stream, Table, mean_interval, replays, seeds
 
 K, TUPLES = 10, 1000
-_SEEDS = 3
+_SEEDS = 5
 _MODELS: tuple[tuple[str, int, ConfiguredModels], ...] = (
     ("k alone", 1, ()),
     ("`l: 3`", 3, ()),
