@@ -106,7 +106,7 @@ EXPERIMENTS = {
     "attacks-returning": ("Attacks on persons with several records.", "3 min", "attacks.results:returning"),
     "attacks-placement-adult": ("Attackers who read file names, on Adult.", "3 min", "attacks.results:placement-adult"),
     "attacks-placement-demo": ("Attackers who read file names, on demo.", "3 min", "attacks.results:placement-demo"),
-    "shards": ("Loss and throughput by number of shards.", "2 min", "shards.results"),
+    "shards": ("Loss and throughput by number of shards.", "3 min", "shards.results"),
     "stream": ("The figure of the README, from a run of the demo.", "1 min", "stream_figure.results"),
 }
 """A sentence, the time on two cores, and a function below ``experiments`` with its argument, by name.

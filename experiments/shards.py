@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _K = 10
-_SEEDS = 3
+_SEEDS = 5
 _BATCH = 20_000
 _REPEATS = 15
 SHARDS = (1, 4, 8, 16)
