@@ -100,7 +100,9 @@ def _of_parquet(path: Path, rows: int) -> Described:
         reader = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
         found = profile(reader, rows=rows)
     columns = [f"{quoted(of.name)} {of.type}" for of in found.columns]
-    return Described(found, _ddl(path, columns, "parquet", {}), _with_instants(found.columns))
+    return Described(
+        found, _ddl(path, columns, "parquet", {"parquet.utc-timezone": "true"}), _with_instants(found.columns)
+    )
 
 
 def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:

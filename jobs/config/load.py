@@ -31,6 +31,7 @@ from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks
 from crenel.jobs.config.explain import explain, explain_undecided, listed, suggestion
 from crenel.jobs.config.file import ConfigError, expand, override, read
 from crenel.jobs.config.flink_settings import UTC, ZONE, overridden, repeating_settings, without_scheme
+from crenel.jobs.config.formats import with_utc
 from crenel.jobs.config.kafka import unfit_timeouts, with_timeout
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
 from crenel.jobs.config.regions import read_regions
@@ -541,7 +542,7 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
 def _sinks(file: File) -> dict[str, dict[str, str]]:
     tables = _tables(file)
     return {
-        name: tables[name].as_connector if name in tables else with_timeout(options)
+        name: tables[name].as_connector if name in tables else with_utc(with_timeout(options))
         for name, options in file.sinks or ()
         if options is not None
     }

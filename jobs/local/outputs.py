@@ -197,6 +197,6 @@ def _cast_text(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     try:
         return pc.cast(text, kind)
     except pa.ArrowInvalid:
-        # Casting to text and Kafka's formats may omit the zone, which then is UTC.
-        times = pc.cast(pc.replace_substring_regex(text, r"(\d)Z$", r"\1"), pa.timestamp("ms"))
+        # Casting to text and Kafka's formats may omit the zone, which then is UTC; Parquet may have further digits.
+        times = pc.cast(pc.replace_substring_regex(text, r"(\.\d{3})0*Z?$|Z$", r"\1"), pa.timestamp("ms"))
         return pc.cast(pc.cast(times, pa.int64()), kind)

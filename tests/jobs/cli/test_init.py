@@ -271,7 +271,13 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
     result, path = init(tmp_path / "visits.parquet", "--sample", "40")
     assert result.exit_code == 0, result.output
     config = load(path)
-    for column in ("`patient` STRING", "`age` INT", "`at` TIMESTAMP(6)", "'format' = 'parquet'"):
+    for column in (
+        "`patient` STRING",
+        "`age` INT",
+        "`at` TIMESTAMP(6)",
+        "'format' = 'parquet'",
+        "'parquet.utc-timezone' = 'true'",
+    ):
         assert column in config.source.ddl
     assert "CAST(`at` AS TIMESTAMP_LTZ(3)) AS `at`" in str(config.source.query)
     assert "first 40 rows" in path.read_text(encoding="utf-8")

@@ -686,6 +686,21 @@ def test_pooled_transactions_are_refused_with_the_reason(tmp_path: Path, strateg
     assert configured(tmp_path, SMALL, named).sinks["audit"]
 
 
+def test_files_of_parquet_hold_timestamps_in_utc_unless_the_sink_says_otherwise(tmp_path: Path) -> None:
+    sinks = configured(
+        tmp_path,
+        SMALL,
+        "sinks.released={connector: filesystem, path: /out/released, format: parquet}",
+        "sinks.audit={connector: filesystem, path: /out/audit, format: parquet, parquet.utc-timezone: false}",
+        "sinks.suppressed={connector: filesystem, path: /out/suppressed, format: json}",
+    ).sinks
+    of = {
+        name: {key: value for key, value in sink.items() if key.startswith("parquet.")} for name, sink in sinks.items()
+    }
+    utc = {"parquet.utc-timezone": "true", "parquet.write.int64.timestamp": "true"}
+    assert (of["released"], of["audit"], of["suppressed"]) == (utc, utc | {"parquet.utc-timezone": "false"}, {})
+
+
 @pytest.mark.parametrize("catalog", ["catalog-type: REST", "catalog-impl: org.apache.iceberg.rest.RESTCatalog"])
 def test_iceberg_through_a_rest_catalog_is_refused_unless_duplicates_are_accepted(tmp_path: Path, catalog: str) -> None:
     sink = f"sinks.released={{connector: iceberg, catalog-name: c, {catalog}}}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +237,7 @@ def test_ends_that_are_times_are_read_as_epoch_milliseconds() -> None:
     schema = pa.schema([("day", pa.float64()), ("time", pa.float64()), ("number", pa.float64())])
     text = {
         "day": pa.chunked_array([["1970-01-02", "1969-12-31", None]]),
-        "time": pa.chunked_array([["1970-01-01 00:00:01.5Z", "1970-01-01T00:00:00.001", "1969-12-31 23:59:59"]]),
+        "time": pa.chunked_array([["1970-01-01 00:00:01.5Z", "1970-01-01T00:00:00.001000000", "1969-12-31 23:59:59"]]),
         "number": pa.chunked_array([["2024", "1.5", None]]),
     }
     assert cast_texts("x", text, schema).to_pydict() == {
@@ -244,8 +245,23 @@ def test_ends_that_are_times_are_read_as_epoch_milliseconds() -> None:
         "time": [1500.0, 1.0, -1000.0],
         "number": [2024.0, 1.5, None],
     }
-    with pytest.raises(OutputsError, match="'day' has values that are no numbers"):
-        cast_texts("x", text | {"day": pa.chunked_array([["1970-01-02", "north", None]])}, schema)
+    for strange in ("north", "1970-01-01 00:00:00.0005"):
+        with pytest.raises(OutputsError, match="'day' has values that are no numbers"):
+            cast_texts("x", text | {"day": pa.chunked_array([["1970-01-02", strange, None]])}, schema)
+
+
+@pytest.mark.parametrize("options", [{"coerce_timestamps": "us"}, {"use_deprecated_int96_timestamps": True}])
+def test_times_in_parquet_are_read_as_epoch_milliseconds(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = configure(tmp_path, ["released"], "parquet")
+    text = path.read_text("utf-8").replace("domain: [0, 99]", "domain: [1969-01-01, 1970-12-31]")
+    path.write_text(text, encoding="utf-8")
+    (tmp_path / "released").mkdir()
+    low, high = datetime(1969, 6, 1, 2, 27, 13, 687_000), datetime(1970, 3, 20, 20, 6, 43)
+    rows = pa.Table.from_pylist([row | {"age_min": low, "age_max": high} for row in ALIKE])
+    pyarrow.parquet.write_table(rows, tmp_path / "released" / "part-0", **options)
+    found = read_outputs(load(path)).released
+    assert {*found["age_min"].to_pylist()} == {-18_480_766_313.0}
+    assert {*found["age_max"].to_pylist()} == {6_811_603_000.0}
 
 
 READ_BOTH_WAYS = """
