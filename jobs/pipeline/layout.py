@@ -17,6 +17,7 @@ from crenel.anonymity.model.attributes import Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
+from crenel.jobs.config.formats import unfit_times
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm, Reader, extremes
 from crenel.jobs.pipeline.nested import first_field
@@ -195,6 +196,8 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
         if table.day_column is not None:
             sinks[name] = (*sinks[name], day_column(table.day_column))
             problems += _repeated(name, sinks[name])
+    for name, options in config.sinks.items():
+        problems += unfit_times(name, options, {of.name: of.sql_type for of in sinks.get(name, ())})
     if problems:
         raise ConfigError(where, problems)
     chain = () if config.audit_chain is None else CHAIN

@@ -619,6 +619,55 @@ def test_a_time_is_read_as_a_timestamp_and_its_interval_has_its_type(sql: str) -
     assert found.generalization.extremes == {"q": (-62_135_596_800_000, 253_402_300_799_999)}
 
 
+LTZ, REGISTRY = "TIMESTAMP_LTZ(3)", "Flink's format avro-confluent has no TIMESTAMP_LTZ, the type of 'c_min'"
+AVRO = {"connector": "kafka", "format": "avro"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "sink", "problem"),
+    [
+        (
+            LTZ,
+            AVRO,
+            "avro.timestamp_mapping.legacy: Flink's format avro has no TIMESTAMP_LTZ, the type of 'c_min'; set",
+        ),
+        (LTZ, AVRO | {"avro.timestamp_mapping.legacy": "false"}, None),
+        (
+            LTZ,
+            {"connector": "kafka", "value.format": "avro"},
+            "value.avro.timestamp_mapping.legacy: Flink's format avro",
+        ),
+        (
+            LTZ,
+            AVRO | {"connector": "filesystem", "avro.timestamp_mapping.legacy": "false"},
+            "format: Flink's format avro",
+        ),
+        (LTZ, {"connector": "kafka", "format": "avro-confluent"}, f"format: {REGISTRY}; CAST it to TIMESTAMP(3) in"),
+        ("TIMESTAMP(3)", {"connector": "kafka", "format": "avro-confluent"}, None),
+        ("DATE", AVRO, None),
+        (
+            "DATE",
+            {"connector": "kafka", "format": "protobuf"},
+            "format: Flink's format protobuf has no DATE, the type of",
+        ),
+        ("INT", {"connector": "kafka", "format": "protobuf"}, None),
+    ],
+)
+def test_a_format_without_a_type_of_times_is_told_with_its_field(
+    sql: str, sink: dict[str, str], problem: str | None
+) -> None:
+    policy, columns = Policy(quasi_identifiers=(Numeric("c"),), passthrough=("DATE",)), {"c": sql, "DATE": "INT"}
+    for name, nested in (("c_min", False), ("c", True)):
+        settings: dict[str, Any] = {"sinks": {"released": sink}, "is_nested": nested}
+        if problem is None:
+            assert layout_of(policy, columns, **settings)
+            continue
+        with pytest.raises(ConfigError) as caught:
+            layout_of(policy, columns, **settings)
+        (found,) = caught.value.problems
+        assert found.startswith(f"sinks.released.{problem.replace('c_min', name)}")
+
+
 @pytest.mark.parametrize("sql", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(9)"])
 def test_a_time_finer_than_milliseconds_is_told(sql: str) -> None:
     with pytest.raises(ConfigError) as caught:
