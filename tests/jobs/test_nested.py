@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.launch import Host
@@ -36,6 +38,9 @@ policy:
   event_time: visit.ms
   quasi_identifiers:
     patient.age: {type: numeric, domain: [0, 110]}
+    patient.born: {type: numeric}
+    visit.entered: {type: numeric, domain: [2026-03-01, 2026-04-01], ends: 15 min}
+    visit.ended: {type: numeric}
     patient.home.zip: {type: categorical, hierarchy: {mask: {keep: [2, 1], length: 2}}}
   sensitive: [visit.diagnosis]
   passthrough: [number, visit.tests, visit.extra, visit.doses, visit.scan, visit.place, many]
@@ -47,8 +52,9 @@ source:
   ddl: |
     CREATE TEMPORARY TABLE source (
       number INT,
-      patient ROW<id STRING, age INT NOT NULL, home ROW<zip STRING>, name STRING>,
-      visit ROW<diagnosis STRING, ms BIGINT, tests ARRAY<ROW<name STRING, `value` DECIMAL(3, 3) NOT NULL, taken DATE>>,
+      patient ROW<id STRING, age INT NOT NULL, home ROW<zip STRING>, name STRING, born DATE>,
+      visit ROW<diagnosis STRING, ms BIGINT, entered TIMESTAMP(3), ended TIMESTAMP_LTZ(3),
+        tests ARRAY<ROW<name STRING, `value` DECIMAL(3, 3) NOT NULL, taken DATE>>,
         extra MAP<STRING, ARRAY<TIMESTAMP(9)>>, doses ARRAY<TINYINT>, scan BYTES, place ROW<x DOUBLE, y FLOAT>>,
       many ARRAY<INT>,
       started AS TO_TIMESTAMP_LTZ(COALESCE(visit.ms, 0), 3),
@@ -62,10 +68,21 @@ sinks:
 """
 
 
+STAMP = "%Y-%m-%d %H:%M:%S.%f"
+TIMES = ("patient.born", "visit.entered", "visit.ended")
+
+
 def record(number: int) -> dict[str, Any]:
     home = None if number % 20 == 5 else {"zip": ("11", "12", "21")[number % 3]}
     patient = {"id": f"p{number}", "age": 20 + number * 7 % 60, "home": home, "name": "Ann"}
-    visit = {"diagnosis": ("flu", "asthma", "gout")[number % 3 - number % 2], "ms": 1_700_000_000_000 + 1000 * number}
+    patient["born"] = str(date(1969, 12, 1) + timedelta(days=number * 13 % 60))
+    entered = datetime(2026, 3, 28, 23, 0, 0, 125_000) + timedelta(seconds=number * 7907 % 86_400)
+    ended = datetime(1969, 12, 31, 12, 0, 0, 250_000) + timedelta(seconds=number * 7907 % 86_400)
+    times = {"entered": f"{entered:{STAMP}}", "ended": f"{ended:{STAMP}}Z"}
+    visit = times | {
+        "diagnosis": ("flu", "asthma", "gout")[number % 3 - number % 2],
+        "ms": 1_700_000_000_000 + 1000 * number,
+    }
     nested = CARRIED[number % len(CARRIED)]
     many = list(range(1_000_000)) if number == MANY else [number]
     return {
@@ -85,10 +102,35 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 def flat(row: dict[str, Any]) -> dict[str, Any]:
     """Return a record of ``shape: nested`` as a flat one."""
     assert list(row) == ["patient", "visit", "number", "many"]
-    assert list(row["patient"]) == ["age", "home"]
+    assert list(row["patient"]) == ["age", "born", "home"]
     found = {"number": row["number"], "many": row["many"], "patient.home.zip": row["patient"]["home"]["zip"]}
-    found |= {f"patient.age_{end}": value for end, value in row["patient"]["age"].items()}
+    intervals = {f"patient.{name}": row["patient"].pop(name) for name in ("age", "born")}
+    intervals |= {f"visit.{name}": row["visit"].pop(name) for name in ("entered", "ended")}
+    found |= {f"{name}_{end}": value for name, interval in intervals.items() for end, value in interval.items()}
     return found | {f"visit.{name}": value for name, value in row["visit"].items()}
+
+
+def require_tight_times(released: list[dict[str, Any]], records: list[dict[str, Any]]) -> None:
+    """Require that each interval of times is that of its members; ``visit.entered`` ends on quarters of hours."""
+    classes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in released:
+        ends = tuple(row[f"{name}_{end}"] for name in TIMES for end in ("min", "max"))
+        classes.setdefault(ends, []).append(records[row["number"]])
+    quarter, full = np.timedelta64(15, "m"), np.datetime64("1970-01-01T00:00")
+    for ends, members in classes.items():
+        expected: list[np.datetime64] = []
+        for above, name in (name.split(".") for name in TIMES):
+            times = [instant(each[above][name]) for each in members]
+            low, high = min(times), max(times)
+            if name == "entered":
+                low, high = low - (low - full) % quarter, high + (full - high) % quarter
+            expected += [low, high]
+        assert list(map(instant, ends)) == expected
+
+
+def instant(text: str) -> np.datetime64:
+    """Return a day or a time of JSON, in UTC."""
+    return np.datetime64(text.removesuffix("Z"), "ms")
 
 
 @pytest.mark.parametrize("shape", ["flat", "nested"])
@@ -110,6 +152,7 @@ def test_fields_of_rows_have_roles(mini: Host, tmp_path: Path, shape: str) -> No
         for name in CARRIED[0]:
             assert row[f"visit.{name}"] == of["visit"][name]
         assert "Ann" not in row.values()
+    require_tight_times(released, records)
     rejected = lines(tmp_path / "rejected")
     # A missing ROW makes all its fields missing.
     assert sorted((row["column"], row["reason"]) for row in rejected) == (
