@@ -1,4 +1,7 @@
-"""Tables of Paimon and Iceberg as sinks and sources: through a kill and a move each record is in its table once."""
+"""Tables of Paimon and Iceberg as sinks and sources, and files of Parquet.
+
+Through a kill and a move each record is in its table once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -30,6 +34,9 @@ policy:
   event_time: seen
   quasi_identifiers:
     age: {{type: numeric, domain: [0, 99]}}
+    born: {{type: numeric}}
+    entered: {{type: numeric, domain: [2026-03-01, 2026-04-01], ends: 1h}}
+    at: {{type: numeric}}
   sensitive: [illnesses]
   arrays: {{illnesses: 2}}
   passthrough: [id]
@@ -51,6 +58,9 @@ source:
     )
   query: |
     SELECT id, 'p' || CAST(MOD(id * 7919, 5003) AS STRING) AS person, CAST(MOD(id * 31, 100) AS INT) AS age,
+      TIMESTAMPADD(DAY, CAST(MOD(id * 13, 400) AS INT), DATE '1969-06-01') AS born,
+      TIMESTAMPADD(SECOND, CAST(MOD(id * 7907, 2592000) AS INT), TIMESTAMP '2026-03-01 12:00:00.125') AS entered,
+      TO_TIMESTAMP_LTZ(MOD(id * 77777777, 63072000000) - 31536000000, 3) AS `at`,
       ARRAY[CASE MOD(id, 3) WHEN 0 THEN 'cold' WHEN 1 THEN 'flu' ELSE 'gout' END] AS illnesses, seen
     FROM source
 sinks:
@@ -62,6 +72,7 @@ flink:
   execution.checkpointing.interval: 2 s
   execution.checkpointing.dir: file://FOLDER/checkpoints
 """
+SHAPES = {"paimon": "flat", "iceberg": "nested"}
 CATALOGS = {
     "paimon": "{type: paimon, warehouse: 'file://FOLDER/lake'}",
     "iceberg": "{type: iceberg, catalog-type: hadoop, warehouse: 'file://FOLDER/lake'}",
@@ -91,6 +102,7 @@ def configure(folder: Path, kind: str) -> Path:
     """Return the configuration of a job into tables of a catalog; Paimon finds Hadoop's client among the job's jars."""
     names = ("paimon-flink-2.1", *HADOOP) if kind == "paimon" else ("iceberg-flink-runtime-2.1",)
     text = TEXT.replace("CATALOG", CATALOGS[kind]).replace("JARS", ";".join(artifact(*names)))
+    text += f"shape: {SHAPES[kind]}\n"
     path = folder / "job.yaml"
     path.write_text(text.replace("FOLDER", str(folder)), encoding="utf-8")
     return path
@@ -125,6 +137,7 @@ def test_killed_and_restored_at_another_parallelism_each_record_is_there_once(
     assert set(before["id"].to_pylist()) < set(ids)
     assert len(ids) + len(found["suppressed"]) == ROWS
     assert sum(found["audit"]["tuples"].to_pylist()) == len(ids)
+    require_tight(found["released"])
     result = host.crenel("verify", configuration, "--json")
     assert result.returncode == 0, result.stdout + result.stderr
     checks = json.loads(result.stdout)["checks"]
@@ -133,9 +146,35 @@ def test_killed_and_restored_at_another_parallelism_each_record_is_there_once(
     reads_and_ends(host, configuration, kind)
 
 
+def member(number: int) -> dict[str, Any]:
+    """Return the quasi-identifiers of a record."""
+    return {
+        "age": number * 31 % 100,
+        "born": date(1969, 6, 1) + timedelta(days=number * 13 % 400),
+        "entered": datetime(2026, 3, 1, 12, 0, 0, 125_000) + timedelta(seconds=number * 7907 % 2_592_000),
+        "at": datetime(1969, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=number * 77_777_777 % 63_072_000_000),
+    }
+
+
+def require_tight(released: pa.Table) -> None:
+    """Require that each interval is that of its members, in its own type; those of ``entered`` end at full hours."""
+    classes: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in released.to_pylist():
+        ends = tuple(row[name] for name in ENDS) if "age" not in row else tuple(row[of][end] for of, end in OF_ENDS)
+        classes.setdefault(ends, []).append(member(row["id"]))
+    for ends, members in classes.items():
+        expected = [(min, max)[end == "max"](each[of] for each in members) for of, end in OF_ENDS]
+        low = expected[4].replace(minute=0, second=0, microsecond=0)
+        high = expected[5].replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        assert list(ends) == [*expected[:4], low, min(high, datetime(2026, 4, 1)), *expected[6:]]
+
+
+OF_ENDS = [(of, end) for of in ("age", "born", "entered", "at") for end in ("min", "max")]
+ENDS = [f"{of}_{end}" for of, end in OF_ENDS]
 AUDIT = [
-    "policy={event_time: event_time, quasi_identifiers: {age_min: {type: numeric}}, passthrough: [release_id], "
-    "drop: [shard, kind, subjects, tuples, diversity_illnesses, loss, k, l, sample_rate, phi, age_max]}",
+    "policy={event_time: event_time, quasi_identifiers: {age_min: {type: numeric}, born_max: {type: numeric}}, "
+    "passthrough: [release_id], drop: [shard, kind, subjects, tuples, diversity_illnesses, loss, k, l, sample_rate, "
+    "phi, age_max, born_min, entered_min, entered_max, at_min, at_max]}",
     "privacy={k: 2}",
     "nearest={delay: {event_time: 1 h}}",
     "source={table: lake.default.audit, watermark: {column: event_time, delay: 1 min}}",
@@ -229,9 +268,31 @@ def tables(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = configure(tmp_path_factory.mktemp("tables"), "paimon")
     path.write_text(path.read_text("utf-8").replace(f"'{ROWS}'", "'2000'"), "utf-8")
     hurry(path)
-    done = mini.crenel("run", path)
+    done = mini.crenel("run", path, *in_files(path))
     assert done.returncode == 0, done.stderr
     return path
+
+
+def in_files(path: Path) -> tuple[str, ...]:
+    """Return arguments by which a job writes its audit log into files of Parquet."""
+    names = ("paimon-flink-2.1", "flink-sql-parquet", *HADOOP)
+    sink = f"{{connector: filesystem, path: {path.parent / 'audit'}, format: parquet}}"
+    return ("--set", f"sinks.audit={sink}", "--set", f"flink.pipeline.jars={';'.join(artifact(*names))}")
+
+
+def test_files_of_parquet_hold_the_intervals_of_a_table(tables: Path, mini: Host) -> None:
+    released = rows(paimon_files(table(tables.parent, "paimon", "released")))
+    require_tight(released)
+    audit = pa.concat_tables(pq.read_table(file) for file in (tables.parent / "audit").rglob("part-*"))
+    # Flink's files of Parquet say nothing of a zone.
+    plain = {name: released[name].cast(audit.schema.field(name).type) for name in ENDS}
+    assert {*zip(*(audit[name].to_pylist() for name in ENDS), strict=True)} == {
+        *zip(*(plain[name].to_pylist() for name in ENDS), strict=True)
+    }
+    result = mini.crenel("verify", tables, *in_files(tables), "--json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    checks = {check["name"]: check["outcome"] for check in json.loads(result.stdout)["checks"]}
+    assert (checks["cover"], checks["k"]) == ("holds", "holds")
 
 
 def keyed(folder: Path) -> None:
@@ -240,6 +301,7 @@ def keyed(folder: Path) -> None:
     schema = json.loads((kept / "schema" / "schema-0").read_text("utf-8"))
     array = {"type": "ARRAY", "element": "STRING"}
     kinds = {"id": "BIGINT NOT NULL", "age_min": "SMALLINT", "illnesses": array}
+    kinds |= {of["name"]: of["type"] for of in schema["fields"] if of["name"] in ENDS[2:]}
     fields = [of | {"type": kinds[of["name"]]} for of in schema["fields"] if of["name"] in kinds]
     made = folder / "lake" / "default.db" / "keyed" / "schema"
     made.mkdir(parents=True)
@@ -269,9 +331,9 @@ def test_what_does_not_fit_is_told_with_its_field(tables: Path, mini: Host) -> N
     ]
     (problem,) = refused("sinks.released={table: lake.clinic.new}")
     assert problem.startswith("sinks.released.table: the catalog 'lake' has no database 'clinic'; it has default, or")
-    (problem,) = refused("source={table: lake.default.audits}")
+    (problem,) = refused("source={table: lake.default.release}")
     assert problem.startswith(
-        "source.table: the database 'default' of the catalog 'lake' has no table 'audits' (did you"
+        "source.table: the database 'default' of the catalog 'lake' has no table 'release' (did you"
     )
     # Java keeps the jars of jobs that ran before.
     paimon, hadoop = artifact("paimon-flink-2.1", HADOOP[0])
