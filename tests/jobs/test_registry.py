@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections import Counter
-from datetime import timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ FIELDS["visited"] = {"type": "long", "logicalType": "timestamp-millis"}  # type:
 SYMPTOMS = ("fever", "rash", "cough", "pain")
 FIELDS["symptoms"] = {"type": "array", "items": "string"}  # type: ignore[assignment]
 FIELDS["seen"] = {"type": "array", "items": ["null", {"type": "long", "logicalType": "timestamp-millis"}]}  # type: ignore[assignment]
+FIELDS["born"] = {"type": "int", "logicalType": "date"}  # type: ignore[assignment]
+FIELDS["entered"] = {"type": "long", "logicalType": "timestamp-millis"}  # type: ignore[assignment]
 MESSAGES = {
     "Suppressed": [field("reason", 1, "string"), field("shard", 2, "int32"), field("position", 3, "int64")],
     "Rejected": [field("column", 1, "string"), field("reason", 2, "string"), field("reference", 3, "string")],
@@ -49,6 +51,7 @@ PROTO = {
     ],
     "options": {"java_package": "org.example.clinic", "java_multiple_files": True},
 }
+ENDS = ("age_min", "age_max", "born_min", "born_max", "entered_min", "entered_max")
 PARTITIONS = 2
 ROWS = 600
 DDL = """
@@ -82,6 +85,8 @@ def visit(number: int, **more: Any) -> dict[str, Any]:
         "visited": 1_700_000_000_000 + 1000 * number,
         "symptoms": draw.sample(SYMPTOMS, draw.randrange(1, 3)),
         "seen": [None, 1_700_000_000_000 + number][: draw.randrange(3)],
+        "born": number * 13 % 60 - 30,
+        "entered": 1_700_000_000_000 + number * 7907 % 86_400_000,
         **more,
     }
 
@@ -89,7 +94,7 @@ def visit(number: int, **more: Any) -> dict[str, Any]:
 def configuration(folder: Path, servers: str, url: str) -> Path:
     (folder / "visits.avsc").write_text(json.dumps(schema_of(FIELDS)), encoding="utf-8")
     types = {"person": "STRING", "age": "INT", "diagnosis": "STRING", "clinic": "STRING", "visited": "BIGINT"}
-    types |= {"symptoms": "ARRAY<STRING>", "seen": "ARRAY<TIMESTAMP(3)>"}
+    types |= {"symptoms": "ARRAY<STRING>", "seen": "ARRAY<TIMESTAMP(3)>", "born": "DATE", "entered": "TIMESTAMP(3)"}
     sinks = {
         name: {
             "connector": "kafka",
@@ -116,7 +121,11 @@ def configuration(folder: Path, servers: str, url: str) -> Path:
         "policy": {
             "subject": "person",
             "event_time": "visited",
-            "quasi_identifiers": {"age": {"type": "numeric", "domain": [18, 100]}},
+            "quasi_identifiers": {
+                "age": {"type": "numeric", "domain": [18, 100]},
+                "born": {"type": "numeric", "domain": ["1969-12-01", "1970-02-01"]},
+                "entered": {"type": "numeric"},
+            },
             "sensitive": ["diagnosis", "symptoms"],
             "arrays": {"symptoms": 2},
             "passthrough": ["clinic", "seen"],
@@ -141,6 +150,10 @@ def configuration(folder: Path, servers: str, url: str) -> Path:
     path = folder / "avro.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
+
+
+def milliseconds(time: datetime) -> int:
+    return round(time.replace(tzinfo=timezone.utc).timestamp() * 1000)
 
 
 def outputs_of(broker: Broker, registry: Registry, sink: str) -> list[Any]:
@@ -233,16 +246,20 @@ def test_each_record_leaves_once_through_newer_schemas_a_kill_and_a_silent_regis
     assert len(released) > 0.9 * ROWS
     assert "555 0100" not in str(left)
     persons = {f"clinic {number}": visit(number)["person"] for number in range(ROWS)}
-    found = behind(left["released"], ("age_min", "age_max"), lambda row: persons[row["clinic"]])
+    found = behind(left["released"], ENDS, lambda row: persons[row["clinic"]])
     assert min(map(len, found.values())) >= 5
     visits = {f"clinic {number}": visit(number) for number in range(ROWS)}
-    classes: dict[tuple[int, int], list[set[str]]] = {}
+    classes: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in left["released"]:
         of = visits[row["clinic"]]
-        times = [time and round(time.replace(tzinfo=timezone.utc).timestamp() * 1000) for time in row["seen"]]
+        times = [time and milliseconds(time) for time in row["seen"]]
         assert (row["symptoms"], times) == (of["symptoms"], of["seen"])
-        classes.setdefault((row["age_min"], row["age_max"]), []).append(set(row["symptoms"]))
-    assert all(not set.intersection(*sets) for sets in classes.values())  # l = 2
+        classes.setdefault(tuple(row[name] for name in ENDS), []).append(of)
+    for ends, members in classes.items():
+        assert not set.intersection(*(set(each["symptoms"]) for each in members))  # l = 2
+        days, times = ([each[name] for each in members] for name in ("born", "entered"))
+        assert ends[2:4] == tuple(date(1970, 1, 1) + timedelta(days=end) for end in (min(days), max(days)))
+        assert tuple(map(milliseconds, ends[4:])) == (min(times), max(times))
     assert left["audit"]
 
 
