@@ -151,7 +151,7 @@ class Geohash:
     Attributes
     ----------
     levels : lengths of codes, each shorter than the one before, the leaves first; longer values are cut
-    within : codes of cells that contain all values, such as ``"u4pr"``; 2^20 leaves at most. Empty: the whole world
+    within : codes of cells that contain all values, such as ``"u4pr"``; 2^24 leaves at most. Empty: the whole world
     """
 
     levels: Sequence[int]
@@ -165,7 +165,7 @@ class Quadkey:
     Attributes
     ----------
     levels : lengths of codes, each shorter than the one before, the leaves first; longer values are cut
-    within : codes of tiles that contain all values, such as ``"1202"``; 2^20 leaves at most. Empty: the whole world
+    within : codes of tiles that contain all values, such as ``"1202"``; 2^24 leaves at most. Empty: the whole world
     """
 
     levels: Sequence[int]
@@ -180,7 +180,7 @@ class H3:
     ----------
     levels : resolutions from 15 to 0, each coarser than the one before, the leaves first; a finer value counts as its
         ancestor
-    within : indices of cells that contain all values, such as ``"841f1d5ffffffff"``; 2^20 leaves at most. Empty: the
+    within : indices of cells that contain all values, such as ``"841f1d5ffffffff"``; 2^24 leaves at most. Empty: the
         whole world
     """
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.outputs import Outputs, ends
+from crenel.evidence.outputs import Outputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 
 
@@ -54,8 +53,7 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
                 found[name] = _mean(PublishedSets.read(attribute, table[name]).loss, weight)
                 continue
             tree = attribute.hierarchy
-            node = pc.index_in(table[name], pa.array(tree.labels, pa.string()))
-            found[name] = _mean(tree.loss[np.asarray(node.combine_chunks(), np.int64)], weight)
+            found[name] = _mean(tree.loss[published_nodes(tree, table[name])], weight)
         elif attribute.has_representative:
             unknown.append(name)
         else:

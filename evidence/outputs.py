@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.operators.output_columns import CLOSING, generalized_names
 
@@ -66,6 +67,13 @@ def ends(attribute: Numeric, table: pa.Table) -> tuple[NDArray[np.float64], NDAr
     if attribute.missing == "value":
         lower, upper = (np.where(np.isnan(values), attribute.middle, values) for values in (lower, upper))
     return lower, upper
+
+
+def published_nodes(tree: Hierarchy, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return (rows,) the node of each published label, -1 for a text that labels no node."""
+    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
+    found: NDArray[np.int64] = tree.find(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
+    return found
 
 
 def values_of(outputs: Outputs, name: str) -> tuple[NDArray[np.int64], pa.ChunkedArray]:

@@ -35,10 +35,11 @@ class PublishedSets:
     def read(cls, attribute: Categorical, column: pa.ChunkedArray) -> PublishedSets:
         """Return the sets of a column of texts, as of ``Releases.listed``."""
         tree, encoded = attribute.hierarchy, column.combine_chunks().dictionary_encode(null_encoding="encode")
-        node = {label: number for number, label in enumerate(tree.labels)}
+        texts = encoded.dictionary.to_pylist()
+        node = tree.by_label({label for text in texts if text is not None for label in text.split(SEPARATOR)})
         sets: list[NDArray[np.int64]] = []
         known: list[bool] = []
-        for text in encoded.dictionary.to_pylist():
+        for text in texts:
             labels = [] if text is None else text.split(SEPARATOR)
             known.append(bool(labels) and all(label in node for label in labels))
             nodes = [node[label] for label in labels] if known[-1] else []

@@ -355,11 +355,10 @@ class Generalization:
         sets, presence = iter(listed), dict(self.policy.presence)
         for attribute in self.policy.quasi_identifiers:
             if not isinstance(attribute, Numeric):
-                labels = attribute.hierarchy.labels
                 if attribute.publish == "set":
                     yield next(sets)
                 else:
-                    yield [labels[number] for number in node[:, categorical].tolist()]
+                    yield attribute.hierarchy.labels_of(node[:, categorical])
                 categorical += 1
                 continue
             low, high = lower[:, numeric], upper[:, numeric]

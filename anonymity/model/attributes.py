@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths
+from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, LazyLabels, from_paths
 
 EXACT = 2**53
 """Limit up to which float64 represents every whole number."""
@@ -210,7 +210,8 @@ class Categorical:
         return self.publish == "mode"
 
     def __post_init__(self) -> None:
-        if self.publish == "set" and any(not label or SEPARATOR in label for label in self.hierarchy.labels):
+        labels = () if isinstance(self.hierarchy.labels, LazyLabels) else self.hierarchy.labels  # none is of that kind
+        if self.publish == "set" and any(not label or SEPARATOR in label for label in labels):
             raise PolicyError(
                 f"{self.place}.publish: a set in text is separated by {SEPARATOR!r}, and a label of the hierarchy "
                 "contains it or is empty; rename the label, or publish the ancestor"
@@ -276,7 +277,7 @@ class Generalized:
     @property
     def labels(self) -> tuple[str, ...]:
         """(leaves,) published label of each leaf."""
-        return tuple(self.hierarchy.labels[node] for node in self.hierarchy.level_nodes()[self.level].tolist())
+        return tuple(self.hierarchy.labels_of(self.hierarchy.level_nodes()[self.level]))
 
     def __post_init__(self) -> None:
         try:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.anonymity.model.hierarchy import Hierarchy, LazyLabels
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey, is_stretched
@@ -239,6 +239,8 @@ def _derived_otherwise(stored: Mapping[str, str], now: Mapping[str, str]) -> boo
 
 
 def _content(hierarchy: Hierarchy) -> list[object]:
+    if isinstance(hierarchy.labels, LazyLabels):
+        return hierarchy.labels.stored
     return [hierarchy.labels, hierarchy.parent.tolist()]
 
 

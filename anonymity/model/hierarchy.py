@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,32 @@ class HierarchyError(ValueError):
     """A hierarchy that is not one tree of values; the message names the location."""
 
 
+class LazyLabels(Sequence[str], ABC):
+    """Labels of a large hierarchy, each of which is built when it is needed."""
+
+    @abstractmethod
+    def of(self, nodes: NDArray[Any]) -> list[str]:
+        """Return the label of each node."""
+
+    @abstractmethod
+    def find(self, labels: Sequence[str | None]) -> NDArray[np.int64]:
+        """Return the node of each label, -1 for a text that is none."""
+
+    @abstractmethod
+    def with_missing(self) -> LazyLabels:
+        """Return the labels of ``Hierarchy.with_missing``."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> list[object]:
+        """The content that represents the hierarchy in a fingerprint."""
+
+    @property
+    @abstractmethod
+    def source(self) -> tuple[Callable[..., Hierarchy], tuple[object, ...]]:
+        """Function and arguments that build the hierarchy in another process."""
+
+
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
     """A tree over the values of one attribute, as arrays indexed by node.
@@ -31,7 +59,7 @@ class Hierarchy:
 
     Attributes
     ----------
-    labels : (nodes,) published name of each node
+    labels : (nodes,) published name of each node; ``LazyLabels`` where there are too many to keep
     leaves : number of leaves
     parent : (nodes,) parent node; the root is its own parent
     first, last : (nodes,) leftmost and rightmost leaf below the node, both included
@@ -39,7 +67,7 @@ class Hierarchy:
     level : (nodes,) lowest level of the node, 0 for the leaves; None where levels are undefined (``level_nodes``)
     """
 
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] | LazyLabels
     leaves: int
     parent: NDArray[np.int32]
     first: NDArray[np.int32]
@@ -50,6 +78,35 @@ class Hierarchy:
     @property
     def root(self) -> int:
         return len(self.labels) - 1
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return self.labels.source if isinstance(self.labels, LazyLabels) else super().__reduce__()
+
+    def labels_of(self, nodes: NDArray[Any]) -> list[str]:
+        """Return the label of each node."""
+        if isinstance(self.labels, LazyLabels):
+            return self.labels.of(nodes)
+        return [self.labels[node] for node in nodes.tolist()]
+
+    def find(self, labels: Sequence[str | None]) -> NDArray[np.int64]:
+        """Return the node of each label, -1 for a text that labels no node."""
+        if isinstance(self.labels, LazyLabels):
+            return self.labels.find(labels)
+        known: dict[str | None, int] = {label: node for node, label in enumerate(self.labels)}
+        return np.array([known.get(label, -1) for label in labels], np.int64)
+
+    def by_label(self, labels: Iterable[str]) -> dict[str, int]:
+        """Return the nodes of those labels that the hierarchy has."""
+        known = list(labels)
+        return {label: node for label, node in zip(known, self.find(known).tolist(), strict=True) if node >= 0}
+
+    def require_listed(self) -> None:
+        """Raise ``HierarchyError`` where a hierarchy is too large for what looks at each leaf."""
+        if isinstance(self.labels, LazyLabels):
+            raise HierarchyError(
+                f"has {self.leaves} leaves, and 2^20 at most are possible here; begin its levels with a coarser one, "
+                "or name smaller areas"
+            )
 
     def lowest_common_ancestor(self, left: int, right: int) -> int:
         """Return the lowest node above both leaves (CASTLE, Definition 3.2)."""
@@ -64,8 +121,9 @@ class Hierarchy:
         Raises
         ------
         HierarchyError
-            The leaves differ in their number of levels, or a label appears at two levels.
+            The leaves differ in their number of levels, a label appears at two levels, or labels are not listed.
         """
+        self.require_listed()
         if self.level is None:
             raise HierarchyError(
                 "has no levels; give every value as many labels up to the root, each label at one level only, and "
@@ -99,6 +157,7 @@ class Hierarchy:
 
         ``from_paths`` takes this form.
         """
+        self.require_listed()
         if self.level is not None:
             return [tuple(self.labels[node] for node in way) for way in self.level_nodes().T.tolist()]
         parent, ways = self.parent.tolist(), []
@@ -113,10 +172,26 @@ class Hierarchy:
         """Return the same tree with an additional last leaf, ``MISSING``, directly under the root."""
         if self.root == 0:
             raise HierarchyError(f"has no root above its value; write '{self.labels[0]};*'")
-        if MISSING in self.labels:
+        if isinstance(self.labels, LazyLabels):
+            labels: tuple[str, ...] | LazyLabels = self.labels.with_missing()
+        elif MISSING in self.labels:
             raise HierarchyError(f"the label {MISSING!r} is kept for missing values; rename it")
-        levels = 1 if self.level is None else int(self.level[self.root])
-        return from_paths([*self.paths(), (*(MISSING,) * levels, self.labels[self.root])])
+        else:
+            labels = (*self.labels[: self.leaves], MISSING, *self.labels[self.leaves :])
+        leaves = self.leaves
+        first, last = np.insert(self.first, leaves, leaves), np.insert(self.last, leaves, leaves)
+        last[-1] = leaves
+        loss = np.insert(self.loss, leaves, 0.0)
+        loss[leaves:] = (last[leaves:] - first[leaves:]) / leaves
+        return Hierarchy(
+            labels=labels,
+            leaves=leaves + 1,
+            parent=np.insert(self.parent, leaves, self.root) + np.int32(1),
+            first=first,
+            last=last,
+            loss=loss,
+            level=None if self.level is None else np.insert(self.level, leaves, 0),
+        )
 
 
 _NOT_BETWEEN = (",", "\t", "|")

@@ -150,10 +150,11 @@ class _Learner:
         number = attribute - len(self.policy.numeric)
         if number < 0:
             return _roundest(below, above)
-        # Choose the border between two leaves at which the largest subtrees end.
-        tree = self.policy.categorical[number].hierarchy
-        borders = range(int(below) + 1, int(above) + 1)
-        return max(borders, key=lambda leaf: tree.loss[tree.lowest_common_ancestor(leaf - 1, leaf)])
+        # The first border between two leaves at which the largest subtrees end: those below the common ancestor.
+        tree, node = self.policy.categorical[number].hierarchy, int(below)
+        while tree.last[tree.parent[node]] < above:
+            node = int(tree.parent[node])
+        return float(tree.last[node] + 1)
 
 
 def _roundest(below: float, above: float) -> float:

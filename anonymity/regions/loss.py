@@ -80,8 +80,14 @@ class ExpectedLoss:
 
     def _ancestor(self, number: int, values: NDArray[np.float64]) -> float:
         """Return the expected loss of the lowest node above the random leaves."""
-        tree = self._trees[number]
-        up_to = np.concatenate(([0], np.cumsum(np.bincount(values.astype(np.intp), minlength=tree.leaves))))
-        within = ((up_to[tree.last + 1] - up_to[tree.first]) / len(values)) ** self._members
+        tree, nodes = self._trees[number], np.unique(values.astype(np.intp))
+        above: list[NDArray[np.intp]] = []
+        while len(nodes):
+            above.append(nodes)
+            nodes = np.unique(tree.parent[nodes]).astype(np.intp)
+            nodes = nodes[nodes != tree.root]
         # All of them lie below a node with this probability; below its parent, the loss is larger by the difference.
-        return float(tree.loss[tree.root] - within @ (tree.loss[tree.parent] - tree.loss))
+        node = np.unique(np.concatenate(above))
+        inside = np.searchsorted(values, tree.last[node], side="right") - np.searchsorted(values, tree.first[node])
+        within = (inside / len(values)) ** self._members
+        return float(tree.loss[tree.root] - within @ (tree.loss[tree.parent[node]] - tree.loss[node]))

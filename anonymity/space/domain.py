@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import zeros
 from crenel.anonymity.model.attributes import decimal_fraction, in_lowest_terms
+from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 
 NONE = -1
@@ -69,26 +72,47 @@ def domain(policy: Policy) -> Domain:
     n = len(policy.quasi_identifiers)
     declared = np.array([a.domain is not None for a in policy.numeric], np.bool_)
     bounds = np.array([a.domain or (np.inf, -np.inf) for a in policy.numeric], np.float64).reshape(-1, 2)
-    parts = []
-    for attribute, offset in zip(policy.categorical, node_offsets(policy), strict=True):
-        tree = attribute.hierarchy
-        parts.append((tree.parent + offset, tree.first + offset, tree.last + offset, tree.loss / n, tree.root + offset))
+    nodes = _nodes(tuple(attribute.hierarchy for attribute in policy.categorical), n)
     ends = [(0, 1) if a.ends is None else in_lowest_terms(*decimal_fraction(a.ends)) for a in policy.numeric]
     grid = np.array(ends if any(a.ends is not None for a in policy.numeric) else [], np.float64).reshape(-1, 2)
-    parent, first, last, loss, root = zip(*parts, strict=True) if parts else ((), (), (), (), ())
     return Domain(
         lower=bounds[:, 0].copy(),
         upper=bounds[:, 1].copy(),
         declared=declared,
         scale=scales(bounds[:, 0], bounds[:, 1], n),
-        parent=np.concatenate([np.zeros(0, np.int32), *parent]).astype(np.int32),
-        first=np.concatenate([np.zeros(0, np.int32), *first]).astype(np.int32),
-        last=np.concatenate([np.zeros(0, np.int32), *last]).astype(np.int32),
-        loss=np.concatenate([np.zeros(0), *loss]),
-        root=np.array(root, np.int32),
+        parent=nodes.parent,
+        first=nodes.first,
+        last=nodes.last,
+        loss=nodes.loss,
+        root=nodes.root,
         parts=grid[:, 0].copy(),
         whole=grid[:, 1].copy(),
     )
+
+
+class _Nodes(NamedTuple):
+    """Fields of ``Domain`` that do not change."""
+
+    parent: NDArray[np.int32]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    loss: NDArray[np.float64]
+    root: NDArray[np.int32]
+
+
+@lru_cache(maxsize=8)
+def _nodes(trees: tuple[Hierarchy, ...], attributes: int) -> _Nodes:
+    """Return the nodes of all hierarchies, one array for all shards of a process: a large one takes much memory."""
+    starts = np.cumsum([0, *(len(tree.labels) for tree in trees)]).tolist()
+    root = np.array([start + tree.root for start, tree in zip(starts, trees, strict=False)], np.int32)
+    parent, first, last = (np.empty(starts[-1], np.int32) for _ in range(3))
+    found = _Nodes(parent, first, last, np.zeros(starts[-1]), root)
+    for tree, (start, stop) in zip(trees, pairwise(starts), strict=True):
+        for field in ("parent", "first", "last"):
+            np.add(getattr(tree, field), start, out=getattr(found, field)[start:stop])
+        # Leaves lose nothing, and the zeros of an array that nobody has written take no memory.
+        found.loss[start + tree.leaves : stop] = tree.loss[tree.leaves :] / attributes
+    return found
 
 
 def scales(lower: NDArray[np.float64], upper: NDArray[np.float64], attributes: int) -> NDArray[np.float64]:

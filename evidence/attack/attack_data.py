@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
 from crenel.evidence.attack.search import Floats, Integers, Metric, crowds
-from crenel.evidence.outputs import Outputs, ends
+from crenel.evidence.outputs import Outputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.replay import Replayed
 from crenel.evidence.sample import Sample
@@ -367,7 +366,7 @@ def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats, Metric]:
             is_set[i] = True
         else:
             tree = attribute.hierarchy
-            node = pc.index_in(released[name], pa.array(tree.labels, pa.string())).to_numpy().astype(np.int64)
+            node = published_nodes(tree, released[name])
             lower.append(tree.first[node].astype(np.float64))
             upper.append(tree.last[node].astype(np.float64))
     nothing = np.zeros(0, np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.evidence.outputs import ends
 from crenel.evidence.report.bins import nice, weighted_quantile
 from crenel.evidence.report.context import number
-from crenel.evidence.report.losses import intervals, nodes, sets
+from crenel.evidence.report.losses import intervals, known_nodes, sets
 from crenel.evidence.report.releases import Releases
 from crenel.state.block import TupleColumns
 
@@ -155,9 +156,7 @@ def _categories(left: Releases, attribute: Categorical) -> Axis:
     tree = attribute.hierarchy
     if attribute.publish == "set":
         return _bins(attribute, sets(left, attribute).over_leaves(left.tuples.astype(np.float64)))
-    column = left.table[attribute.name].combine_chunks().dictionary_encode()
-    labels = np.array(column.dictionary.to_pylist(), np.object_)
-    node = nodes(labels, tree, attribute.name)[column.indices.to_numpy(zero_copy_only=False)]
+    node = known_nodes(left, attribute)
     by_node = np.bincount(node, left.tuples, len(tree.labels))
     of_leaf = np.zeros(tree.leaves)
     for at_node in np.flatnonzero(by_node):
@@ -171,7 +170,7 @@ def _bins(attribute: Categorical, of_leaf: NDArray[np.float64]) -> Axis:
     tree = attribute.hierarchy
     reached = np.concatenate(([0.0], np.cumsum(of_leaf)))
     shown = _shown_nodes(tree, reached)
-    names = [tree.labels[n] for n in shown]
+    names = tree.labels_of(np.array(shown))
     # The last bin holds all other values.
     bin_of_leaf = np.full(tree.leaves, len(shown), np.int64)
     for place, at_node in enumerate(shown):
@@ -190,20 +189,21 @@ def _shown_nodes(tree: Hierarchy, reached: NDArray[np.float64]) -> list[int]:
     def count(node: int) -> float:
         return float(reached[tree.last[node] + 1] - reached[tree.first[node]])
 
-    below: dict[int, list[int]] = {}
-    for child, parent in enumerate(tree.parent.tolist()):
-        if child != parent:
-            below.setdefault(parent, []).append(child)
-    shown = sorted(below.get(tree.root, [tree.root]), key=count, reverse=True)[:_MOST]
+    @cache
+    def below(node: int) -> list[int]:
+        children: list[int] = np.flatnonzero(tree.parent[: tree.root] == node).tolist()
+        return children
+
+    shown = sorted(below(tree.root) or [tree.root], key=count, reverse=True)[:_MOST]
     while True:
-        # A node with a value directly below it stays closed.
-        open_to = [n for n in shown if n in below and all(child in below for child in below[n])]
-        open_to = [n for n in open_to if len(shown) - 1 + len(below[n]) <= _MOST]
+        # A node with a value directly below it stays closed; values come before all other nodes.
+        open_to = [n for n in shown if n >= tree.leaves and below(n)[0] >= tree.leaves]
+        open_to = [n for n in open_to if len(shown) - 1 + len(below(n)) <= _MOST]
         if not open_to:
             return sorted(shown, key=lambda n: int(tree.first[n]))
         fullest = max(open_to, key=count)
         shown.remove(fullest)
-        shown += below[fullest]
+        shown += below(fullest)
 
 
 class Came:

@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Categorical, Numeric
-from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.losses import covered
-from crenel.evidence.outputs import ends
+from crenel.evidence.outputs import ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.report.context import ReportError
 from crenel.evidence.report.releases import Releases
@@ -28,12 +27,11 @@ _STEPS = (
 _MOST_PARTS = 24
 
 
-def nodes(labels: NDArray[np.object_], tree: Hierarchy, name: str) -> NDArray[np.int64]:
-    """Return the hierarchy node of each label; raise ``ReportError`` for a label that the hierarchy lacks."""
-    known = {label: node for node, label in enumerate(tree.labels)}
-    found = np.fromiter((known.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
+def known_nodes(left: Releases, attribute: Categorical) -> NDArray[np.int64]:
+    """Return the node of each published label; raise ``ReportError`` for a label that the hierarchy lacks."""
+    found = published_nodes(attribute.hierarchy, left.table[attribute.name])
     if (found < 0).any():
-        raise _foreign(name)
+        raise _foreign(attribute.name)
     return found
 
 
@@ -66,10 +64,7 @@ def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, flo
         if isinstance(attribute, Categorical) and attribute.publish == "set":
             losses = sets(left, attribute).loss
         elif isinstance(attribute, Categorical):
-            column = left.table[attribute.name].combine_chunks().dictionary_encode()
-            labels = np.array(column.dictionary.to_pylist(), np.object_)
-            each = attribute.hierarchy.loss[nodes(labels, attribute.hierarchy, attribute.name)]
-            losses = each[column.indices.to_numpy(zero_copy_only=False)]
+            losses = attribute.hierarchy.loss[known_nodes(left, attribute)]
         elif f"{attribute.name}_min" in left.table.column_names:
             low, high = intervals(left, attribute)
             losses = covered(low, high, attribute.domain or (float(low.min()), float(high.max())))

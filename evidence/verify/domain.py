@@ -9,12 +9,11 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import NO_NUMBER, Numeric, Presence, QuasiIdentifier
 from crenel.evidence.losses import covered
-from crenel.evidence.outputs import Outputs, ends
+from crenel.evidence.outputs import Outputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.verify.accounts import rows_text
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
@@ -70,8 +69,7 @@ def losses(outputs: Outputs) -> Check:
             found += PublishedSets.read(attribute, table[attribute.name]).loss
         else:
             tree = attribute.hierarchy
-            node = pc.fill_null(pc.index_in(table[attribute.name], pa.array(tree.labels, pa.string())), tree.root)
-            found += tree.loss[node.to_numpy()]
+            found += tree.loss[published_nodes(tree, table[attribute.name])]  # the root for a label that it lacks
     stated = table["published_loss"].to_numpy().astype(np.float64)
     wrong = ~(np.abs(found / len(policy.quasi_identifiers) - stated) <= rounded)
     findings = [
@@ -110,8 +108,9 @@ def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame, absent: NDAr
             if attribute.publish == "set":
                 continue  # the check of sets reads their values
             tree = attribute.hierarchy
-            labels = tree.labels[: tree.leaves] if attribute.has_representative else tree.labels
-            yield attribute.name, "holds no label of its hierarchy", ~column.isin(list(labels)).to_numpy(np.bool_)
+            node = published_nodes(tree, pa.chunked_array([pa.Array.from_pandas(column)]))
+            known = (node >= 0) & (node < tree.leaves if attribute.has_representative else True)
+            yield attribute.name, "holds no label of its hierarchy", ~known
             continue
         is_number = np.isfinite(column.to_numpy(np.float64))
         yield str(name), "holds no number", ~is_number & ~absent

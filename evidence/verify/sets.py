@@ -71,8 +71,8 @@ def sets(outputs: Outputs) -> Check:
 
 
 def _of(attribute: Categorical, column: pa.ChunkedArray) -> list[_Read]:
-    node = {label: number for number, label in enumerate(attribute.hierarchy.labels)}
     texts = column.to_pylist()
+    node = attribute.hierarchy.by_label({label for text in set(texts) for label in (text or "").split(";")})
     known = {text: _read(attribute.hierarchy, node, text) for text in set(texts)}
     return [known[text] for text in texts]
 

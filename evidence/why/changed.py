@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.hierarchy import HierarchyError, from_paths
+from crenel.anonymity.model.hierarchy import HierarchyError, LazyLabels, from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.evidence.sample import Sample
 from crenel.state.block import TupleColumns
@@ -57,10 +57,13 @@ def without(sample: Sample, name: str, shards: Shards) -> Sample:
 def one_level_up(sample: Sample, name: str, shards: Shards) -> Sample | None:
     """Return the same tuples in the same shards, with a categorical attribute one level up its hierarchy.
 
-    None where that is impossible: values stand directly below the root, or labels below others at several levels.
+    None where that is impossible: values stand directly below the root, labels below others at several levels, or the
+    hierarchy is too large to list.
     """
     policy, tuples = sample.policy, sample.tuples
     column, attribute = next((i, a) for i, a in enumerate(policy.categorical) if a.name == name)
+    if isinstance(attribute.hierarchy.labels, LazyLabels):
+        return None
     paths = attribute.hierarchy.paths()
     cut = [path[1:] if len(path) >= _LEAST_PATH else path for path in paths]
     known = list(dict.fromkeys(cut))

@@ -12,7 +12,7 @@ import typer
 
 from crenel import __version__
 from crenel.anonymity.model.errors import InputError
-from crenel.anonymity.model.hierarchy import MISSING, csv_text
+from crenel.anonymity.model.hierarchy import MISSING, HierarchyError, csv_text
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.regions.learn import RegionsError
 from crenel.evidence.budget import account
@@ -340,7 +340,11 @@ def _hierarchy_text(policy: Policy, column: str | None = None) -> str:
     tree = trees.get(column if column is not None else next(iter(trees)))
     if tree is None:
         raise UnknownHierarchyError(f"has no hierarchy of the column {column!r}; it has {', '.join(trees)}")
-    return csv_text([path for path in tree.paths() if policy.missing == "reject" or path[0] != MISSING])
+    try:
+        paths = tree.paths()
+    except HierarchyError as error:
+        raise UnknownHierarchyError(f"has a hierarchy that {error}") from None
+    return csv_text([path for path in paths if policy.missing == "reject" or path[0] != MISSING])
 
 
 def _wanted(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:

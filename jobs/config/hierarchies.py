@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from datetime import date
-from functools import cached_property, lru_cache
+from functools import cached_property
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from pydantic import model_validator as check
 
 from crenel.anonymity.model.builders.addresses import Addresses
-from crenel.anonymity.model.builders.builder import Builder
+from crenel.anonymity.model.builders.builder import Builder, built
 from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import Dates, Period
 from crenel.anonymity.model.builders.hexagons import H3
@@ -22,7 +22,7 @@ from crenel.anonymity.model.builders.mask import DIGITS, Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import TimePeriod, Times, Weekdays, WeekPeriod
 from crenel.anonymity.model.errors import read_text
-from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths, load
+from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, load
 from crenel.jobs.config.fields import AboveZero, Natural, Positive, Real, Section
 
 
@@ -204,13 +204,7 @@ class HierarchySection(Section):
     def tree(self) -> Hierarchy:
         """The hierarchy, built once."""
         builder: Any = self.builder
-        return self.file if self.file is not None else _built(builder)
-
-
-@lru_cache(maxsize=16)
-def _built(builder: Builder) -> Hierarchy:
-    """Return the hierarchy of a builder: 2^16 addresses take a second, and several files may have the same ones."""
-    return from_paths(builder.paths())
+        return self.file if self.file is not None else built(builder)
 
 
 HierarchyField = Annotated[HierarchySection, BeforeValidator(_as_section)]

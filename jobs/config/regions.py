@@ -217,5 +217,5 @@ class _Reader:
     def _value(attribute: QuasiIdentifier, node: _Node) -> float | None:
         if isinstance(attribute, Numeric):
             return node.below
-        leaves = attribute.hierarchy.labels[: attribute.hierarchy.leaves]
-        return float(leaves.index(node.before)) if node.before in leaves else None
+        leaf = int(attribute.hierarchy.find([node.before])[0])
+        return float(leaf) if 0 <= leaf < attribute.hierarchy.leaves else None

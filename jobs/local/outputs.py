@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crenel.anonymity.model.attributes import Categorical
-from crenel.evidence.outputs import Outputs, split_audit
+from crenel.evidence.outputs import Outputs, published_nodes, split_audit
 from crenel.evidence.published_sets import PublishedSets
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
@@ -109,8 +109,7 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
                 yield f"{strange} rows of {attribute.name!r} have a label that its hierarchy has not"
             continue
         if isinstance(attribute, Categorical):
-            labels = pa.array(attribute.hierarchy.labels, pa.string())
-            strange = _count(pc.invert(pc.is_in(table[attribute.name], labels)))
+            strange = int((published_nodes(attribute.hierarchy, table[attribute.name]) < 0).sum())
             if strange:
                 yield f"{strange} rows of {attribute.name!r} have a label that its hierarchy has not"
             continue

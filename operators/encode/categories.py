@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,16 +49,18 @@ class Categories:
     """
 
     def __init__(self, attribute: Categorical | Generalized, *, keep_missing: bool) -> None:
-        leaves = attribute.hierarchy.labels[: attribute.hierarchy.leaves]
+        tree = attribute.hierarchy
         self._missing = None
         if keep_missing:
-            if MISSING not in leaves:
+            self._missing = int(tree.find([MISSING])[0])
+            if not 0 <= self._missing < tree.leaves:
                 raise PolicyError(
                     f"{attribute.place}.hierarchy: lacks the leaf {MISSING!r}, which "
                     "policy.missing: value needs; build it with Hierarchy.with_missing"
                 )
-            self._missing = leaves.index(MISSING)
-        self._find = _label_finder(leaves) if attribute.builder is None else attribute.builder.finder()
+        self._find = (
+            _label_finder(tree.labels[: tree.leaves]) if attribute.builder is None else attribute.builder.finder()
+        )
 
     def leaves(self, batch: Batch, read: Read) -> Leaves:
         """Return the leaves of the column that ``read`` names."""
@@ -107,7 +110,7 @@ class Labels(Categories):
         return self._labels.take(pa.array(leaf)), self._codes[leaf]
 
 
-def _label_finder(leaves: tuple[str, ...]) -> Finder:
+def _label_finder(leaves: Sequence[str]) -> Finder:
     """Return a finder for hierarchies in which a value is the label of its leaf."""
     index: pd.Index[Any] = pd.Index(leaves, dtype=object)
     index.get_indexer(index[:1])  # builds the table now, not during the first batch

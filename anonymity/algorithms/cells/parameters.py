@@ -9,6 +9,7 @@ from typing import Literal
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import HierarchyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.reference import OF_STREAM
@@ -255,6 +256,11 @@ def _unfit(policy: Policy, privacy: Privacy) -> Iterator[str]:
             for name in ("step", "ends"):
                 if getattr(attribute, name) is not None:
                     yield f"{attribute.place}.{name}: does not apply to cells, whose ends are declared; remove it"
+        else:
+            try:
+                attribute.hierarchy.require_listed()
+            except HierarchyError as error:
+                yield f"{attribute.place}.hierarchy: {error}"
         if attribute.publish not in ("interval", "ancestor"):
             yield f"{attribute.place}.publish: {attribute.publish!r} tells values within a cell; remove it"
     for name in policy.sensitive:

@@ -39,12 +39,10 @@ def scale(policy: Policy, weight: Mapping[str, float]) -> Scale:
     depths: list[NDArray[np.float64]] = [np.zeros(0)]
     for attribute in policy.categorical:
         tree = attribute.hierarchy
-        depth = np.zeros(len(tree.labels))
-        for node in range(tree.root - 1, -1, -1):
-            step = node
-            while step != tree.root:
-                step = int(tree.parent[step])
-                depth[node] += 1
+        depth, step = np.zeros(len(tree.labels)), np.arange(len(tree.labels))
+        while (below := step != tree.root).any():
+            depth += below
+            step = tree.parent[step]
         depths.append(depth)
     attributes = len(policy.quasi_identifiers)
     return Scale(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import repeat
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.hierarchy import HierarchyError
+from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths
 
 ROOT = "*"
 """The label of the root."""
@@ -59,6 +60,16 @@ class Builder(ABC):
     @abstractmethod
     def finder(self) -> Finder:
         """Return a finder, to be used for many batches of values."""
+
+    def hierarchy(self) -> Hierarchy:
+        """Return the hierarchy; ``built`` keeps it."""
+        return from_paths(self.paths())
+
+
+@lru_cache(maxsize=16)
+def built(builder: Builder) -> Hierarchy:
+    """Return the hierarchy of a builder, the same for equal builders: it may be large, and take a second."""
+    return builder.hierarchy()
 
 
 def table_finder(leaves: dict[str, int]) -> Finder:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.model.builders.builder import BuilderError
+from crenel.anonymity.model.builders.codes import Codes, Ranges
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+"""Digits as ``int`` reads them."""
 
 
 @dataclass(frozen=True)
-class Cells(Builder):
+class Cells(Codes):
     """Cells of a grid by the length of their codes; a cell contains exactly the cells whose codes begin with its own.
 
     Attributes
     ----------
-    levels : lengths of codes from 1, beginning with the leaves, each shorter than the one before; at most 2^20 leaves
+    levels : lengths of codes from 1, beginning with the leaves, each shorter than the one before; at most 2^24 leaves
     within : codes of the cells that contain all known values; one may lie inside another. Empty: the whole world
     """
 
@@ -33,54 +37,47 @@ class Cells(Builder):
             raise BuilderError("levels", "must be lengths from 1, each shorter than the one before, as [6, 5, 4]")
         if not all(area and set(area) <= set(self.alphabet) for area in self.within):
             raise BuilderError("within", f"must be codes of the characters {self.alphabet}, none of them empty")
-        length = self.levels[0]
-        leaves = sum(len(self.alphabet) ** max(length - len(area), 0) for area in self._separate)
-        if leaves > MOST_LEAVES:
-            raise BuilderError(
-                "within",
-                f"makes {leaves} leaves, and a hierarchy has 2^20 at most; name smaller areas, or begin levels with a "
-                "shorter code",
-            )
-
-    def paths(self) -> list[tuple[str, ...]]:
-        return [(*(leaf[:length] for length in self.levels), ROOT) for leaf in self._leaves()]
-
-    def finder(self) -> Finder:
-        number = {leaf: place for place, leaf in enumerate(self._leaves())}
-        length, known, areas = self.levels[0], frozenset(self.alphabet), self._separate
-
-        def find(texts: NDArray[Any]) -> NDArray[np.intp]:
-            return np.fromiter(map(leaf_of, texts), np.intp, len(texts))
-
-        def leaf_of(text: str | None) -> int:
-            if text is None or len(text) < length or not known.issuperset(text) or not text.startswith(areas):
-                return -1
-            return number[text[:length]]
-
-        return find
+        self.require_few("within", "name smaller areas, or begin levels with a shorter code")
 
     @property
-    def _separate(self) -> tuple[str, ...]:
-        """The areas in order, without those inside another; the world has the empty code."""
-        found: list[str] = []
-        for area in sorted(self.within, key=self._indices) or [""]:
-            if not found or not area.startswith(found[-1]):
-                found.append(area)
-        return tuple(found)
+    def widths(self) -> tuple[int, ...]:
+        return tuple(len(self.alphabet) ** (self.levels[0] - length) for length in self.levels)
 
-    def _indices(self, code: str) -> list[int]:
-        return [self.alphabet.index(letter) for letter in code]
+    @property
+    def ranges(self) -> Ranges:
+        return Ranges(map(self._inside, self.within or [""]))
 
-    def _leaves(self) -> list[str]:
-        """Return the codes of the leaves, in order; areas that are smaller than a leaf may share one."""
+    def codes(self, texts: NDArray[Any]) -> NDArray[np.int64]:
+        length, known, areas = self.levels[0], frozenset(self.alphabet), self.within or ("",)
+
+        def code(text: str | None) -> int:
+            if text is None or len(text) < length or not known.issuperset(text) or not text.startswith(areas):
+                return -1
+            return self._code(text[:length])
+
+        return np.fromiter(map(code, texts), np.int64, len(texts))
+
+    def labels(self, level: int, codes: NDArray[np.int64]) -> list[str]:
+        widths = len(self.alphabet) ** np.arange(self.levels[level])[::-1]
+        digits = codes[:, None] // widths % len(self.alphabet)
+        letters = np.array(list(self.alphabet))[digits]
+        return letters.view(f"U{self.levels[level]}").ravel().tolist() if len(codes) else []
+
+    def node(self, label: str) -> tuple[int, int] | None:
+        if len(label) not in self.levels or not set(label) <= set(self.alphabet):
+            return None
+        return self.levels.index(len(label)), self._code(label)
+
+    def _inside(self, area: str) -> tuple[int, int]:
+        """Return the range of the leaves inside an area; one that is smaller than a leaf has the leaf around it."""
         length = self.levels[0]
-        return list(
-            dict.fromkeys(
-                (area + "".join(rest))[:length]
-                for area in self._separate
-                for rest in product(self.alphabet, repeat=max(length - len(area), 0))
-            )
-        )
+        width = len(self.alphabet) ** max(length - len(area), 0)
+        start = self._code(area[:length]) * width if area else 0
+        return start, start + width
+
+    def _code(self, cell: str) -> int:
+        base = len(self.alphabet)
+        return int(cell.translate(str.maketrans(self.alphabet, _DIGITS[:base])), base)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.model.builders.builder import BuilderError
+from crenel.anonymity.model.builders.codes import Codes, Ranges
 
 FINEST = 15
 """The finest resolution; an index has one digit of three bits for each resolution from 1."""
@@ -35,7 +38,7 @@ _WORLD: NDArray[np.int64] = 8 << 56 | np.arange(_BASES, dtype=np.int64) << _BASE
 
 
 @dataclass(frozen=True)
-class H3(Builder):
+class H3(Codes):
     """Cells of H3 by resolution, with the index of a cell as its label, such as ``891f1d48947ffff``.
 
     A cell has those below it whose indices begin with its own base cell and digits. On the map they are about inside of
@@ -43,7 +46,7 @@ class H3(Builder):
 
     Attributes
     ----------
-    levels : resolutions from 15 to 0, beginning with the leaves, each coarser than the one before; at most 2^20 leaves
+    levels : resolutions from 15 to 0, beginning with the leaves, each coarser than the one before; at most 2^24 leaves
     within : indices of the cells that contain all known values; one may lie inside another. Empty: the whole world
     """
 
@@ -60,52 +63,49 @@ class H3(Builder):
             )
         if (_cells(np.array(self.within, object)) < 0).any():
             raise BuilderError("within", "must be H3 indices in lower case, such as 871f1d489ffffff")
-        leaves = sum(_below(area, self.levels[0]) for area in self._separate)
-        if leaves > MOST_LEAVES:
-            raise BuilderError(
-                "within",
-                f"makes {leaves} leaves, and a hierarchy has 2^20 at most; name smaller areas, or begin levels with a "
-                "coarser resolution",
-            )
-
-    def paths(self) -> list[tuple[str, ...]]:
-        leaves = self._leaves()
-        labels = [[f"{cell:x}" for cell in _ancestors(leaves, level).tolist()] for level in self.levels]
-        return list(zip(*labels, [ROOT] * len(leaves), strict=True))
-
-    def finder(self) -> Finder:
-        leaves, finest = self._leaves(), self.levels[0]
-        areas = np.array(self._separate)
-        resolutions = np.unique(_resolutions(areas)).tolist()
-
-        def find(texts: NDArray[Any]) -> NDArray[np.intp]:
-            cells = _cells(texts)
-            known = _resolutions(cells) >= finest
-            known &= np.any([np.isin(_ancestors(cells, level), areas) for level in resolutions], axis=0)
-            return np.where(known, np.searchsorted(leaves, _ancestors(cells, finest)), -1)
-
-        return find
+        self.require_few("within", "name smaller areas, or begin levels with a coarser resolution")
 
     @property
-    def _separate(self) -> list[int]:
-        """The areas without those inside another, in ascending order; for the world, all base cells."""
-        areas = np.unique(_cells(np.array(self.within, object))) if self.within else _WORLD
-        inside = [
-            (_resolutions(areas) > level) & np.isin(_ancestors(areas, level), areas[_resolutions(areas) == level])
-            for level in range(FINEST)
-        ]
-        return areas[~np.any(inside, axis=0)].tolist()
+    def widths(self) -> tuple[int, ...]:
+        return tuple(7 ** (self.levels[0] - level) for level in self.levels)
 
-    def _leaves(self) -> NDArray[np.int64]:
-        """Return the cells of the leaves, in ascending order; areas that are smaller than a leaf may share one."""
-        finest, areas = self.levels[0], np.array(self._separate)
-        found = [_ancestors(areas[_resolutions(areas) >= finest], finest)]
-        for resolution in range(finest):
-            cells = areas[_resolutions(areas) == resolution]
-            for level in range(resolution + 1, finest + 1):
-                cells = _children(cells, level)
-            found.append(cells)
-        return np.unique(np.concatenate(found))
+    @property
+    def ranges(self) -> Ranges:
+        return Ranges(part for area in self._areas.tolist() for part in self._inside(area))
+
+    def codes(self, texts: NDArray[Any]) -> NDArray[np.int64]:
+        cells, finest = _cells(texts), self.levels[0]
+        known = _resolutions(cells) >= finest
+        resolutions = np.unique(_resolutions(self._areas)).tolist()
+        known &= np.any([np.isin(_ancestors(cells, level), self._areas) for level in resolutions], axis=0)
+        return np.where(known, _codes(cells, finest), -1)
+
+    def labels(self, level: int, codes: NDArray[np.int64]) -> list[str]:
+        return [f"{cell:x}" for cell in _from_codes(codes, self.levels[level]).tolist()]
+
+    def node(self, label: str) -> tuple[int, int] | None:
+        cell = _cells(np.array([label], object))
+        resolution = int(_resolutions(cell)[0])
+        if cell[0] < 0 or resolution not in self.levels:
+            return None
+        return self.levels.index(resolution), int(_codes(cell, resolution)[0])
+
+    @cached_property
+    def _areas(self) -> NDArray[np.int64]:
+        return _cells(np.array(self.within, object)) if self.within else _WORLD
+
+    def _inside(self, area: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of the leaves inside an area; one that is smaller than a leaf has the leaf around it."""
+        cell, finest = np.array([area]), self.levels[0]
+        resolution = min(int(_resolutions(cell)[0]), finest)
+        width = 7 ** (finest - resolution)
+        begin = start = int(_codes(cell, resolution)[0]) * width
+        if _are_pentagons(cell)[0]:
+            # No cell below a pentagon has the digit 1 behind digits that are all 0.
+            for level in range(finest - resolution):
+                yield begin, start + 7**level
+                begin = start + 2 * 7**level
+        yield begin, start + width
 
 
 def _cells(texts: NDArray[Any]) -> NDArray[np.int64]:
@@ -131,19 +131,21 @@ def _is_cell(cells: NDArray[np.int64]) -> NDArray[np.bool_]:
     return valid
 
 
-def _below(cell: int, resolution: int) -> int:
-    """Return the number of cells of a resolution at or below a cell; 1 for the one above a smaller cell."""
-    one = np.array([cell])
-    levels = max(resolution - int(_resolutions(one)[0]), 0)
-    return 1 + 5 * (7**levels - 1) // 6 if _are_pentagons(one)[0] else 7**levels
+def _codes(cells: NDArray[np.int64], resolution: int) -> NDArray[np.int64]:
+    """Return the base cells and digits up to a resolution as one number each."""
+    codes = _bases(cells)
+    for level in range(1, resolution + 1):
+        codes = codes * 7 + (cells >> _shift(level) & 7)
+    return codes
 
 
-def _children(cells: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-    """Return the cells of a resolution below cells of the next coarser one."""
-    digits = np.arange(7)
-    moved = (cells & ~(7 << _shift(level))) + (1 << _RESOLUTION)
-    exists = ~(_are_pentagons(cells)[:, None] & (digits == 1))
-    return np.asarray((moved[:, None] | digits << _shift(level))[exists], np.int64)
+def _from_codes(codes: NDArray[np.int64], resolution: int) -> NDArray[np.int64]:
+    """Return the cells of a resolution, from the numbers of ``_codes``."""
+    cells = np.full(len(codes), 8 << 56 | resolution << _RESOLUTION | (1 << _shift(resolution)) - 1, np.int64)
+    for level in range(resolution, 0, -1):
+        codes, digit = np.divmod(codes, 7)
+        cells |= digit << _shift(level)
+    return cells | codes << _BASE
 
 
 def _are_pentagons(cells: NDArray[np.int64]) -> NDArray[np.bool_]:

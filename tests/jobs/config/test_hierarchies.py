@@ -67,6 +67,14 @@ def test_kept_missing_values_have_a_leaf_in_a_built_hierarchy(tmp_path: Path) ->
         assert tree.labels[tree.leaves - 1] == MISSING
 
 
+def test_ola_refuses_a_large_hierarchy_because_it_looks_at_each_leaf(tmp_path: Path) -> None:
+    large = f"{FIELD}.address.hierarchy={{ip: {{networks: [10.0.0.0/11], levels: [32, 8]}}}}"
+    assert trees(configured(tmp_path, large))["address"].hierarchy.leaves == 2**21
+    with pytest.raises(ConfigError) as error:
+        configured(tmp_path, large, "algorithm=ola", "castle=null", "ola={}")
+    assert f"{FIELD}.address.hierarchy: has 2097152 leaves, and 2^20 at most are possible here" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("override", "problem"),
     [
@@ -99,13 +107,13 @@ def test_kept_missing_values_have_a_leaf_in_a_built_hierarchy(tmp_path: Path) ->
             "birth.hierarchy.times.levels: must nest: some of",
         ),
         ("birth.hierarchy={weekdays: {levels: []}}", "birth.hierarchy.weekdays.levels: must nest: some of day, part"),
-        ("zip.hierarchy={geohash: {levels: [5]}}", "zip.hierarchy.geohash.within: makes 33554432 leaves"),
+        ("zip.hierarchy={geohash: {levels: [5]}}", "zip.hierarchy.geohash.within: 33554432 leaves are too"),
         ("zip.hierarchy={quadkey: {levels: [2], within: ['4']}}", "zip.hierarchy.quadkey.within: must be codes of the"),
-        ("zip.hierarchy={h3: {levels: [5]}}", "zip.hierarchy.h3.within: makes 2016842 leaves"),
+        ("zip.hierarchy={h3: {levels: [7]}}", "zip.hierarchy.h3.within: 98825162 leaves are"),
         ("zip.hierarchy={h3: {levels: [5], within: [u4pr]}}", "zip.hierarchy.h3.within: must be H3 indices in lower"),
         ("address.hierarchy.ip.networks=['::/64']", "address.hierarchy.ip.networks[0]: is not an IPv4 network; IPv4"),
         ("address.hierarchy.ip.networks=[10.0.0.1/8]", "address.hierarchy.ip.networks[0]: is not an IPv4 network"),
-        ("address.hierarchy.ip={networks: [10.0.0.0/8]}", "address.hierarchy.ip.networks: make 16777216 leaves"),
+        ("address.hierarchy.ip={networks: [10.0.0.0/7]}", "address.hierarchy.ip.networks: 33554432 leaves are"),
         ("area.hierarchy.file=none.csv", "area.hierarchy.file: FOLDER/none.csv: cannot be read: No such file"),
     ],
 )

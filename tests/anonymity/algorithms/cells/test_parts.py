@@ -17,6 +17,7 @@ from crenel.anonymity.algorithms.cells.partition import boxes_of_cells
 from crenel.anonymity.algorithms.cells.sampling import Coins
 from crenel.anonymity.builtin import T
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.builders.cells import Quadkey
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
@@ -165,9 +166,13 @@ def test_the_intervals_of_an_integer_column_end_at_integers() -> None:
             replace(POLICY, quasi_identifiers=(Categorical("group", TREE, publish="set"),)),
             "policy.quasi_identifiers.group.publish",
         ),
+        (
+            replace(POLICY, quasi_identifiers=(Categorical("tile", Quadkey((11,), ("1", "2")).hierarchy()),)),
+            "policy.quasi_identifiers.tile.hierarchy",
+        ),
     ],
 )
-def test_what_tells_more_than_the_key_is_refused(policy: Policy, field: str) -> None:
+def test_what_tells_more_than_the_key_or_is_too_large_is_refused(policy: Policy, field: str) -> None:
     (problem,) = [p for p in PARAMETERS.problems(policy, Privacy(14)) if "age.step" not in p or "age.step" in field]
     assert problem.startswith(f"{field}: ")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Network
@@ -16,15 +17,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crenel.anonymity.model.builders import codes
 from crenel.anonymity.model.builders.addresses import Addresses
-from crenel.anonymity.model.builders.builder import ROOT, Builder, BuilderError
+from crenel.anonymity.model.builders.builder import ROOT, Builder, BuilderError, built
 from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import PERIODS, WEEKS, Dates
 from crenel.anonymity.model.builders.hexagons import H3
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import MINUTES, Times, Weekdays
-from crenel.anonymity.model.hierarchy import Hierarchy, csv_text, from_paths, load
+from crenel.anonymity.model.fingerprint import hierarchy_digest
+from crenel.anonymity.model.hierarchy import (
+    MISSING,
+    Hierarchy,
+    HierarchyError,
+    LazyLabels,
+    csv_text,
+    from_paths,
+    load,
+)
 from tests.support.labels import in_cell, in_hexagon, in_interval, in_network, in_period, in_time, is_masked, is_on
 
 PENTAGONS = {4, 14, 24, 38, 49, 58, 63, 72, 83, 97, 107, 117}
@@ -253,7 +264,7 @@ def ways(tree: Hierarchy) -> list[list[str]]:
 @given(cases)
 def test_every_leaf_reaches_the_root_through_labels_that_are_unique(case: Case) -> None:
     paths = case.builder.paths()
-    tree = from_paths(paths)
+    tree = case.builder.hierarchy()
     assert len(set(tree.labels)) == len(tree.labels)
     assert tree.labels[tree.root] == ROOT
     assert ways(tree) == [list(dict.fromkeys(path)) for path in paths]
@@ -261,7 +272,7 @@ def test_every_leaf_reaches_the_root_through_labels_that_are_unique(case: Case) 
 
 @given(cases)
 def test_the_nodes_of_a_level_are_disjoint_and_cover_and_lie_within_those_above(case: Case) -> None:
-    tree = from_paths(case.builder.paths())
+    tree = case.builder.hierarchy()
     levels = tree.level_nodes()
     assert levels.shape == (len(case.builder.paths()[0]), tree.leaves)
     assert levels[0].tolist() == list(range(tree.leaves))
@@ -290,7 +301,7 @@ def test_a_value_is_below_its_leaf_and_below_no_other_and_what_is_not_known_has_
 
 @given(cases)
 def test_a_missing_value_comes_after_all_leaves_and_moves_none(case: Case) -> None:
-    tree = from_paths(case.builder.paths())
+    tree = case.builder.hierarchy()
     kept = tree.with_missing()
     assert kept.labels[: tree.leaves] == tree.labels[: tree.leaves]
     assert kept.level_nodes()[:, : tree.leaves].shape == tree.level_nodes().shape
@@ -302,7 +313,7 @@ def test_a_missing_value_comes_after_all_leaves_and_moves_none(case: Case) -> No
 
 @given(case=cases)
 def test_what_is_written_as_a_file_is_the_same_tree(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
-    tree = from_paths(case.builder.paths())
+    tree = case.builder.hierarchy()
     path = tmp_path_factory.getbasetemp() / "built.csv"
     path.write_text(csv_text(tree.paths()), encoding="utf-8", newline="")
     read = load(path)
@@ -401,18 +412,18 @@ def test_an_end_between_intervals_is_the_decimal_that_was_written() -> None:
         (lambda: Times(("hour", "minute")), "levels", "in this order"),
         (lambda: Geohash((0,)), "levels", "from 1"),
         (lambda: Geohash((2, 3), ("u",)), "levels", "each shorter"),
-        (lambda: Geohash((5,)), "within", "makes 33554432 leaves"),
+        (lambda: Geohash((5,)), "within", "33554432 leaves are too many"),
         (lambda: Geohash((5,), ("U",)), "within", "must be codes of the characters"),
         (lambda: Quadkey((5,), ("",)), "within", "none of them empty"),
-        (lambda: Quadkey((11,)), "within", "makes 4194304 leaves"),
+        (lambda: Quadkey((13,)), "within", "67108864 leaves are too many"),
         (lambda: H3((16,)), "levels", "from 15 to 0"),
         (lambda: H3((7, 8)), "levels", "each coarser"),
-        (lambda: H3((5,)), "within", "makes 2016842 leaves"),
-        (lambda: H3((10,), ("823007fffffffff", BERLIN[9])), "within", "makes 10568802 leaves"),
+        (lambda: H3((7,)), "within", "98825162 leaves are too many"),
+        (lambda: H3((11,), ("823007fffffffff", BERLIN[9])), "within", "73981613 leaves are too many"),
         (lambda: H3((3,), ("80f5fffffffffff",)), "within", "must be H3 indices"),
         (lambda: H3((3,), (BERLIN[3].upper(),)), "within", "in lower case"),
         (lambda: Addresses(()), "networks", "at least one"),
-        (lambda: Addresses((IPv4Network("10.0.0.0/8"),)), "networks", "make 16777216 leaves"),
+        (lambda: Addresses((IPv4Network("10.0.0.0/7"),)), "networks", "33554432 leaves are too many"),
         (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (24, 32)), "levels", "must nest"),
         (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (32, 0)), "levels", "must nest"),
     ],
@@ -437,6 +448,51 @@ def test_the_largest_that_are_allowed_are_allowed() -> None:
     assert Quadkey((11,), ("1", "12")).levels == (11,)
 
 
+@given(st.one_of(addresses(), cells(), hexagons()))
+def test_a_hierarchy_of_codes_is_that_of_its_paths_and_labels_that_are_built_when_needed_are_its_labels(
+    case: Case,
+) -> None:
+    tree = from_paths(case.builder.paths())
+    assert_equal(case.builder.hierarchy(), tree)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codes, "MOST_LEAVES", 0)
+        lazy = case.builder.hierarchy()
+    missing = [*tree.paths(), ("(missing)",) * int(tree.levels()[-1]) + (ROOT,)]
+    for listed, built_when_needed in ((tree, lazy), (from_paths(missing), lazy.with_missing())):
+        assert isinstance(built_when_needed.labels, LazyLabels)
+        assert_equal(replace(built_when_needed, labels=tuple(built_when_needed.labels), level=listed.level), listed)
+        texts = [*listed.labels, *(str(value) for value in case.values), MISSING, None, "10.0.0.1/24", "10.0.0.0/33"]
+        assert built_when_needed.find(texts).tolist() == listed.find(texts).tolist()
+        nodes = np.arange(len(listed.labels))[::-2]
+        assert built_when_needed.labels_of(nodes) == listed.labels_of(nodes)
+
+
+def assert_equal(one: Hierarchy, other: Hierarchy) -> None:
+    assert (one.labels, one.leaves) == (other.labels, other.leaves)
+    for field in ("parent", "first", "last", "loss", "level"):
+        left, right = getattr(one, field), getattr(other, field)
+        assert left.dtype == right.dtype
+        assert left.tolist() == right.tolist()
+
+
+def test_a_large_hierarchy_goes_to_another_process_as_what_builds_it_and_refuses_what_looks_at_each_leaf() -> None:
+    tree = built(Quadkey((11, 8, 4), ("1", "2")))
+    assert tree.leaves == 2**21
+    for sent in (tree, tree.with_missing()):
+        stored = pickle.dumps(sent)
+        assert len(stored) < 1_000
+        assert pickle.loads(stored).labels[sent.root - 1] == sent.labels[sent.root - 1]
+        assert len(pickle.loads(stored).labels) == len(sent.labels)
+        for look in (sent.paths, sent.levels):
+            with pytest.raises(HierarchyError, match=f"has {sent.leaves} leaves"):
+                look()
+    assert hierarchy_digest(tree) != hierarchy_digest(tree.with_missing())
+    assert hierarchy_digest(tree) == hierarchy_digest(Quadkey((11, 8, 4), ("2", "1", "12")).hierarchy())
+    assert hierarchy_digest(tree) != hierarchy_digest(Quadkey((11, 8, 4), ("1", "3")).hierarchy())
+    assert hierarchy_digest(tree) != hierarchy_digest(Quadkey((11, 8, 5), ("1", "2")).hierarchy())
+    built.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("smaller", "builder"),
     [
@@ -448,17 +504,17 @@ def test_the_largest_that_are_allowed_are_allowed() -> None:
     ids=lambda builder: type(builder).__name__,
 )
 def test_what_is_larger_takes_longer_by_about_as_much(smaller: Builder, builder: Builder) -> None:
-    few, short = built(smaller)
-    many, long = built(builder)
+    few, short = timed(smaller)
+    many, long = timed(builder)
     assert many > 40_000
     assert few < many / 9
     # By the square of it ten times as many leaves would take a hundred times as long.
     assert long / short < 5 * many / few
 
 
-def built(builder: Builder) -> tuple[int, float]:
+def timed(builder: Builder) -> tuple[int, float]:
     """Return the number of leaves of a hierarchy, and the seconds of processor time to build it."""
     started = time.process_time()
-    tree = from_paths(builder.paths())
+    tree = builder.hierarchy()
     builder.finder()
     return tree.leaves, time.process_time() - started
