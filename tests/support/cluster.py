@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +339,8 @@ def job_id(submitted: subprocess.CompletedProcess[str]) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
+    """Return a free port below those that Linux gives to outgoing connections, which would take it before its user."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("localhost", 10_000 + secrets.randbelow(22_768)))
+            return int(probe.getsockname()[1])
