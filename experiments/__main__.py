@@ -74,6 +74,7 @@ EXPERIMENTS = {
     "ola": ("OLA on Adult by k and metric.", "10 s", "batch.ola"),
     "nearest-loss": ("Loss of nearest beside that of CASTLE.", "2 min", "nearest.comparison.losses"),
     "nearest-ends": ("Loss by the grid of published ends.", "1 min", "nearest.comparison.ends"),
+    "nearest-missing": ("Loss with missing numbers, kept or rejected.", "1 min", "nearest.comparison.missing"),
     "nearest-rare": ("Nearest with rare sensitive values.", "1 min", "nearest.rare.results"),
     "nearest-minimality": ("Attack by minimality on them.", "2 min", "nearest.rare.formation"),
     "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
