@@ -1,13 +1,16 @@
 """From topic to topic: ``conf/kafka.yaml`` beside a plain copy by Flink SQL, with the broker of the tests.
 
 The copy reads the same records with Flink's own format, all columns, and writes them to another topic exactly-once.
-Both jobs have one slot. As in ``benchmarks.job``, a rate is the difference of two lengths, which excludes the start.
-The processor time is that of the job's processes and of the broker. Other work on the machine changes a rate, but
-hardly the processor time.
+Records are JSON, or Avro without a registry; the job then reads them with ``source.from_avro`` and delays them by their
+number alone. Both jobs have one slot. As in ``benchmarks.job``, a rate is the difference of two lengths, which excludes
+the start. The processor time is that of the job's processes and of the broker. Other work on the machine changes a
+rate, but hardly the processor time.
 """
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import os
 import subprocess
@@ -19,7 +22,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
+import fastavro
 import numpy as np
 import pyarrow.csv
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -35,15 +40,30 @@ from crenel.jobs.pipeline import build as pipeline
 from crenel.jobs.pipeline import environment
 from tests.support import broker as brokers
 from tests.support.broker import Broker
+from tests.support.registry import format_jar
+
+Form: TypeAlias = Literal["json", "avro"]
 
 CONFIGURATION = Path(__file__).parents[1] / "conf" / "kafka.yaml"
 PARTITIONS = 4
 _ROWS = (300_000, 1_200_000)
 _SINKS = ("released", "suppressed", "rejected", "audit")
+_FIELDS = {
+    **dict.fromkeys(("person", "name"), "STRING"),
+    "age": "INT",
+    **dict.fromkeys(("area", "education"), "STRING"),
+    "salary": "INT",
+    **dict.fromkeys(("diagnosis", "clinic"), "STRING"),
+    "visited_ms": "BIGINT",
+}
+_AVRO = {"STRING": "string", "INT": "int", "BIGINT": "long"}
+_SCHEMA = {
+    "type": "record",
+    "name": "visit",
+    "fields": [{"name": name, "type": ["null", _AVRO[kind]]} for name, kind in _FIELDS.items()],
+}
 _COPY = """
-CREATE TEMPORARY TABLE {name} (
-  person STRING, name STRING, age INT, area STRING, education STRING, salary INT, diagnosis STRING, clinic STRING,
-  visited_ms BIGINT
+CREATE TEMPORARY TABLE {name} ({columns}
 ) WITH (
   'connector' = 'kafka', 'properties.bootstrap.servers' = '{address}', 'topic' = '{topic}', 'format' = '{form}', {more}
 )
@@ -65,51 +85,90 @@ _SETTLE, _MEASURED, _REST = 20, 30, 5
 _PATIENCE = 15.0
 """Seconds after the last record until the last measured transaction has ended."""
 
+_NAMES: dict[Form, str] = {"json": "JSON", "avro": "Avro"}
 _GOALS = {"crenel": ("0.55", "1.8")}
 
 
-def records(rows: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the visits of the demo as JSON, each with its partition; numbers are numbers where they can be."""
+def records(rows: int, form: Form = "json") -> Iterator[tuple[int, bytes]]:
+    """Yield the visits of the demo, each with its partition; numbers are numbers where they can be."""
+    schema = fastavro.parse_schema(_SCHEMA)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "visits.csv"
         synthetic.write(path, rows)
         table = pyarrow.csv.read_csv(path, pyarrow.csv.ReadOptions(column_names=list(synthetic.COLUMNS)))
     for batch in table.drop_columns(["line"]).to_batches(100_000):
         for number, visit in enumerate(batch.to_pylist()):
-            yield number % PARTITIONS, json.dumps(visit).encode()
+            if form == "json":
+                yield number % PARTITIONS, json.dumps(visit).encode()
+                continue
+            stream = io.BytesIO()
+            fastavro.schemaless_writer(stream, schema, {name: _of_type(visit[name], _FIELDS[name]) for name in _FIELDS})
+            yield number % PARTITIONS, stream.getvalue()
 
 
-def settings_of(topic: str, output: str, *, is_live: bool = False) -> config.Config:
+def _of_type(value: object, kind: str) -> object:
+    """Return a value of a visit in its type, None where it is no number: Avro cannot hold that."""
+    if value is None or kind == "STRING":
+        return value
+    return int(str(value)) if str(value).isdecimal() else None
+
+
+def settings_of(topic: str, output: str, form: Form = "json", *, is_live: bool = False) -> config.Config:
     """Return ``conf/kafka.yaml`` for a topic, which ends where it now does or goes on; each sink has its own topic."""
-    settings = config.load(CONFIGURATION)
+    settings = config.load(CONFIGURATION, _avro_overrides() if form == "avro" else ())
     bounds = "" if is_live else ", 'scan.bounded.mode' = 'latest-offset'"
     ddl = settings.source.ddl.replace("'topic' = 'visits'", f"'topic' = '{topic}'{bounds}")
+    written = {} if form == "json" else {"format": "avro", "avro.timestamp_mapping.legacy": "false"}
     sinks = {
-        name: {**options, "topic": f"{output}-{name}", "sink.transactional-id-prefix": f"{output}-{name}"}
+        name: {**options, **written, "topic": f"{output}-{name}", "sink.transactional-id-prefix": f"{output}-{name}"}
         for name, options in settings.sinks.items()
     }
     return replace(settings, source=replace(settings.source, ddl=ddl), sinks=sinks)
 
 
+def _avro_overrides() -> list[str]:
+    """Return the overrides by which ``conf/kafka.yaml`` reads Avro, of which the event time is a field."""
+    schema = Path(os.environ["BENCH_OUTPUT"]) / "visit.avsc"
+    schema.write_text(json.dumps(_SCHEMA), encoding="utf-8")
+    lines = config.load(CONFIGURATION).source.ddl.splitlines()
+    ddl = "\n".join(line for line in lines if "visited" not in line or "topic" in line)
+    ddl = ddl.replace("record STRING", "record BYTES").replace(
+        "AS STRING)),", "AS STRING)), WATERMARK FOR arrived AS arrived", 1
+    )
+    return [
+        "source.from_json=null",
+        f"source.from_avro={json.dumps({'column': 'record', 'schema_file': str(schema), 'fields': _FIELDS})}",
+        f"source.ddl={json.dumps(ddl)}",
+        "policy.event_time=visited_ms",
+        "nearest.delay={tuples: 500}",
+    ]
+
+
 def environment_of(settings: dict[str, str]) -> StreamTableEnvironment:
-    """Return an environment of one slot with the connector."""
-    given = {**LOCAL, "pipeline.jars": f"file://{brokers.connector()}", **settings}
+    """Return an environment of one slot with the connector and the format of Avro."""
+    given = {**LOCAL, "pipeline.jars": f"file://{brokers.connector()};file://{format_jar()}", **settings}
     return environment.local_environment(given)
 
 
-def work(job: str, topic: str, output: str) -> list[float]:
+def work(job: str, topic: str, output: str, form: Form = "json") -> list[float]:
     """Run a job in this process; its seconds from submission to the end, and those of one core that it took."""
+    # A collection in another thread opens a connection to Java that lacks the class loader with the jars.
+    gc.disable()
     checkpoints = {"execution.checkpointing.dir": f"file://{os.environ['BENCH_OUTPUT']}/checkpoints"}
     if job == "copy":
         tables = environment_of({**checkpoints, "execution.checkpointing.interval": "10 s"})
         address = os.environ["KAFKA_BOOTSTRAP_SERVERS"]
-        read, written = f"{_READ}, 'json.ignore-parse-errors' = 'true'", _WRITE.format(topic=f"{output}-released")
+        read, written = _READ, _WRITE.format(topic=f"{output}-released")
+        if form == "json":
+            read += ", 'json.ignore-parse-errors' = 'true'"
+        columns = ", ".join(f"{name} {kind}" for name, kind in _FIELDS.items())
         for name, where, more in (("origin", topic, read), ("target", f"{output}-released", written)):
-            tables.execute_sql(_COPY.format(name=name, address=address, topic=where, form="json", more=more))
+            options = {"name": name, "columns": columns, "address": address, "topic": where, "form": form, "more": more}
+            tables.execute_sql(_COPY.format(**options))
         start, before = time.perf_counter(), core_seconds()
         tables.execute_sql("INSERT INTO target SELECT * FROM origin").wait()
     else:
-        settings = settings_of(topic, output, is_live=job == "live")
+        settings = settings_of(topic, output, form, is_live=job == "live")
         tables = environment_of({**checkpoints, **settings.flink})
         built = pipeline.build(tables, settings)
         start, before = time.perf_counter(), core_seconds()
@@ -127,17 +186,17 @@ def variables_of(broker: Broker, folder: str) -> dict[str, str]:
     }
 
 
-def run(broker: Broker, job: str, topic: str, folder: Path, number: int) -> list[float]:
+def run(broker: Broker, job: str, topic: str, folder: Path, number: int, form: Form) -> list[float]:
     """Run a job in a process of its own, as ``work`` does; the broker's processor time is included."""
     output = f"{job}-{topic}-{number}"
     broker.create(dict.fromkeys((f"{output}-{name}" for name in _SINKS), PARTITIONS))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         before = broker.core_seconds()
-        seconds, cores = worker(job, topic, output, variables=variables_of(broker, scratch), module=__name__)
+        seconds, cores = worker(job, topic, output, form, variables=variables_of(broker, scratch), module=__name__)
         return [seconds, cores + broker.core_seconds() - before]
 
 
-def rate_table(rows: Sequence[int] = _ROWS, repeats: int = 2) -> Table:
+def rate_table(rows: Sequence[int] = _ROWS, repeats: int = 2, form: Form = "json") -> Table:
     """Return the records per second and the processor time of a record, of both jobs in turn."""
     found: dict[tuple[str, int], list[list[float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as name:
@@ -146,11 +205,11 @@ def rate_table(rows: Sequence[int] = _ROWS, repeats: int = 2) -> Table:
             broker.start()
             for count in rows:
                 broker.create({f"visits-{count}": PARTITIONS})
-                broker.write(f"visits-{count}", records(count))
+                broker.write(f"visits-{count}", records(count, form))
             for number in range(repeats):
                 for job in ("copy", "crenel"):
                     for count in rows:
-                        found[job, count].append(run(broker, job, f"visits-{count}", folder, number))
+                        found[job, count].append(run(broker, job, f"visits-{count}", folder, number, form))
         finally:
             broker.stop()
     few, many = rows
@@ -159,7 +218,8 @@ def rate_table(rows: Sequence[int] = _ROWS, repeats: int = 2) -> Table:
         short, long = (np.min(found[job, count], axis=0) for count in rows)
         figures[job] = (long - short) / (many - few)
     table = Table(
-        f"From topic to topic: JSON, {PARTITIONS} partitions, exactly-once, one slot; best of {repeats}, in turn",
+        f"From topic to topic: {_NAMES[form]}, {PARTITIONS} partitions, exactly-once, one slot; best of {repeats}, in "
+        "turn",
         ["job", "records/s", "of the copy", "to reach", "microseconds of a core", "of the copy", "to reach"],
     )
     for job, (seconds, cores) in figures.items():
@@ -262,8 +322,8 @@ def _read(address: str, seen: NDArray[np.float64], is_over: threading.Event) -> 
 
 def tables() -> list[Table]:
     """Print all tables of this file."""
-    return [rate_table(), latency_table()]
+    return [rate_table(), rate_table(form="avro"), latency_table()]
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(*sys.argv[1:])))
+    print(json.dumps(work(*sys.argv[1:])))  # type: ignore[arg-type]
