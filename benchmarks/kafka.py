@@ -144,9 +144,10 @@ def _avro_overrides() -> list[str]:
     ]
 
 
-def environment_of(settings: dict[str, str]) -> StreamTableEnvironment:
-    """Return an environment of one slot with the connector and the format of Avro."""
-    given = {**LOCAL, "pipeline.jars": f"file://{brokers.connector()};file://{format_jar()}", **settings}
+def environment_of(settings: dict[str, str], form: Form) -> StreamTableEnvironment:
+    """Return an environment of one slot with the connector, and Flink's format of Avro where records are Avro."""
+    jars = [brokers.connector(), *([format_jar()] if form == "avro" else [])]
+    given = {**LOCAL, "pipeline.jars": ";".join(f"file://{jar}" for jar in jars), **settings}
     return environment.local_environment(given)
 
 
@@ -156,7 +157,7 @@ def work(job: str, topic: str, output: str, form: Form = "json") -> list[float]:
     gc.disable()
     checkpoints = {"execution.checkpointing.dir": f"file://{os.environ['BENCH_OUTPUT']}/checkpoints"}
     if job == "copy":
-        tables = environment_of({**checkpoints, "execution.checkpointing.interval": "10 s"})
+        tables = environment_of({**checkpoints, "execution.checkpointing.interval": "10 s"}, form)
         address = os.environ["KAFKA_BOOTSTRAP_SERVERS"]
         read, written = _READ, _WRITE.format(topic=f"{output}-released")
         if form == "json":
@@ -169,7 +170,7 @@ def work(job: str, topic: str, output: str, form: Form = "json") -> list[float]:
         tables.execute_sql("INSERT INTO target SELECT * FROM origin").wait()
     else:
         settings = settings_of(topic, output, form, is_live=job == "live")
-        tables = environment_of({**checkpoints, **settings.flink})
+        tables = environment_of({**checkpoints, **settings.flink}, form)
         built = pipeline.build(tables, settings)
         start, before = time.perf_counter(), core_seconds()
         built.execute().get_job_execution_result().result()

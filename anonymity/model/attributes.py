@@ -210,7 +210,8 @@ class Categorical:
         return self.publish == "mode"
 
     def __post_init__(self) -> None:
-        labels = () if isinstance(self.hierarchy.labels, LazyLabels) else self.hierarchy.labels  # none is of that kind
+        # The labels of a large hierarchy are built, and no builder makes such a label.
+        labels = () if isinstance(self.hierarchy.labels, LazyLabels) else self.hierarchy.labels
         if self.publish == "set" and any(not label or SEPARATOR in label for label in labels):
             raise PolicyError(
                 f"{self.place}.publish: a set in text is separated by {SEPARATOR!r}, and a label of the hierarchy "

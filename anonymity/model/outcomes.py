@@ -58,9 +58,9 @@ KINDS = (*KIND_MEANINGS,)
 """Kinds of releases; stored as positions."""
 
 REUSE_RISK = (
-    "At k = 10 an attacker who knows the order of arrival re-identified 18 % of the persons of Adult by ten "
-    "quasi-identifiers, 43 % by three, and 48 % of the demo's persons; with delay.jitter at 0.25, 13 %, 28 % and 35 %. "
-    "Without reuse the same attacker re-identified at most 1 / k"
+    "At k = 10 an attacker who knows the order of arrival re-identified 18 % of the persons of Adult with ten "
+    "quasi-identifiers, 43 % with three, and 48 % of the demo's persons; with delay.jitter at 0.25, 13 %, 28 % and "
+    "35 %. Without reuse the same attacker re-identified at most 1 / k"
 )
 """Measured privacy cost of reuse (``docs/privacy/attacks.md``, "Attacks on streams")."""
 

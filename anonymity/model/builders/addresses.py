@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Network, collapse_addresses
+from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -54,20 +54,14 @@ class Addresses(Codes):
 
     @property
     def ranges(self) -> Ranges:
-        unused = _BITS - self.levels[0]
-        return Ranges(
-            (int(network.network_address) >> unused, (int(network.broadcast_address) >> unused) + 1)
-            for network in self.networks
-        )
+        return self._addresses.divided(1 << _BITS - self.levels[0])
 
     def codes(self, texts: NDArray[Any]) -> NDArray[np.int64]:
         column = pa.array(texts, pa.string(), from_pandas=True)
         well_formed = pc.match_substring_regex(column, _ADDRESS).fill_null(False)
         octets = pc.split_pattern(column.filter(well_formed), ".").flatten().cast(pa.int64()).to_numpy()
         addresses = octets.reshape(-1, 4) @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
-        first, last = self._ends
-        network = np.searchsorted(first, addresses, side="right") - 1
-        known = (network >= 0) & (addresses <= last[network])
+        known = self._addresses.ranks(addresses) >= 0
         found = np.full(len(texts), -1, np.int64)
         found[well_formed.to_numpy(zero_copy_only=False)] = np.where(known, addresses >> _BITS - self.levels[0], -1)
         return found
@@ -88,10 +82,5 @@ class Addresses(Codes):
         return level, code
 
     @cached_property
-    def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First and last address of the networks, merged so that none lies inside another."""
-        merged = list(collapse_addresses(self.networks))
-        return (
-            np.array([int(network.network_address) for network in merged], np.int64),
-            np.array([int(network.broadcast_address) for network in merged], np.int64),
-        )
+    def _addresses(self) -> Ranges:
+        return Ranges((int(network.network_address), int(network.broadcast_address) + 1) for network in self.networks)
