@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crenel.jobs.local.stop import descendants
-from tests.support.broker import jars
+from tests.support.artifacts import jars
 from tests.support.launch import Host, crenel, start
 
 pytestmark = pytest.mark.cluster("mini")
@@ -81,10 +81,9 @@ CATALOGS = {
 
 def artifact(*names: str) -> list[str]:
     """Return the jars of some artifacts."""
-    return [str(path) for name in names for path in jars(PINNED).glob(f"{name}-*.jar")]
+    return [str(path) for name in names for path in jars("lake").glob(f"{name}-*.jar")]
 
 
-PINNED = Path(__file__).parents[1] / "support" / "lake.pom.xml"
 HADOOP = ("hadoop-client-api", "hadoop-client-runtime")
 
 

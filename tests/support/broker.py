@@ -1,12 +1,9 @@
-"""A Kafka broker, one node without ZooKeeper, and Flink's connector to it; Maven fetches both once."""
+"""A Kafka broker, one node without ZooKeeper, and Flink's connector to it."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from crenel.jobs.local.java import find_java
+from tests.support.artifacts import jars
 from tests.support.cluster import free_port
 
-_KAFKA = Path(__file__).with_name("kafka.pom.xml")
 _SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -45,34 +41,9 @@ _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ID = "4L6g3nShT-eMCtK--X86sw"
 
 
-def jars(pinned: Path = _KAFKA) -> Path:
-    """Return the folder of the artifacts of a Maven project, outside the checkout; those of the broker by default.
-
-    Skips the test where they are missing and Maven is not there to fetch them; in CI that is a failure.
-    """
-    content = hashlib.sha256(pinned.read_bytes()).hexdigest()[:12]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    found = cache / "crenel" / "tests" / f"{pinned.name.partition('.')[0]}-{content}"
-    if found.is_dir():
-        return found
-    maven = shutil.which("mvn")
-    if maven is None:
-        if os.environ.get("CI"):
-            pytest.fail("Maven is missing, which fetches Kafka for its tests")
-        pytest.skip("Maven is missing, which fetches Kafka for its tests (on Debian: apt install maven)")
-    made = found.with_name(f"{found.name}.{os.getpid()}")
-    fetch = (maven, "--quiet", "--batch-mode", "--file", pinned, "dependency:copy-dependencies")
-    done = subprocess.run(
-        [*fetch, f"-DoutputDirectory={made}", "-DincludeScope=runtime"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    made.rename(found)
-    return found
-
-
 def connector() -> Path:
     """Return the jar of Flink's connector."""
-    (found,) = jars().glob("flink-sql-connector-kafka-*.jar")
+    (found,) = jars("kafka").glob("flink-sql-connector-kafka-*.jar")
     return found
 
 
@@ -175,9 +146,10 @@ class Broker:
         return behind
 
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        java = find_java() / "bin" / "java"
         with (self._folder / "broker.out").open("ab") as out:
             return subprocess.Popen(
-                [find_java() / "bin" / "java", *_JAVA, "-cp", jars() / "*", program, *arguments, "server.properties"],
+                [java, *_JAVA, "-cp", jars("kafka") / "*", program, *arguments, "server.properties"],
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -13,9 +13,8 @@ from zipfile import ZipFile
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
-from tests.support.broker import jars
+from tests.support.artifacts import jars
 
-_PINNED = Path(__file__).with_name("protobuf.pom.xml")
 _SHADED = "org.apache.flink.formats.protobuf.shaded"
 _KINDS = (
     "double float int64 uint64 int32 fixed64 fixed32 bool string bytes uint32 sfixed32 sfixed64 sint32 sint64".split()
@@ -71,7 +70,7 @@ def message_class(content: bytes, name: str) -> Any:
 
 def format_jar() -> Path:
     """Return the jar of Flink's Protobuf format."""
-    (found,) = jars(_PINNED).glob("flink-sql-protobuf-*.jar")
+    (found,) = jars("protobuf").glob("flink-sql-protobuf-*.jar")
     return found
 
 
@@ -85,7 +84,7 @@ def classes_jar(folder: Path, content: bytes, file: str) -> Path:
         if os.environ.get("CI"):
             pytest.fail("javac is missing, which compiles messages of Protobuf for their test")
         pytest.skip("javac is missing, which compiles messages of Protobuf for their test (apt install default-jdk)")
-    (protoc,) = jars(_PINNED).glob("protoc-*.exe")
+    (protoc,) = jars("protobuf").glob("protoc-*.exe")
     protoc.chmod(0o755)
     java, classes, jar = folder / "java", folder / "classes", folder / "messages.jar"
     java.mkdir()

@@ -19,10 +19,9 @@ from urllib.request import Request, urlopen
 import fastavro
 import pytest
 
-from tests.support.broker import jars
+from tests.support.artifacts import jars
 from tests.support.cluster import free_port
 
-_PINNED = Path(__file__).with_name("registry.pom.xml")
 _OLDEST = 21
 """Java version that Apicurio needs; Flink's may be older."""
 
@@ -32,7 +31,7 @@ _TYPE = "application/vnd.schemaregistry.v1+json"
 
 def format_jar() -> Path:
     """Return the jar of Flink's format avro-confluent."""
-    (found,) = jars(_PINNED).glob("flink-sql-avro-confluent-registry-*.jar")
+    (found,) = jars("registry").glob("flink-sql-avro-confluent-registry-*.jar")
     return found
 
 
@@ -48,7 +47,7 @@ class Registry:
         self._folder = folder
         self._port = free_port()
         self.url = f"http://localhost:{self._port}/apis/ccompat/v7"
-        (archive,) = jars(_PINNED).glob("apicurio-registry-app-*.tar.gz")
+        (archive,) = jars("registry").glob("apicurio-registry-app-*.tar.gz")
         with tarfile.open(archive) as file:
             file.extractall(folder, filter="data")
         self._process: subprocess.Popen[bytes] | None = None
