@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crenel.anonymity.algorithms.batch.stored import between
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
@@ -24,6 +25,7 @@ from crenel.anonymity.builtin import T
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy
+from crenel.state.block import BufferedTuples
 from tests.support.drive import Setting, columns_of, hashes
 from tests.support.example_counts import FEW, LAWS, examples
 from tests.support.forgets import KeptAny, forgets_of, judged_any, with_forgets
@@ -205,3 +207,22 @@ def test_nobody_can_be_forgotten_who_is_not_known_by_a_subject(algorithm: str, d
     shard: Any = KeptAny(case.setting).shard
     with pytest.raises(ValueError, match=r"policy\.subject: is missing"):
         shard.forget(hashes([1]))
+
+
+def test_a_part_of_a_block_is_stored_without_truth_values_of_later_tuples() -> None:
+    """Arrow stores a slice in whole bytes, and a later tuple may be forgotten before the part is written anew."""
+
+    def stored(later: bool) -> bytes:
+        members = pa.record_batch([pa.array([True, False, later, later])], ["ill"])
+        tuples = BufferedTuples(
+            numeric=np.zeros((4, 0)),
+            categorical=np.zeros((4, 0), np.int32),
+            subject=None,
+            sensitive=np.zeros((4, 0), np.uint64),
+            event_time=np.zeros(4, np.int64),
+            members=members,
+            position=np.arange(4),
+        )
+        return between(tuples, 0, 2).to_bytes()
+
+    assert stored(True) == stored(False)

@@ -132,7 +132,9 @@ def between(tuples: BufferedTuples, start: int, stop: int) -> BufferedTuples:
     if start == 0 and stop == len(tuples):
         return tuples
     columns: dict[str, Any] = {f.name: getattr(tuples, f.name) for f in fields(tuples)}
-    members = columns.pop("members").slice(start, stop - start)
+    members = columns.pop("members")
+    if members.num_columns:  # a slice would be stored with truth values of later tuples, in the bits of its last byte
+        members = members.take(pa.array(np.arange(start, stop)))
     cut: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in columns.items()}
     return BufferedTuples(members=members, **cut)
 
