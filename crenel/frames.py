@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -25,11 +26,13 @@ class Frame:
     kind : kind of the data, in which results are returned
     schema : names and types of the columns
     source : a table, or an iterator of batches
+    categories : of each categorical column of a pandas DataFrame, in their order
     """
 
     kind: Literal["pyarrow", "pandas", "polars"]
     schema: pa.Schema
     source: pa.Table | Iterator[pa.RecordBatch]
+    categories: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Any) -> Frame:
@@ -44,7 +47,9 @@ class Frame:
         """
         package = type(data).__module__.partition(".")[0]
         if package == "pandas":
-            return cls._of_table("pandas", _from_pandas(data))
+            frame = cls._of_table("pandas", _from_pandas(data))
+            found = {name: data[name].dtype for name in data.columns}
+            return replace(frame, categories={n: of.categories for n, of in found.items() if _is_category(of)})
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):
@@ -95,7 +100,13 @@ class Frame:
     def back(self, table: pa.Table) -> Any:
         """Return a table in the kind of the data."""
         if self.kind == "pandas":
-            return table.to_pandas()
+            frame = table.to_pandas()
+            for name in self.categories.keys() & {*frame.columns}:
+                if _is_category(frame[name].dtype):
+                    own, known = frame[name].cat.categories, self.categories[name]
+                    order = [*known[known.isin(own)], *own[~own.isin(known)]]
+                    frame[name] = frame[name].cat.reorder_categories(order)
+            return frame
         if self.kind == "polars":
             import polars
 
@@ -149,7 +160,20 @@ def _from_pandas(data: Any) -> pa.Table:
     if data.index.name is not None or isinstance(data.index, pd.MultiIndex):
         names = ", ".join(map(repr, data.index.names))
         raise ValueError(f"data: has the index {names}, which would be lost; make it a column by reset_index()")
-    return pa.Table.from_pandas(data, preserve_index=False)
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, OverflowError) as error:  # whose message holds a value of a record
+        words = re.fullmatch(r"Conversion failed for column (.*) with type .*", str(error.args[-1]))
+        column = "a column" if words is None else f"the column {words[1]!r}"
+        raise TypeError(
+            f"data: {column} has values of several types, or of none that Arrow has; convert them"
+        ) from None
+
+
+def _is_category(of: Any) -> bool:
+    import pandas as pd
+
+    return isinstance(of, pd.CategoricalDtype)
 
 
 def _from_polars(data: Any) -> pa.Table:

@@ -33,6 +33,7 @@ from crenel.columns import (
     texts,
     times_argument,
 )
+from crenel.copies import appended, compacted, is_copyable, plain_schema
 from crenel.evidence.replay import ROW
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.tables import ShardOutput, TableWriter, joined
@@ -106,9 +107,10 @@ def anonymize(
     frame = Frame.of(data)
     stream = Stream(settings, lateness=lateness, row_numbers=row_numbers, restorable=False, repairs=repairs)
     stream.open(frame.schema)
-    parts = [stream.push(batch) for batch in frame.batches()]
-    parts.append(stream.finish())
-    return Result.joined(parts).mapped(frame.back)
+    parts = [stream._pushed(batch) for batch in frame.batches()]
+    parts.append(stream._ended())
+    # Joined before they are copied: a later part may lack values between which an ordered dictionary has others.
+    return Result.joined(parts).mapped(lambda table: frame.back(compacted(table)))
 
 
 def open_stream(
@@ -221,7 +223,7 @@ class Stream:
             The columns do not fit the policy; the message lists all problems.
         """
         try:
-            schema = flat_schema(schema, self._config.policy.roles)
+            schema = plain_schema(flat_schema(schema, self._config.policy.roles))
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
         if self._plan is None:
@@ -242,6 +244,10 @@ class Stream:
         ConfigError
             The columns do not fit the policy, or differ from those before.
         """
+        return self._pushed(data).mapped(compacted)
+
+    def _pushed(self, data: Any) -> Result:
+        """Return the outputs of ``push``, whose dictionaries hold values of other records too."""
         self._require_open()
         frame = Frame.of(data)
         self.open(frame.schema)
@@ -263,10 +269,14 @@ class Stream:
         self._require_open()
         parts: list[ShardOutput] = []
         self._advance(_epoch(watermark), parts)
-        return self._result(parts, [])
+        return self._result(parts, []).mapped(compacted)
 
     def finish(self) -> Result:
         """End the stream: publish or suppress all buffered tuples."""
+        return self._ended().mapped(compacted)
+
+    def _ended(self) -> Result:
+        """Return the outputs of ``finish``, whose dictionaries hold values of other records too."""
         self._require_open()
         self._finished = True
         parts = [self._part(shard, shard.live.finish()) for shard in self._in_order()]
@@ -282,7 +292,7 @@ class Stream:
         Raises
         ------
         ValueError
-            The policy names no subject.
+            The policy names no subject, or the values are of another type than its column.
         """
         self._require_open()
         name = self._config.policy.subject
@@ -290,12 +300,16 @@ class Stream:
             raise ValueError("policy.subject: names no column, so no person can be forgotten; name one")
         if self._plan is None:
             return self._result([], [])
-        values = texts(decoded(pa.array(list(subjects), decoded_type(self._plan.schema.field(name).type))))
+        kind = decoded_type(self._plan.schema.field(name).type)
+        try:
+            values = texts(pa.array(list(subjects), kind))
+        except (pa.ArrowException, OverflowError):  # their messages hold a value
+            raise ValueError(f"subjects: are not of the type of the column {name!r}, {kind}") from None
         key = self._config.subject_key.hash_key
         hashes = text_codes(values.to_numpy(zero_copy_only=False), key, repeated=False)
         found = self._result([self._part(shard, shard.live.forget(hashes)) for shard in self._in_order()], [])
-        self._drop_rows(at_most=self._buffered)  # of the persons, nothing stays
-        return found
+        self._drop_rows()  # of the persons, nothing stays
+        return found.mapped(compacted)
 
     @property
     def summary(self) -> Summary:
@@ -308,7 +322,7 @@ class Stream:
         self._require_open()
         if self._plan is None:
             return pack("stream", _VERSION, {"meta": json.dumps({"schema": False}).encode()})
-        self._drop_rows(at_most=self._buffered)
+        self._drop_rows()
         columns: dict[str, Any] = {
             "schema": self._plan.schema.serialize().to_pybytes(),
             "row": self._rows.numbers,
@@ -490,18 +504,18 @@ class Stream:
         if self._plan is None:
             raise ValueError("data: nothing was pushed, so the columns are unknown; push a table, even an empty one")
         found = self._plan.outputs(parts, refused, self._rows, row_numbers=self._row_numbers)
-        self._drop_rows(at_most=2 * self._buffered + _SPARE_ROWS)
+        if len(self._rows.numbers) > 2 * self._buffered + _SPARE_ROWS:
+            self._drop_rows()
         return replace(found, summary=self.summary)
 
     @property
     def _buffered(self) -> int:
         return sum(shard.live.counters.buffered for shard in self._shards.values())
 
-    def _drop_rows(self, at_most: int) -> None:
-        """Drop records that no shard holds any more, where there are more records than ``at_most``."""
-        if len(self._rows.numbers) > at_most:
-            buffered = [shard.live.buffered().column(ROW).to_numpy() for shard in self._shards.values()]
-            self._rows.keep(np.sort(np.concatenate([np.zeros(0, np.int64), *buffered])))
+    def _drop_rows(self) -> None:
+        """Drop records that no shard holds any more."""
+        buffered = [shard.live.buffered().column(ROW).to_numpy() for shard in self._shards.values()]
+        self._rows.keep(np.sort(np.concatenate([np.zeros(0, np.int64), *buffered])))
 
 
 class _Refused(NamedTuple):
@@ -537,16 +551,14 @@ class _Rows:
     def __init__(self, schema: pa.Schema, kept: Sequence[str]) -> None:
         self.kept = tuple(kept)
         self.numbers: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.table = schema.empty_table().select(self.kept)
+        columns = {name: schema.field(name).type for name in self.kept}
+        self.table = pa.table({name: pa.nulls(0, of) for name, of in columns.items()})
 
     def add(self, batch: pa.RecordBatch, first: int) -> None:
         """Add the records of a batch, whose numbers begin with ``first``."""
         self.numbers = np.concatenate([self.numbers, np.arange(first, first + batch.num_rows)])
         if self.kept:
-            table = pa.concat_tables([self.table, pa.Table.from_batches([batch.select(self.kept)])])
-            if any(map(pa.types.is_dictionary, table.schema.types)):
-                table = table.unify_dictionaries()
-            self.table = table.combine_chunks()
+            self.table = appended(self.table, batch.select(self.kept))
 
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """Return the records with some numbers, in their order."""
@@ -557,7 +569,7 @@ class _Rows:
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Drop all other records; ``rows`` ascend."""
         if self.kept:
-            self.table = self.take(rows).combine_chunks()
+            self.table = compacted(self.take(rows)).combine_chunks()
         self.numbers = rows
 
 
@@ -594,6 +606,10 @@ class _Plan:
             found = layout(settings, SourceColumns(types, has_watermark=True), "data")
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
+        if problems := [
+            _unfit(name, kind) for name in policy.unchanged if not is_copyable(kind := schema.field(name).type)
+        ]:
+            raise ConfigError("data", problems)
         found = replace(found, encode=found.encode.readable)
         if not found.encode.divided_by_row:
             found = replace(found, encode=replace(found.encode, passthrough=()))
@@ -701,6 +717,11 @@ class _Plan:
 def _in_data(problem: str) -> str:
     """Return a problem with its remedy in a program, where a job would change its query."""
     return problem.replace("convert it in source.query", "cast the column").replace("source.query", "the data")
+
+
+def _unfit(name: str, of: pa.DataType) -> str:
+    """Return the problem of a published column whose rows cannot be copied without values of other rows."""
+    return f"data: {name!r} is of type {of}, whose rows cannot be copied apart from others; cast the column to text"
 
 
 def _ipc(table: pa.Table) -> bytes:
