@@ -709,9 +709,17 @@ class _Plan:
         )
 
     def _neutralized(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        if not (self.settings.policy.neutralize_formulas and is_text(column.type)):
+        if not (self.settings.policy.neutralize_formulas and is_text(decoded_type(column.type))):
             return column
-        return pa.chunked_array([without_formulas(chunk) for chunk in column.chunks], column.type)
+        return pa.chunked_array([_neutral(chunk) for chunk in column.chunks], column.type)
+
+
+def _neutral(texts: pa.Array) -> pa.Array:
+    if not pa.types.is_dictionary(texts.type):
+        return without_formulas(texts)
+    coded = without_formulas(texts.dictionary).dictionary_encode()  # two values may become one
+    indices = coded.indices.take(texts.indices).cast(texts.type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=texts.type.ordered)
 
 
 def _in_data(problem: str) -> str:

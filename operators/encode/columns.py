@@ -385,7 +385,8 @@ def without_formulas(texts: pa.StringArray) -> pa.StringArray:
     formulas = pc.match_substring_regex(texts, _FORMULA)
     if not pc.any(formulas).as_py():
         return texts
-    return pc.if_else(formulas, pc.binary_join_element_wise("'", texts, ""), texts)
+    mark, nothing = pa.scalar("'", texts.type), pa.scalar("", texts.type)
+    return pc.if_else(formulas, pc.binary_join_element_wise(mark, texts, nothing), texts)
 
 
 def _objects(texts: pa.StringArray) -> NDArray[np.object_]:

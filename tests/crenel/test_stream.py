@@ -223,15 +223,21 @@ def test_noised_values_and_pseudonyms_are_published_in_their_columns() -> None:
             pseudonym=crenel.Pseudonym("code", "release"),
             drop=["height"],
             neutralize_formulas=True,
-            passthrough=["born", "tests", "clinic", "note"],
+            passthrough=["born", "tests", "clinic", "note", "large_note", "coded_note"],
         ),
         noise_within_release=crenel.NoiseWithinRelease(epsilon=1.0),
     )
     table = TABLE.append_column("weight", pa.array([60 + i % 50 for i in range(ROWS)], pa.uint8()))
-    table = table.append_column("note", pa.array(["=1+1"] * ROWS))
+    notes = pa.array(["=1+1", "'=1+1"] * (ROWS // 2))
+    forms = {"note": notes, "large_note": notes.cast(pa.large_string()), "coded_note": notes.dictionary_encode()}
+    for name, column in forms.items():
+        table = table.append_column(name, column)
     result = crenel.anonymize(table, made)
     assert result.released.schema.field("weight").type == pa.uint8()
-    assert set(result.released["note"].to_pylist()) == {"'=1+1"}
+    for name, column in forms.items():
+        assert result.released.schema.field(name).type == column.type
+        assert set(result.released[name].to_pylist()) == {"'=1+1"}
+    assert result.released["coded_note"].chunk(0).dictionary.to_pylist() == ["'=1+1"]
     assert set(map(len, result.released["code"].to_pylist())) == {32}
     assert {"linkable", "noise_error_weight", "noise_expected_weight"} <= set(result.audit.column_names)
     assert result.released["weight"].to_pylist() != table["weight"].to_pylist()
