@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test tests durations laws mutants compat lint image browser docs bench lock clean
+.PHONY: help demo check test test-all rest tests flink full full-flink full-cluster durations laws experiments mutants compat lint image browser docs bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,9 +21,11 @@ WITH_JAVA = JAVA_HOME="$$($(BIN)/python -m crenel.jobs.local.java)" && export JA
 
 help:
 	@echo 'make demo    run the job on a synthetic stream and show what comes out'
-	@echo 'make check   lint, types, and tests without Flink'
-	@echo 'make test    lint, types and all tests'
+	@echo 'make test    lint, types, and the tests that tell within minutes whether Crenel works'
+	@echo 'make check   the same without Flink'
+	@echo 'make test-all  make test, and all other tests: whole jobs, Kafka, registry, lake, browser (25 minutes)'
 	@echo 'make durations  where the time of all tests goes, into benchmarks/DURATIONS.md'
+	@echo 'make experiments  tests of the experiments and of the benchmarks, for the night'
 	@echo 'make laws    invariants, checked with 33 times as many examples, for the night'
 	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
 	@echo 'make compat  the library with the lowest and the highest versions of its packages (needs uv)'
@@ -46,30 +48,54 @@ lint: $(INSTALLED)
 		$(BIN)/check-jsonschema --quiet --schemafile docker/kubernetes/flinkdeployment.schema.json docker/kubernetes/crenel.yaml)
 	$(call timed,types,$(BIN)/mypy)
 
-# Lint and types run beside the tests, which mostly wait at first.
+# Everything beside everything: lint, types, tests, and the one process of tests that share a Flink and mostly wait.
 check: $(READY)
-	@$(MAKE) --no-print-directory --jobs=2 lint tests SELECTED="-m 'not cluster'"
-test: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 lint tests
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs=3 lint flink tests
 
-# The shell becomes pytest, so that a signal to make ends it. Which tests stay together: tests/support/groups.py.
-PYTEST = $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder
-# They start hundreds of Python processes, each of which would compile every module anew where an image has this set.
-tests durations: export PYTHONDONTWRITEBYTECODE :=
+# The gate and the rest: `.ci/run` makes one after the other.
+test-all:
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory rest
+rest: $(READY)
+	@$(MAKE) --no-print-directory --jobs=3 full-cluster full-flink full
+
+# The shell becomes pytest, so that a signal to make ends it.
+PYTEST = $(BIN)/python -m pytest
+XDIST = --numprocesses 2 --maxprocesses 2
+# They start many Python processes, each of which would compile every module anew where an image has this set.
+tests flink full full-flink full-cluster: export PYTHONDONTWRITEBYTECODE :=
 tests: $(READY)
-	@$(WITH_JAVA) exec $(PYTEST) $(SELECTED)
+	@exec $(PYTEST) $(XDIST) -m 'not flink' tests
+flink: $(READY)
+	@$(WITH_JAVA) exec $(PYTEST) tests/flink
+full: $(READY)
+	@$(WITH_JAVA) $(PYTEST) $(XDIST) --hypothesis-profile full -m 'not flink' tests/full && \
+		exec $(PYTEST) $(XDIST) --hypothesis-profile full -m 'laws and not flink' tests
+full-flink: $(READY)
+	@$(WITH_JAVA) exec $(PYTEST) -m 'flink and not cluster' tests/full tests/crenel
+full-cluster: $(READY)
+	@$(WITH_JAVA) exec $(PYTEST) -m cluster tests/full
 
+# Both tiers, each into tables of its own.
 durations: $(READY)
-	@folder=$$(mktemp -d) && $(WITH_JAVA) { CRENEL_DURATIONS=$$folder $(PYTEST); code=$$?; \
-		$(BIN)/python -m tests.support.durations $$folder > benchmarks/DURATIONS.md; rm -rf $$folder; exit $$code; }
+	@folder=$$(mktemp -d) && code=0; \
+		CRENEL_DURATIONS=$$folder/gate $(MAKE) --no-print-directory --jobs=2 flink tests || code=$$?; \
+		CRENEL_DURATIONS=$$folder/full $(MAKE) --no-print-directory rest || code=$$?; \
+		$(BIN)/python -m tests.support.durations $$folder > benchmarks/DURATIONS.md; rm -rf $$folder; exit $$code
 
 # For the night. A failure tells the seed of its records; hypothesis tries it first in the next run.
 laws: $(READY)
-	@exec $(BIN)/python -m pytest -m laws --hypothesis-profile nightly --hypothesis-show-statistics
+	@exec $(PYTEST) -m 'laws and not flink' --hypothesis-profile nightly --hypothesis-show-statistics tests tests/full
+
+# Tests of the experiments, of the benchmarks, of the mutants, and what takes too long for each day.
+experiments: $(READY)
+	@exec $(PYTEST) $(XDIST) --ignore tests/night/docker tests/night
 
 # ARGUMENTS='--against FILE' compares with earlier results; --help names the others.
 mutants: $(READY)
-	@$(WITH_JAVA) exec $(BIN)/python -m tests.mutants $(ARGUMENTS)
+	@$(WITH_JAVA) exec $(BIN)/python -m tests.night.mutants $(ARGUMENTS)
 
 # Environments of their own, with a cache of their own; names other Pythons: PYTHONS='3.11'.
 PYTHONS := 3.10 3.11 3.12 3.13
@@ -82,13 +108,13 @@ compat:
 		uv pip install --quiet --python $$folder/environment --resolution $$versions --only-binary :all: \
 			--requirements pyproject.toml; \
 		uv pip install --quiet --python $$folder/environment hypothesis polars psutil pytest pytest-xdist; \
-		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not cluster' \
+		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not flink' \
 			tests/crenel --ignore=tests/crenel/test_flink.py; \
 	done; done
 
-# Heavy, and not for every machine: tests/docker/image.py.
+# Heavy, and not for every machine: tests/night/docker/image.py.
 image: $(READY)
-	@$(WITH_JAVA) exec $(BIN)/python -m pytest tests/docker/image.py --capture=no
+	@$(WITH_JAVA) exec $(BIN)/python -m pytest tests/night/docker/image.py --capture=no
 
 # What the tests of the report and of the site in a browser need beside a Chromium.
 browser: $(INSTALLED) $(SITE)

@@ -1,11 +1,12 @@
-"""Settings for all tests."""
+"""Settings for all tests: tiers, examples, limits of time, and the processes that tests share."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -13,7 +14,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from crenel.anonymity.compiled.folders import cached
 from tests.support import durations, leftovers
-from tests.support.groups import Groups, order
+from tests.support.durations import Stopwatch
 from tests.support.launch import Host, running
 
 if TYPE_CHECKING:
@@ -32,25 +33,48 @@ if _QUICK not in os.environ.get("JVM_ARGS", ""):  # a process of pytest-xdist in
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says nothing here: the first one compiles, and machines are shared. Each run tries other
-# examples, under `CI` too; one that fails is tried first in the next run of this user, in a fresh clone too.
-_examples = cached("examples")
+# How long an example takes says nothing here, because machines are shared. The gate tries the same examples each time.
 settings.register_profile(
     "gate",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
+    max_examples=10,
+    derandomize=True,
+    database=None,
+)
+settings.load_profile("gate")
+# Each run of the other profiles tries other examples. One that fails is tried first in the next run of this user.
+_examples = cached("examples")
+settings.register_profile(
+    "full",
+    settings.get_profile("gate"),
     max_examples=30,
     derandomize=False,
     database=None if _examples is None else DirectoryBasedExampleDatabase(_examples),
 )
-settings.load_profile("gate")
 # `make laws`. Whatever sets a number of its own sets it in proportion (tests/support/example_counts.py).
-settings.register_profile("nightly", settings.get_profile("gate"), max_examples=1_000)
-# `make mutants`: the examples of the gate; that one fails is enough, and making it smaller takes minutes.
+settings.register_profile("nightly", settings.get_profile("full"), max_examples=1_000)
+# `make mutants`: that one example fails is enough, and making it smaller takes minutes.
 settings.register_profile(
-    "mutants", settings.get_profile("gate"), phases=[Phase.explicit, Phase.generate, Phase.target]
+    "mutants",
+    settings.get_profile("gate"),
+    max_examples=30,
+    phases=[Phase.explicit, Phase.generate, Phase.target],
 )
+
+_ROOT = Path(__file__).parent
+_TIERS = {"full": _ROOT / "full", "night": _ROOT / "night"}
+"""Folders of tests that only ``make test-all``, or only a command of their own, runs; all others are the gate."""
+
+_LIMIT = 5.0
+"""Processor time, in seconds, that a test of the gate may take, without the time of the compiler."""
+
+_LIMIT_FLINK = 40.0
+"""The same for a test of the gate that starts Flink, including its part of the shared process."""
+
+_SHARED = {"mini": "flink", "cluster": "cluster", "broker": "cluster", "registry": "cluster"}
+"""Fixtures that start processes which many tests share, and the marker of these tests."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,28 +83,48 @@ def pytest_configure(config: pytest.Config) -> None:
     durations.pytest_configure(config)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folder of another tier, unless an argument of the command names it or lies in it."""
+    if collection_path not in _TIERS.values():
+        return None
+    named = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    return None if any(path.is_relative_to(collection_path) for path in named) else True
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest; every invariant that is tried on examples is a law."""
-    items.sort(key=order())
+    """Mark invariants that are tried on examples, and tests that share a process with others."""
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("laws")
+        markers = {_SHARED[name] for name in getattr(item, "fixturenames", ()) if name in _SHARED}
+        markers |= {mark.name for mark in item.iter_markers() if mark.name in ("flink", "cluster")}
+        for mark in markers:
+            item.add_marker(mark)
+        if markers:
+            item.add_marker("flink")
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how much of the time went to tests that start Flink."""
-    seconds = {True: 0.0, False: 0.0}
-    for report in (report for reports in terminalreporter.stats.values() for report in reports):
-        if isinstance(report, pytest.TestReport):
-            seconds["cluster" in report.keywords] += report.duration
-    parts = f"{seconds[False]:.0f} s without Flink, {seconds[True]:.0f} s with Flink"
-    terminalreporter.write_line(f"tests, in all processes together: {parts}")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Begin to count a test's processor time."""
+    item.stash[_watch] = Stopwatch(others="flink" in item.keywords)
+    return (yield)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: Any, log: Any) -> Groups:
-    """Keep tests that share a cluster together."""
-    return Groups(config, log)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test of the gate that took longer than its tier allows."""
+    result = yield
+    in_gate = not any(item.path.is_relative_to(folder) for folder in _TIERS.values())
+    if in_gate and settings.get_current_profile_name() == "gate":
+        seconds, limit = item.stash[_watch].seconds(), _LIMIT_FLINK if "flink" in item.keywords else _LIMIT
+        if seconds > limit:
+            pytest.fail(f"took {seconds:.1f} s of the processor, more than the {limit:.0f} s of the gate: tests/full")
+    return result
+
+
+_watch = pytest.StashKey[Stopwatch]()
 
 
 @pytest.fixture(scope="session")

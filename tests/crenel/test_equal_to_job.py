@@ -14,7 +14,7 @@ from tests.crenel.stream import records
 from tests.support.launch import Host
 from tests.support.programs import require_same_rows
 
-pytestmark = pytest.mark.cluster("mini")
+pytestmark = pytest.mark.flink
 
 JOB = """
 policy:

@@ -19,7 +19,7 @@ from tests.crenel.stream import records
 from tests.support.launch import ROOT, TIMEOUT, environment
 from tests.support.programs import require_same_rows
 
-pytestmark = pytest.mark.cluster("mini")
+pytestmark = pytest.mark.flink
 
 ERRORS = (
     "delivery: 'released' as a table may reach any sink, .*use insert_into",

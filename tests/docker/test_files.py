@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from tests.docker.chroot import of_context
+from tests.night.docker.chroot import of_context
 from tests.support.launch import ROOT
 from tests.test_boundaries import ORDER
 

@@ -28,15 +28,13 @@ from crenel.operators.shards.function import END, ShardFunction
 from crenel.state.shard import StoredShard
 from examples.own_algorithm import IN_ORDER, InOrderParameters
 from examples.own_privacy_model import AT_MOST
-from tests.extension_points.stream import CONFIGURATION, visits
+from tests.extension_points.stream import CONFIGURATION
 from tests.support.drive import KEY, PRINT, Setting, columns_of
 from tests.support.example_counts import FEW
 from tests.support.fakes import FakeRuntime, Harness
-from tests.support.launch import crenel, rows_of
 from tests.support.operator_stream import KEY as SHARD
 from tests.support.operator_stream import block, left, planned
 from tests.support.source import IDENTITY, Finish, Push, Row
-from tests.support.visits import SUPPRESSED
 
 SHARE = 0.6
 POLICY = Policy(
@@ -213,23 +211,3 @@ def test_what_is_wrong_is_told_by_field(configuration: Path, change: str, proble
 def test_a_promise_out_of_range_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"privacy\.at_most: must be"):
         Privacy(3, 1, ((AT_MOST, 0.0),))
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("mode", ["loopback", "process"])
-def test_the_whole_job_keeps_it(configuration: Path, mode: str) -> None:
-    folder = configuration.parent
-    (folder / "in.csv").write_text("\n".join(visits()) + "\n", encoding="ascii")
-    done = crenel("run", configuration, "--json", mode=mode)
-    assert done.returncode == 0, done.stderr
-    rows = rows_of(folder / "released", ("x_min", "x_max", "illness", "id"))
-    suppressed = rows_of(folder / "suppressed", SUPPRESSED)
-    assert len({row["id"] for row in rows}) == len(rows) == 400 - len(suppressed) > 200
-    who = dict(line.split(",")[:2] for line in visits())
-    classes: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for row in rows:
-        classes[row["x_min"], row["x_max"]].append((who[row["id"]], row["illness"]))
-    for members in classes.values():  # neighbors may have one interval; each release keeps it, and so all together
-        require_privacy(members)
-    audit = (folder / "audit").rglob("part-*")
-    assert all("0.6" in line.split(",") for path in audit for line in path.read_text("ascii").splitlines())

@@ -20,8 +20,9 @@ from typing import Any
 
 import psutil
 import pytest
+from numba.core.event import Event, Listener, register
 
-from tests.support.groups import group_of
+from tests.support.leftovers import MARK
 
 VARIABLE = "CRENEL_DURATIONS"
 _WORKER = "PYTEST_XDIST_WORKER"
@@ -29,12 +30,60 @@ _POLL = 0.25  # seconds; what ends sooner counts what was seen of it
 _SLOWEST = 60
 
 
+class Stopwatch:
+    """Processor time since the start, of this process and of those that it has started, without that of numba.
+
+    ``others``: whether running processes count too; ended ones always do, once this process has waited for them.
+    """
+
+    def __init__(self, others: bool = False) -> None:
+        self._others = others
+        self._since = self._used()
+
+    def seconds(self) -> float:
+        """Return the seconds so far."""
+        return self._used() - self._since
+
+    def _used(self) -> float:
+        used = sum(os.times()[:4]) - _compiler.seconds
+        for process in psutil.Process().children(recursive=True) if self._others else ():
+            with suppress(psutil.Error):  # it has ended
+                used += sum(process.cpu_times()[:4])
+        return used
+
+
+class _Compiler(Listener):
+    """Processor time that numba has taken in this process to compile functions."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.functions = 0
+        self._depth, self._since = 0, 0.0
+
+    def on_start(self, event: Event) -> None:
+        if not self._depth:
+            self._since = time.process_time()
+        self._depth += 1
+
+    def on_end(self, event: Event) -> None:
+        self._depth -= 1
+        self.functions += 1
+        if not self._depth:
+            self.seconds += time.process_time() - self._since
+
+
+_compiler = _Compiler()
+register("numba:compile", _compiler)
+
+
 class _Children(threading.Thread):
     """Watches the processes that have inherited this worker's environment."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self._mark = os.environ.get(_WORKER)
+        # A worker's own name, or that of the run where pytest is one process.
+        self._name = _WORKER if _WORKER in os.environ else MARK
+        self._mark = os.environ.get(self._name)
         self._ours: dict[tuple[int, float], bool] = {}
         self._used: dict[tuple[int, float], float] = {}
         self._java: set[tuple[int, float]] = set()
@@ -57,7 +106,7 @@ class _Children(threading.Thread):
     def _read(self, process: psutil.Process) -> None:
         key = process.pid, process.create_time()
         if key not in self._ours:
-            self._ours[key] = self._mark is not None and process.environ().get(_WORKER) == self._mark
+            self._ours[key] = self._mark is not None and process.environ().get(self._name) == self._mark
         if self._ours[key]:
             times = process.cpu_times()
             self._used[key] = times.user + times.system
@@ -70,23 +119,26 @@ class Recorder:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = (folder / f"{os.environ.get(_WORKER, 'main')}.jsonl").open("a", encoding="utf-8")
+        self._file = (folder / f"{os.getpid()}.jsonl").open("a", encoding="utf-8")
         self._children = _Children()
         self._children.start()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         seconds, own, (used, java) = time.monotonic(), time.process_time(), self._children.look()
+        compiling, compiled = _compiler.seconds, _compiler.functions
         try:
             return (yield)  # type: ignore[return-value]
         finally:
             (used_after, java_after) = self._children.look()
             record = {
                 "test": item.nodeid,
-                "group": (group_of(item.path) or "none").rpartition("/")[2],
+                "group": next((name for name in ("cluster", "flink") if name in item.keywords), "without Flink"),
                 "seconds": round(time.monotonic() - seconds, 2),
                 "cpu": round(time.process_time() - own + used_after - used, 2),
                 "java": java_after - java,
+                "compiled": _compiler.functions - compiled,
+                "compiling": round(_compiler.seconds - compiling, 2),
             }
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()

@@ -38,7 +38,6 @@ def examples(many: int) -> int:
 LAWS = settings(
     max_examples=examples(150),
     deadline=None,  # the first example may wait for the compiler
-    derandomize=False,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
@@ -56,8 +55,7 @@ def reach(strategy: SearchStrategy[_T], condition: Callable[[_T], bool]) -> _T:
     if os.environ.get(_LEARN):
         _KNOWN[test] = _learned(strategy, condition)
         _SEEDS.write_text(json.dumps(dict(sorted(_KNOWN.items())), indent=1) + "\n", encoding="utf-8")
-    seed = _KNOWN.get(test) if not IS_NIGHTLY else None
-    return find(strategy, condition, settings=_search(_MOST), random=None if seed is None else Random(seed))
+    return find(strategy, condition, settings=_search(_MOST))
 
 
 def _learned(strategy: SearchStrategy[_T], condition: Callable[[_T], bool]) -> int:

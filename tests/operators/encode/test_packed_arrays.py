@@ -1,4 +1,4 @@
-"""Arrays in the bytes of Flink's serializer; ``tests/jobs/pipeline/test_records.py`` lets Flink read them."""
+"""Arrays in the bytes of Flink's serializer; ``tests/full/jobs/pipeline/test_records.py`` lets Flink read them."""
 
 from __future__ import annotations
 

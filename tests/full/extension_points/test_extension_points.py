@@ -1,0 +1,52 @@
+"""A job with an algorithm and a privacy model of the user keeps its guarantees."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.extension_points.stream import CONFIGURATION, visits
+from tests.support.launch import crenel, rows_of
+from tests.support.visits import SUPPRESSED
+
+SHARE = 0.6
+
+
+def require_privacy(members: Iterable[tuple[Any, str]]) -> None:
+    of: Mapping[str, set[Any]] = defaultdict(set)
+    for who, value in members:
+        of[value].add(who)
+    people = set().union(*of.values())
+    assert len(people) >= 3
+    assert max(map(len, of.values())) <= SHARE * len(people)
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(CONFIGURATION.format(folder=tmp_path), encoding="utf-8")
+    return path
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("mode", ["loopback", "process"])
+def test_the_whole_job_keeps_it(configuration: Path, mode: str) -> None:
+    folder = configuration.parent
+    (folder / "in.csv").write_text("\n".join(visits()) + "\n", encoding="ascii")
+    done = crenel("run", configuration, "--json", mode=mode)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(folder / "released", ("x_min", "x_max", "illness", "id"))
+    suppressed = rows_of(folder / "suppressed", SUPPRESSED)
+    assert len({row["id"] for row in rows}) == len(rows) == 400 - len(suppressed) > 200
+    who = dict(line.split(",")[:2] for line in visits())
+    classes: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for row in rows:
+        classes[row["x_min"], row["x_max"]].append((who[row["id"]], row["illness"]))
+    for members in classes.values():  # neighbors may have one interval; each release keeps it, and so all together
+        require_privacy(members)
+    audit = (folder / "audit").rglob("part-*")
+    assert all("0.6" in line.split(",") for path in audit for line in path.read_text("ascii").splitlines())

@@ -1,0 +1,118 @@
+"""Outputs of a run that Flink reads back as they are read without it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crenel.evidence.outputs import Outputs
+from crenel.jobs.config.load import load
+from crenel.jobs.local.outputs import read_outputs
+from tests.support.launch import ROOT, environment
+from tests.support.outputs import ALIKE, AUDITED, Rows, configure, write_csv, write_json
+
+
+def read(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options: str = "csv") -> Outputs:
+    path = configure(folder, options=options)
+    for name, rows in (("released", released), ("audit", audit)):
+        if options == "json":
+            write_json(folder / name, rows)
+        elif rows:
+            write_csv(folder / name, rows)
+    return read_outputs(load(path))
+
+
+FLU, UNKNOWN = {"illness": "flu", "at": {"ward": 1}}, {"illness": None, "at": {"ward": None}}
+
+STAYS: list[list[Any] | None] = [[FLU, UNKNOWN], [], None, [UNKNOWN]]
+
+ROWS_OF_STAYS: list[dict[str, Any]] = [
+    {"age": {"min": 20, "max": 30}, "town": "north", "of": {"stays": stays}, "id": number}
+    for number, stays in enumerate(STAYS)
+]
+
+OF_STAYS = (
+    "shape=nested",
+    'policy.sensitive=["of.stays[*].illness"]',
+    'policy.arrays={"of.stays[*].illness": 3}',
+    'policy.passthrough=[id, "of.stays[*].at.ward"]',
+)
+
+READ_BOTH_WAYS = """
+import sys
+from crenel.anonymity.model.errors import InputError
+from crenel.evidence.outputs import elements
+from crenel.jobs.config.load import load
+from crenel.jobs.local.sink_tables import read_tables
+from crenel.jobs.local.outputs import cast_texts, read_outputs
+from crenel.jobs.pipeline.sink_columns import written
+
+config = load(sys.argv[1], sys.argv[2:])
+schemas, plain = written(config), read_outputs(config)
+texts = read_tables(config, {name: schemas[name].names for name in ("released", "audit") if name in config.sinks})
+for name, text in texts.items():
+    both = [cast_texts(name, text, schemas[name]), getattr(plain, name).combine_chunks()]
+    for column, _ in config.policy.arrays:
+        left, right = ([text and elements(text) for text in table[column].to_pylist()] for table in both)
+        assert left == right != [None] * len(left), column
+    both = [table.drop_columns([*dict(config.policy.arrays)]) for table in both]
+    assert both[0].equals(both[1]), name
+for connector in ("hive", "kafka"):
+    config.sinks["released"] = {"connector": connector}
+    try:
+        read_outputs(config)
+    except InputError as error:
+        print(type(error).__name__, error)
+"""
+
+
+def read_both_ways(path: Path, *overrides: str) -> str:
+    """Check that Flink reads what is read without it; return the errors for connectors that nothing reads."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ_BOTH_WAYS, str(path), *overrides],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.flink
+def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
+    source = tmp_path / "input.csv"
+    source.write_text("", encoding="utf-8")
+    read(tmp_path, options="json")
+    path = tmp_path / "job.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("/nowhere", str(source)), encoding="utf-8")
+    shown = read_both_ways(path)
+    lines = shown.splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["OutputsError sinks.released.connector"] * 2
+    assert "Flink has no connector 'kafka' without its jar; name the file of flink-sql-connector-kafka in" in lines[1]
+    assert json.dumps(str(tmp_path)) not in shown
+
+
+@pytest.mark.flink
+def test_flink_reads_arrays_of_rows_as_they_are_read_without_it(tmp_path: Path) -> None:
+    (tmp_path / "input.json").write_text("", encoding="utf-8")
+    path = configure(tmp_path, ["released"], "json")
+    write_json(tmp_path / "released", ROWS_OF_STAYS)
+    ddl = (
+        "CREATE TEMPORARY TABLE source (id BIGINT, age INT, town STRING, `of` ROW<stays ARRAY<ROW<illness STRING, `at` "
+        f"ROW<ward INT>>>>) WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'input.json'}', 'format' = 'json')"
+    )
+    roles = [
+        'policy.sensitive=["of.stays[*].illness", "of.stays[*].at.ward"]',
+        'policy.arrays={"of.stays[*].illness": 3, "of.stays[*].at.ward": 3}',
+        "policy.passthrough=[id]",
+        "policy.event_time=null",
+        "policy.subject=null",
+    ]
+    read_both_ways(path, *OF_STAYS, *roles, f"source.ddl={ddl}", "source.query=SELECT * FROM source")

@@ -1,0 +1,526 @@
+"""Fields of records: what is selected, what encode reads, what a broken record becomes, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pandas as pd
+import pyarrow as pa
+import pytest
+from google.protobuf import timestamp_pb2
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
+
+from crenel.anonymity.model.attributes import Numeric
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.load import load
+from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection, ProtobufRecords
+from crenel.jobs.local.flags import prepare_java
+from crenel.jobs.pipeline.build import read_layout
+from crenel.jobs.pipeline.encoder_arguments import Reader
+from crenel.jobs.pipeline.java_functions import register
+from crenel.jobs.pipeline.json_arrays import json_array_function
+from crenel.jobs.pipeline.packing import packing_functions
+from crenel.jobs.pipeline.records import json_functions, records_plan, records_query
+from crenel.jobs.pipeline.source_table import source_table
+from crenel.jobs.pipeline.sql_types import literal, parse
+from crenel.operators.encode.avro.fields import AvroFields
+from crenel.operators.encode.avro.schema import parse as parse_schema
+from crenel.operators.encode.cells import ArrayCells, CellType
+from crenel.operators.encode.csv_fields import CsvFields
+from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.protobuf.fields import ProtobufFields
+from crenel.operators.encode.protobuf.schema import MessageType
+from crenel.operators.encode.records import RecordsPlan
+from tests.support import protobuf
+from tests.support.arrays import ELEMENTS, arrays
+from tests.support.odd_records import json_record
+
+pytestmark = pytest.mark.flink
+
+FIELDS = {
+    "person": "STRING",
+    "age": "INT",
+    "city": {"type": "STRING", "path": "$.home.city"},
+    "it's": "DECIMAL(5, 2)",
+    "smokes": "BOOLEAN",
+}
+RECORDS = {
+    json.dumps({"person": "ann", "age": 33, "home": {"city": "Brackwater"}, "it's": 1.5, "smokes": True}): (
+        "ann",
+        33,
+        "Brackwater",
+        "1.50",
+        True,
+    ),
+    '{"person": "bob", "age": "34", "home": []}': ("bob", 34, None, None, None),
+    '{"person": {"first": "c"}, "age": [3], "smokes": "perhaps"}': (None,) * 5,
+    '{"person": "dan", "age": 3': (None,) * 5,
+    "": (None,) * 5,
+    "null": (None,) * 5,
+}
+
+
+def test_an_event_time_is_read_from_json_as_flink_reads_it(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    records = [json_record(chance) for _ in range(2000)]
+    usual = [b'{"b": [{"c": "\\n"}, {}, [], -0.5, true, 1e2], "a" : %d}' % 10**digits for digits in range(25)]
+    texts = [b'{"a": "%b"}' % text for text in (b"7", b"-7", b" 7", b"7.9", b"007", b"1" * 18, b"1" * 19, b"", b"x")]
+    (tmp_path / "records").write_bytes(b"\n".join([*usual, *texts, *filter(None, records)]))
+    (tmp_path / "job.yaml").write_text(
+        f"""
+policy: {{quasi_identifiers: {{size: {{type: numeric, domain: [0, 9]}}}}, event_time: moment, drop: [a, record]}}
+privacy: {{k: 2}}
+algorithm: castle
+castle: {{delay: {{tuples: 9}}}}
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (record STRING, size AS 1, a AS TRY_CAST(JSON_VALUE(record, '$.a') AS BIGINT),
+      moment AS TO_TIMESTAMP_LTZ(0, 3), WATERMARK FOR moment AS moment)
+    WITH ('connector' = 'filesystem', 'path' = '{tmp_path / "records"}', 'format' = 'raw')
+sinks: {{released: {{connector: blackhole}}}}
+"""
+    )
+    prepare_java()
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
+    found = read_layout(tables, load(tmp_path / "job.yaml"))
+    assert "JSON_VALUE" in found.source["source.ddl"], "the text, which identifies stored state, has changed"
+    assert "JSON_VALUE" not in " ".join(source_table(tables).computed)
+    query = "SELECT record, a, TRY_CAST(JSON_VALUE(record, '$.a') AS BIGINT) FROM source"
+    with tables.execute_sql(query).collect() as rows:
+        read = [tuple(row) for row in rows]
+    assert sum(a is not None for _, a, _ in read) > 100
+    assert [record for record, ours, flinks in read if ours != flinks] == []
+
+
+def test_each_field_is_read_and_what_cannot_be_is_missing() -> None:
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate(RECORDS))
+    tables.execute_sql(f"CREATE TEMPORARY VIEW source AS SELECT * FROM (VALUES {rows}) AS t (number, record)")
+    query = records_query(JsonSection(column="record", fields=FIELDS).core(), ["number", "record"])
+    with tables.execute_sql(query).collect() as found:
+        read = {
+            row[-1]: tuple(str(value) if i == 3 and value else value for i, value in enumerate(row)) for row in found
+        }
+    assert [read[number][:-1] for number in range(len(RECORDS))] == list(RECORDS.values())
+
+
+KINDS = {
+    "text": "STRING",
+    "tiny": "TINYINT",
+    "small": "SMALLINT",
+    "whole": "INT",
+    "long": "BIGINT",
+    "real": "DOUBLE",
+    "exact": "DECIMAL(10, 2)",
+    "wide": "DECIMAL(38, 9)",
+    "truth": "BOOLEAN",
+}
+PATHS = {"": "$['v']", " of home": "$.home['it\\'s']", " of all": "$.all[1]"}
+VALUES = r"""null|true|false|0|1|-1|7|-0|-0.0|12.7|-12.9|300|-129|40000|99999999999|9223372036854775807
+9223372036854775808|12345678901234567890123|1.10|1e3|1E2|3.9e1|0.1e-7|1.0|31964.275|-31964.275|1.005|123456.7e-2|0.30000000000000004
+12345678.99|123456789.123456789012|1.00499999999999999999|1e30|""|" "|"xy"|"true"|"TRUE"|"no"|"yes "|" 12 "|"12.7"
+"-12.9"|"+5"|"5."|".5"|"-.5"|"1e2"|"1E+3"|"00012"|"99999999999"|"--5"|"1,5"|"1_0"|"NaN"|"Infinity"|"-Infinity"|"inf"
+"\u00a012"|"\t12\n"|"\ud83d\ude00"|"\ud800x"|"é€"|"a\u0000b"|[]|{}|[1,2]|{"a":1}""".replace("\n", "|").split("|")
+MALFORMED = [
+    b"",
+    b"null",
+    b"5",
+    b"{",
+    b'{"v": 1',
+    b'{"v": 1,}',
+    b'{"v": 01}',
+    b"{'v': 1}",
+    b'{"v": NaN}',
+    b'\xef\xbb\xbf{"v": 1}',
+]
+MALFORMED += [
+    b'{"v": "x\ty"}',
+    b'{"v": "x\xff", "home": {"it\'s": 5}}',
+    b'  {"v": 3}  ',
+    b'{"v": 1} x',
+    b'{"v": 1, "v": 2}',
+]
+# Of these a query reads less than encode does, such as nothing of the first, but neither of the two raises.
+ODD = [
+    b'{"v": 1, "other": 1e99999999999999999999}',
+    b'{"v": "\\ud800", "other": %b}' % (b"[" * 400 + b"]" * 400),
+    b'{"v": 1.5, "other": %b}' % (b"[" * 2000 + b"]" * 2000),
+    b'{"v": "%b"}' % (b"1" * 5000),
+]
+MALFORMED += [
+    b'{"v": "xy", "home": [1], "all": {"1": 2}}',
+    b'{"v": 1, "all": [1]}',
+    b'{"home": {"it\'s": 2, "its": 3}}',
+]
+
+
+def _records() -> list[bytes]:
+    made = [json.dumps({"v": "V", "home": {"it's": "H"}, "all": [1, "A"]})] * len(VALUES)
+    for number, value in enumerate(VALUES):
+        others = VALUES[(number * 7 + 3) % len(VALUES)], VALUES[(number * 11 + 5) % len(VALUES)]
+        for name, written in zip(("V", "H", "A"), (value, *others), strict=True):
+            made[number] = made[number].replace(f'"{name}"', written)
+    return [*(text.encode() for text in made), *MALFORMED]
+
+
+TIMES = r""""2024-02-29"|"2023-02-29"|" 2024-2-9 "|"0001-01-01"|"10000-01-01"|"2024-02-29 23:59"|"2024-02-29T23:59:59"
+"2024-02-29 23:59:59.1234567"|" 2024-02-29 23:59:59.9999 "|"2024-02-29 25:00:00"|"2024-02-29 23:59:59Z"|"23:59"
+"23:59:59.5"|"1969-12-31 23:59:59.999"|20240229""".replace("\n", "|").split("|")
+ARRAYS = "STRING BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL(10,2) DECIMAL(38,9) DATE TIME".split()
+ARRAYS += ["TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP", "TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(9)"]
+
+SHOWN = (("own", 2), ("x", 3), ("x", 1), ("x", 2), ("x", 4), ("no", 1), ("member", 1))
+
+
+def test_each_value_of_an_array_is_read_as_a_field_of_its_type() -> None:
+    values_of = VALUES + TIMES
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set_local_timezone("UTC")  # as a job has it
+    records = [
+        f'{{"v": {value}, "own": [1, {value}], "of": {{"it\'s": [{{}}, 3, {{"x": [{value}]}}, null]}}, "no": {value}}}'
+        for value in values_of
+    ]
+    rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate([*records, "{", "null", "[]"]))
+    tables.execute_sql(f"CREATE TEMPORARY VIEW source AS SELECT * FROM (VALUES {rows}) AS t (number, record)")
+    paths = {"own": "$.own", "x": "$.of['it\\'s'][*].x[0]", "no": "$.no[*].x", "member": "$.v.a[*]"}
+    fields: dict[str, Any] = {}
+    columns = ["number"]
+    for place, kind in enumerate(ARRAYS):
+        fields[f"v{place}"] = {"type": kind, "path": "$.v"}
+        fields |= {f"{name}{place}": {"type": f"ARRAY<{kind}>", "path": path} for name, path in paths.items()}
+        shown = (f"v{place}", *(f"{name}{place}[{row}]" for name, row in SHOWN))
+        columns += [f"CAST({each} AS STRING)" for each in shown]
+        columns += [f"CARDINALITY(own{place})", f"CARDINALITY(x{place})"]
+    read = JsonSection(column="record", fields=fields).core()
+    register(tables, json_functions(read))
+    query = f"SELECT {', '.join(columns)} FROM ({records_query(read, ['number', 'record'])})"
+    with tables.execute_sql(query).collect() as found:
+        values = {row[0]: tuple(row)[1:] for row in found}
+    assert len(values) == len(values_of) + 3
+    differing = []
+    for place, kind in enumerate(ARRAYS):
+        some = set()
+        for number, text in enumerate(values_of):
+            scalar, own, within, *others = values[number][10 * place : 10 * place + 10]
+            differing += [(kind, text, scalar, own, within)] * ((own, within) != (scalar, scalar))
+            assert others == [*[None] * 5, 2, 4], (kind, text)
+            some.add(scalar)
+        assert len(some) > (2 if kind == "BOOLEAN" else 4), (kind, some)
+    assert not differing
+    assert {value for number in range(len(values_of), len(values_of) + 3) for value in values[number]} == {None}
+
+
+def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
+    """Require that encode and Flink read each field alike."""
+    fields = {
+        f"{name}{where}": {"type": kind, "path": path} for name, kind in KINDS.items() for where, path in PATHS.items()
+    }
+    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    reader = Reader({name: parse(field["type"]) for name, field in fields.items()})
+    for name, field in fields.items():
+        if not field["type"].startswith(("DOUBLE", "STRING")):
+            reader.subject(name)  # as text
+        if field["type"] != "BOOLEAN" and not name.startswith("wide"):
+            reader.quasi_identifier(Numeric(name, (0.0, 1.0)))
+        reader.member("passthrough", name)
+    assert not reader.problems
+    plan = records_plan(records, reader.argument_forms)
+    assert plan is not None
+    assert None not in plan.arguments
+    assert isinstance(plan.fields, JsonFields)
+    assert len(plan.fields.fields) == len(fields)
+
+    written = [*_records(), *ODD]
+    (tmp_path / "records").write_bytes(b"\n".join(written))
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set("parallelism.default", "1")
+    tables.execute_sql(
+        "CREATE TEMPORARY TABLE source (record STRING) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path / 'records'}', 'format' = 'raw')"
+    )
+    argument_forms = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(reader.arguments))
+    with tables.execute_sql(f"SELECT {argument_forms} FROM ({records_query(records, ['record'])})").collect() as rows:
+        by_flink = [list(row) for row in rows]
+    here = zip(*(column.tolist() for column in plan.read(pd.Series(written, dtype=object))), strict=True)
+    assert len(by_flink) == len(written)
+    otherwise = [
+        (record, sql, one, other)
+        for record, wanted, found in zip(written, by_flink, here, strict=True)
+        for sql, one, other in zip(reader.arguments, wanted, found, strict=True)
+        if not _alike(one, other) and record not in ODD
+    ]
+    assert not otherwise
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(other, float):
+        # A column of whole numbers of which some are missing comes as float64.
+        return one is None or math.isnan(one) if math.isnan(other) else one is not None and float(one) == other
+    return type(one) is type(other) and one == other
+
+
+def test_what_encode_does_not_read_is_left_to_the_query() -> None:
+    fields = {
+        "here": "INT",
+        "time": "TIMESTAMP(3)",
+        "single": "FLOAT",
+        "any": {"type": "STRING", "path": "$..a"},
+        "two": {"type": "STRING", "path": "$['a','b']"},
+        "size": {"type": "INT", "path": "$.a.length()"},
+        "escaped": {"type": "STRING", "path": "$['\\u0061']"},
+    }
+    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    argument_forms = [(name, "text") for name in fields] + [None, ("other", "text")]
+    plan = records_plan(records, argument_forms)  # type: ignore[arg-type]
+    assert plan == RecordsPlan(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
+    assert records_plan(records, argument_forms[1:]) is None  # type: ignore[arg-type]
+
+
+def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() -> None:
+    records = JsonSection(column="text", fields={"person": "STRING", "number": "INT"}).core()
+    with pytest.raises(ConfigError) as raised:
+        records_query(records, ["number", "record"])
+    assert raised.value.problems == (
+        "source.from_json.column: the table source has no column 'text'; one of number, record",
+        "source.from_json.fields.number: the table source has a column of that name too; rename one of the two",
+    )
+
+
+def test_the_configuration_of_kafka_reads_all_that_its_policy_names() -> None:
+    from crenel.jobs.config.load import load
+
+    config = load(Path(__file__).parents[4] / "conf" / "kafka.yaml", ["subject_key=a key of the tests"])
+    assert config.source.records is not None
+    assert {"person", "age", "diagnosis"} <= config.source.records.fields.keys()
+
+
+def test_lines_of_csv_are_read_by_encode_alone() -> None:
+    fields = {"a": "INT", "it's": "STRING", "real": "DOUBLE", "seen": "TIMESTAMP", "paid": "DECIMAL(5, 2)"}
+    records = CsvSection(column="line", fields=fields, delimiter=";").core()
+    assert records_query(records, ["line", "ts"]) == (
+        "SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `it's`, CAST(NULL AS DOUBLE) AS `real`, "
+        "CAST(NULL AS TIMESTAMP) AS `seen`, CAST(NULL AS DECIMAL(5, 2)) AS `paid`, `ts` FROM source"
+    )
+    argument_forms = [("paid", "text"), None, ("a", "number"), ("ts", "time"), ("a", "missing"), ("seen", "text")]
+    plan = records_plan(records, argument_forms)  # type: ignore[arg-type]
+    kinds = (4, CellType("DECIMAL", 5, 2)), (0, CellType("INT")), (3, CellType("TIMESTAMP", 6))
+    arguments = (0, "text"), None, (1, "number"), None, (1, "missing"), (2, "text")
+    assert plan == RecordsPlan(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
+    assert records_plan(records, [None, ("ts", "time")]) is None
+    with pytest.raises(ConfigError) as raised:
+        records_plan(records, [("real", "text"), ("it's", "text"), ("paid", "integer")])
+    assert raised.value.problems == (
+        "source.from_csv.fields.real: DOUBLE is not read as text; declare it as STRING",
+        "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
+    )
+
+
+def test_fields_of_avro_are_read_by_encode_alone_and_fit_their_schema() -> None:
+    union = ["null", "string", "int"]
+    inner = {"type": "record", "name": "Home", "fields": [{"name": "zip", "type": ["null", "string"]}]}
+    types: dict[str, Any] = {"age": "int", "home": inner, "odd": union, "all": {"type": "array", "items": "int"}}
+    fields = [{"name": name, "type": kind} for name, kind in types.items()]
+    schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": fields}))
+    good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
+    records = AvroRecords("record", good, schema)
+    assert records_query(records, ["record", "ts"], "bytes") == (
+        "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, CAST(`record` AS BYTES) AS `bytes`, `ts` "
+        "FROM source"
+    )
+    plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
+    made = AvroFields(schema, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
+    assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
+    assert records_query(AvroRecords("record", {"all": ("ARRAY<BIGINT>", ("all[*]",))}, schema), ["record"]) == (
+        "SELECT CAST(NULL AS ARRAY<BIGINT>) AS `all` FROM source"
+    )
+    bad = {"age": "STRING", "odd": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "age[*]": "ARRAY<INT>"}
+    bad |= {"all[*]": "ARRAY<STRING>"}
+    with pytest.raises(ConfigError) as raised:
+        records_query(AvroRecords("record", {name: (kind, (name,)) for name, kind in bad.items()}, schema), ["record"])
+    where, inside = "source.from_avro", "which is not one value of one type; give the path of a field inside it, or"
+    assert raised.value.problems == (
+        f"{where}.fields.age: {where}.schema_file has an int there; declare it as INT or BIGINT",
+        f"{where}.fields.odd: {where}.schema_file has a union of null, string, int there, {inside} leave the field out",
+        f"{where}.fields.all: {where}.schema_file has an array there; declare it as ARRAY<INT> or ARRAY<BIGINT>",
+        f"{where}.fields.home: {where}.schema_file has a record there, {inside} leave the field out",
+        f"{where}.fields.name: {where}.schema_file has no field 'name': it has age, home, odd, all; correct the path, "
+        "or leave the field out",
+        f"{where}.fields.age[*]: {where}.schema_file has at 'age' an int, and no array; correct the path, or leave the "
+        "field out",
+        f"{where}.fields.all[*]: {where}.schema_file has an int there; declare it as ARRAY<INT> or ARRAY<BIGINT>",
+    )
+
+
+def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
+    logical = {
+        "day": {"type": "int", "logicalType": "date"},
+        "fee": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "time": {"type": "long", "logicalType": "timestamp-micros"},
+        "clock": {"type": "int", "logicalType": "time-millis"},
+        "local": {"type": "long", "logicalType": "local-timestamp-millis"},
+    }
+    listed = [{"name": name, "type": {"type": "array", "items": of}} for name, of in logical.items()]
+    schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": listed}))
+
+    def problems(types: dict[str, str], of: Any = AvroRecords, known: Any = schema) -> tuple[str, ...]:
+        fields = {name: (kind, (f"{name}[*]",)) for name, kind in types.items()}
+        try:
+            records_query(of("record", fields, known), ["record"])
+        except ConfigError as error:
+            return error.problems
+        plan = records_plan(of("record", fields, known), [(name, "packed") for name in fields])
+        assert plan is not None
+        assert all(of.name != "TIMESTAMP_LTZ" for _, of in plan.fields.fields)  # type: ignore[attr-defined]
+        return ()
+
+    day, fee = "ARRAY<DATE>", "array<decimal(9,2)>"
+    assert not problems({"day": day, "fee": fee, "time": "ARRAY<TIMESTAMP(6)>", "local": "ARRAY<TIMESTAMP(3)>"})
+    assert not problems({"time": "ARRAY<TIMESTAMP_LTZ(6)>", "local": "ARRAY<BIGINT>", "clock": "ARRAY<TIME(3)>"})
+    bad = {"day": "ARRAY<INT>", "fee": "ARRAY<DECIMAL(9, 3)>", "time": "ARRAY<TIMESTAMP(3)>"}
+    found = [each.split(" there; declare it as ") for each in problems(bad | {"local": "ARRAY<TIMESTAMP_LTZ(3)>"})]
+    assert {of.partition(":")[0].removeprefix("source.from_avro.fields."): remedy for of, remedy in found} == {
+        "day": "ARRAY<DATE>",
+        "fee": "ARRAY<DECIMAL(9, 2)>",
+        "time": "ARRAY<TIMESTAMP(6)> or ARRAY<BIGINT> or ARRAY<TIMESTAMP_LTZ(6)>",
+        "local": "ARRAY<TIMESTAMP(3)> or ARRAY<BIGINT>",
+    }
+    times = protobuf.field("times", 1, ".google.protobuf.Timestamp", many=True)
+    message_type: dict[str, Any] = {"name": "Visit", "field": [times]}
+    file = {
+        "name": "v.proto",
+        "syntax": "proto3",
+        "dependency": ["google/protobuf/timestamp.proto"],
+        "message_type": [message_type],
+    }
+    message = MessageType(protobuf.descriptor_set(file, imports=[timestamp_pb2.DESCRIPTOR]), "Visit")
+    for kind in ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "BIGINT"):
+        assert not problems({"times": f"ARRAY<{kind}>"}, ProtobufRecords, message)
+
+
+def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None:
+    """The arguments of each role of such columns; Avro and Protobuf give the same values of an instant."""
+    logical = {
+        "seen": ("long", "timestamp-millis"),
+        "moment": ("long", "timestamp-micros"),
+        "clock": ("int", "time-millis"),
+    }
+    listed = [{"name": name, "type": {"type": of, "logicalType": kind}} for name, (of, kind) in logical.items()]
+    schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": listed}))
+    types = {"seen": "TIMESTAMP_LTZ(3)", "moment": "TIMESTAMP_LTZ(6)", "clock": "TIME(3)"}
+    avro = AvroRecords("record", {name: (kind, (name,)) for name, kind in types.items()}, schema)
+    select = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in types.items())
+    assert records_query(avro, ["record"]) == f"SELECT {select} FROM source"
+    times = [protobuf.field(name, n, ".google.protobuf.Timestamp") for n, name in enumerate(("seen", "moment"), 1)]
+    file = {"name": "v.proto", "syntax": "proto3", "dependency": ["google/protobuf/timestamp.proto"]}
+    set_of = protobuf.descriptor_set(
+        file | {"message_type": [{"name": "Visit", "field": times}]}, imports=[timestamp_pb2.DESCRIPTOR]
+    )
+    of_message = {name: (types[name], (name,)) for name in ("seen", "moment")}
+    messages = ProtobufRecords("record", of_message, MessageType(set_of, "Visit"))
+    reader = Reader({name: parse(kind) for name, kind in types.items()})
+    for name in types:
+        reader.member("sensitive", name)
+    reader.event_time("seen")
+    assert not reader.problems
+    forms = [(name, form) for name, form in filter(None, reader.argument_forms)]
+    assert forms == [("seen", "text"), ("moment", "text"), ("clock", "text"), ("seen", "time")]
+    content = io.BytesIO()
+    values = {"seen": -1, "moment": 1_700_000_000_123_456, "clock": 28_800_500}
+    fastavro.schemaless_writer(content, {"type": "record", "name": "Visit", "fields": listed}, values)
+    visit = protobuf.message_class(set_of, "Visit")
+    message = visit(seen={"seconds": -1, "nanos": 999_000_000}, moment={"seconds": 1_700_000_000, "nanos": 123_456_000})
+    expected = ["1969-12-31 23:59:59.999", "2023-11-14 22:13:20.123456", "08:00:00.5"]
+    for records, record in ((avro, content.getvalue()), (messages, message.SerializeToString())):
+        plan = records_plan(records, [form for form in forms if form[0] in records.fields])
+        assert plan is not None
+        *texts, seen = plan.read(pd.Series([record, None]))
+        assert [each.to_pylist() for each in texts] == [[text, None] for text in expected[: len(texts)]]
+        assert seen.isna().tolist() == [False, True]
+        assert seen[0] == pd.Timestamp("1969-12-31 23:59:59.999")
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set("table.local-time-zone", "UTC")
+    columns = ", ".join(
+        f"CAST(CAST({literal(text)} AS {kind}) AS STRING)" for text, kind in zip(expected, types.values(), strict=True)
+    )
+    with tables.execute_sql(f"SELECT {columns}").collect() as found:
+        assert [list(row) for row in found] == [expected]
+
+
+def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> None:
+    home = {"name": "Home", "field": [protobuf.field("zip", 1, "string")]}
+    fields = [
+        protobuf.field("age", 1, "int32"),
+        protobuf.field("home", 2, ".Home"),
+        protobuf.field("all", 3, "int32", many=True),
+        protobuf.field("map", 4, ".Visit.MapEntry", many=True),
+    ]
+    entry = {"name": "MapEntry", "field": [protobuf.field("key", 1, "int32"), protobuf.field("value", 2, "int32")]}
+    visit = {"name": "Visit", "field": fields, "nested_type": [entry | {"options": {"map_entry": True}}]}
+    message = MessageType(
+        protobuf.descriptor_set({"name": "v.proto", "message_type": [home, visit]}),
+        "Visit",
+    )
+    good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
+    records = ProtobufRecords("record", good, message)
+    assert records_query(records, ["record", "ts"]) == (
+        "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, `ts` FROM source"
+    )
+    plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
+    made = ProtobufFields(message, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
+    assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
+    bad = {"age": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "home[*].zip": "ARRAY<STRING>"}
+    bad |= {"map": "ARRAY<INT>"}
+    with pytest.raises(ConfigError) as raised:
+        records_query(
+            ProtobufRecords("record", {n: (k, tuple(n.split("."))) for n, k in bad.items()}, message), ["record"]
+        )
+    where, inside = "source.from_protobuf", "which is not one value of one type; give the path of a field inside it, or"
+    assert raised.value.problems == (
+        f"{where}.fields.age: {where}.descriptor_file has an int32 there; declare it as INT or BIGINT",
+        f"{where}.fields.all: {where}.descriptor_file has a repeated int32 there; declare it as ARRAY<INT> or "
+        "ARRAY<BIGINT>",
+        f"{where}.fields.home: {where}.descriptor_file has a Home there, {inside} leave the field out",
+        f"{where}.fields.name: {where}.descriptor_file has no field 'name': it has age, home, all, map; correct the "
+        "path, or leave the field out",
+        f"{where}.fields.home[*].zip: {where}.descriptor_file has at 'home' a Home, and no repeated field; correct the "
+        "path, or leave the field out",
+        f"{where}.fields.map: {where}.descriptor_file has a map there, {inside} leave the field out",
+    )
+
+
+def test_arrays_that_encode_packs_are_those_that_flink_packs() -> None:
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    for kind, element in ELEMENTS.items():
+        function, _ = packing_functions([parse(f"ARRAY<{kind}>")])
+        register(tables, [function])
+        given = [each for each in arrays(kind) if each]
+        written = [
+            [f"CAST({'NULL' if value is None else literal(str(value))} AS {kind})" for value in each] for each in given
+        ]
+        columns = ", ".join(f"{function.name}(ARRAY[{', '.join(each)}])" for each in written)
+        texts = ", ".join(f"JSON_STRING(CAST(ARRAY[{', '.join(each)}] AS ARRAY<STRING>))" for each in written)
+        with tables.execute_sql(f"SELECT {columns}, {texts}").collect() as found:
+            (row,) = found
+        sql = parse(kind)
+        cells = ArrayCells(CellType(sql.name, sql.precision or 0, sql.scale), pa.array(given, pa.list_(element)))
+        assert cells.packed.to_pylist() == list(map(bytes, row[: len(given)])), kind
+        if kind.partition("(")[0] in ("STRING", "DATE", "TIME", "DECIMAL", "TIMESTAMP"):  # as a sensitive array
+            assert cells.list.to_pylist() == list(map(json.loads, row[len(given) :])), kind
+
+
+def test_members_may_have_the_names_of_the_parts_of_a_function() -> None:
+    source = json_array_function(parse("INT"), ["ITEMS", "VALUE"], ["ARRAY"]).source
+    assert 'at(at(record, "ITEMS"), "VALUE")' in source
+    assert 'value(at(item, "ARRAY"))' in source

@@ -1,0 +1,189 @@
+"""A job whose audit log has a hash chain: ``crenel verify`` finds what is changed in its files, in every format."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.launch import Host
+
+pytestmark = pytest.mark.flink
+
+ROWS = 1500
+TOWNS = ("oslo", "bergen", "rome", "pisa")
+ILLNESSES = ("flu", "gout", "cold")
+CONFIGURATION = """
+policy:
+  subject: person
+  event_time: seen
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 99]}
+    weight: {type: numeric}
+    price: {type: numeric, ends: 0.1}
+    town: {type: categorical, hierarchy: towns.csv}
+  sensitive: [illness]
+  passthrough: [id, score, ratio, amount, stamp, zoned, flag, code, word]
+  pseudonym: {column: who, scope: release}
+privacy: {k: 4, l: 2}
+castle: {delay: {tuples: 200}, reuse_limit: 500}
+shards: {count: 2}
+subject_key: {file: FOLDER/subject-key}
+audit_chain: {key: {file: FOLDER/audit-key}}
+flink: {execution.checkpointing.interval: 1 h}  # few files of each sink
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (id BIGINT, person STRING, age INT, town STRING, illness STRING)
+    WITH ('connector' = 'filesystem', 'path' = 'INPUT', 'format' = 'csv')
+  query: |
+    SELECT
+      id, person, age, CAST(60 + SIN(id) * 40 AS FLOAT) AS weight, CAST(id / 7.0 AS DECIMAL(10, 2)) AS price,
+      town, illness, SIN(id) * POWER(10, MOD(id, 24) - 12) AS score, CAST(SIN(id) * 1000 AS FLOAT) AS ratio,
+      CAST(id / 8.0 AS DECIMAL(12, 3)) AS amount,
+      TIMESTAMPADD(SECOND, CAST(id AS INT), TIMESTAMP '2024-01-01 00:00:00.5') AS stamp,
+      TO_TIMESTAMP_LTZ(id * 50, 3) AS zoned, MOD(id, 3) = 0 AS flag, CAST(illness AS CHAR(6)) AS code,
+      CASE MOD(id, 4) WHEN 0 THEN 'a "word", quoted' WHEN 1 THEN '007' WHEN 2 THEN '1.50' END AS word,
+      TO_TIMESTAMP_LTZ(id * 1000, 3) AS seen
+    FROM source
+sinks:
+"""
+SINKS = ("released", "audit", "suppressed", "rejected", "summary")
+
+
+@pytest.fixture(scope="module", params=["csv", "json"])
+def job(request: pytest.FixtureRequest, mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the configuration of a job that has ended."""
+    return ended(mini, tmp_path_factory.mktemp(f"chain-{request.param}"), request.param, rows=ROWS, people=400)
+
+
+def ended(mini: Host, folder: Path, form: str, *, rows: int, people: int) -> Path:
+    """Run a job on some rows of some people; its configuration."""
+    chance = random.Random(8)
+    lines = (
+        f"{i},{chance.randrange(people)},{chance.randrange(100)},{chance.choice(TOWNS)},{chance.choice(ILLNESSES)}"
+        for i in range(rows)
+    )
+    (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "towns.csv").write_text("oslo;north;*\nbergen;north;*\nrome;south;*\npisa;south;*\n", encoding="utf-8")
+    for name in ("subject-key", "audit-key"):
+        (folder / name).write_text(f"a {name} of the tests\n", encoding="utf-8")
+    text = CONFIGURATION.replace("INPUT", str(folder / "people.csv")).replace("FOLDER", str(folder))
+    text += "".join(f"  {s}: {{connector: filesystem, path: {folder / s}, format: {form}}}\n" for s in SINKS)
+    (folder / "job.yaml").write_text(text, encoding="utf-8")
+    done = mini.crenel("run", folder / "job.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    return folder / "job.yaml"
+
+
+def verified(mini: Host, job: Path, *arguments: str) -> tuple[int, dict[str, list[dict[str, Any]]], dict[str, str]]:
+    """Return the exit code of ``crenel verify``, what it found, by statement, and the outcome of each."""
+    done = mini.crenel("verify", job, "--json", *arguments)
+    verdict = json.loads(done.stdout)
+    return (
+        done.returncode,
+        {check["name"]: check["findings"] for check in verdict["checks"] if check["findings"]},
+        {check["name"]: check["outcome"] for check in verdict["checks"]},
+    )
+
+
+def test_what_the_job_wrote_holds_with_columns_of_every_type(mini: Host, job: Path) -> None:
+    code, found, outcomes = verified(mini, job)
+    assert found == {}
+    assert code == 0
+    for name in ("chain", "starts", "values", "cover", "distinct persons", "l of illness", "alone", "counts", "end"):
+        assert outcomes[name] == "holds", name
+
+
+def largest(job: Path, sink: str) -> Path:
+    """Return the file of a sink that holds most: where a checkpoint comes early, the first holds a few lines."""
+    return max((job.parent / sink).rglob("part-*"), key=lambda file: file.stat().st_size)
+
+
+def changed(job: Path, sink: str, line: int, old: Sequence[str], new: Sequence[str]) -> tuple[Path, bytes]:
+    """Replace the first of some texts that is in a line of a file of a sink; the file, and what it held."""
+    file = largest(job, sink)
+    before = file.read_bytes()
+    lines = before.decode().splitlines(keepends=True)
+    one, other = next(pair for pair in zip(old, new, strict=True) if pair[0] in lines[line])
+    lines[line] = lines[line].replace(one, other, 1)
+    file.write_text("".join(lines), encoding="utf-8")
+    return file, before
+
+
+def test_what_is_changed_in_its_files_is_named(mini: Host, job: Path) -> None:
+    cases = [
+        ("released", 40, ILLNESSES, ("gout", "cold", "flu"), {"values"}),
+        ("released", 41, ("true", "false"), ("false", "true"), {"values"}),
+        ("audit", 30, ("cluster", "merged", "split", "reused"), ("merged", "split", "cluster", "cluster"), {"chain"}),
+    ]
+    for sink, line, old, new, names in cases:
+        file, before = changed(job, sink, line, old, new)
+        code, found, _ = verified(mini, job)
+        file.write_bytes(before)
+        assert code == 1
+        assert names <= found.keys()
+        assert all(finding["release"] is not None for name in names for finding in found[name])
+    assert verified(mini, job)[0] == 0
+
+
+def test_a_release_that_is_gone_is_named_and_so_is_another_key(mini: Host, job: Path) -> None:
+    file = largest(job, "audit")
+    before = file.read_bytes()
+    lines = before.splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:20] + lines[21:]))
+    code, found, _ = verified(mini, job)
+    file.write_bytes(before)
+    assert code == 1
+    assert [(f["shard"], f["release"]) for f in found["chain"]] == [
+        (f["shard"], f["release"]) for f in found["release ids"]
+    ]
+    assert len(found["chain"]) == 1
+    earlier = job.parent / "earlier.json"
+    earlier.write_text(mini.crenel("verify", job, "--json").stdout, encoding="utf-8")
+    assert verified(mini, job, "--since", str(earlier))[0] == 0
+    code, found, _ = verified(mini, job, "--set", "audit_chain.key=another")
+    assert (code, len(found["chain"])) == (1, 1)
+    assert found["chain"][0]["text"].startswith("no release fits the chain")
+
+
+def edited(folder: Path, gone: Callable[[str], bool]) -> dict[Path, bytes]:
+    """Take lines out of all files below a folder; what the files held."""
+    held = {file: file.read_bytes() for file in folder.rglob("part-*")}
+    for file, content in held.items():
+        lines = content.decode().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if not gone(line)), encoding="utf-8")
+    return held
+
+
+def test_an_end_that_is_cut_off_with_its_summary_is_seen(mini: Host, job: Path) -> None:
+    before = edited(job.parent / "summary", lambda line: True)
+    code, found, _ = verified(mini, job)
+    assert (code, found.keys()) == (1, {"counts"})
+
+    before |= edited(job.parent / "audit", lambda line: "closing" in line)
+    code, found, outcomes = verified(mini, job)
+    assert (code, found, outcomes["end"]) == (3, {}, "unchecked")
+    assert verified(mini, job, "--running")[0] == 0
+    for file, content in before.items():
+        file.write_bytes(content)
+    assert verified(mini, job)[0] == 0
+
+
+def test_a_shard_without_a_tuple_has_a_closing_record_and_where_it_is_gone_that_is_seen(
+    mini: Host, tmp_path: Path
+) -> None:
+    job = ended(mini, tmp_path, "json", rows=3, people=1)
+    texts = [file.read_text(encoding="utf-8") for file in (tmp_path / "audit").rglob("part-*")]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    assert sorted((row["shard"], row["release_id"], row["kind"]) for row in lines) == [
+        *((0, 0, "closing"), (1, 0, "closing"))
+    ]
+    assert sorted(row["chain_members"].partition(" ")[0] for row in lines) == ["tuples_in=0", "tuples_in=3"]
+    assert verified(mini, job)[0] == 0
+    edited(tmp_path / "audit", lambda line: json.loads(line)["shard"] == 1)
+    code, found, _ = verified(mini, job)
+    assert (code, [finding["shard"] for finding in found["end"]]) == (1, [1])

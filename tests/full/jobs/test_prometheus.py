@@ -1,0 +1,65 @@
+"""Jobs on a standalone cluster, scraped by a real Prometheus as docs/how-to/monitor.md has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.full.jobs.test_recovery import configure, write
+from tests.support.cluster import Cluster
+from tests.support.prometheus import Prometheus, needs_prometheus, scraping
+from tests.support.queries import all_expressions, names, patterns
+
+pytestmark = [pytest.mark.cluster, needs_prometheus]
+
+ROWS = 40_000
+RATE = 1500  # rows a second of each reader
+WAYS = ("window by subject", "nearest by regions", "castle by subject")
+CRENEL = "flink_taskmanager_job_task_operator_crenel_"
+LASTING = "l: 2, persons: {guarantee: lasting, moved: count}}"
+BY_REGIONS = ", by: regions, regions: regions.yaml"
+WITHOUT = {"Event time"}
+"""Panels that show nothing of these jobs, which have none."""
+
+
+def test_every_metric_that_the_dashboard_and_the_alerts_name_exists_and_adds_up(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    people = write(tmp_path, (i % (ROWS // 3) for i in range(ROWS)))
+    shown: set[str] = set()
+    with scraping(tmp_path, cluster.reporters) as prometheus:
+        for way in WAYS:
+            configuration = configure(people, tmp_path / way.split()[0], way=way)
+            if way.startswith("nearest"):
+                text = configuration.read_text(encoding="utf-8").replace("l: 2}", LASTING)
+                configuration.write_text(text.replace(BY_REGIONS, ""), encoding="utf-8")
+            job = cluster.submit(configuration, rate=RATE)
+            cluster.wait(of(prometheus, job, "sum(released) > 3000"), "releases")
+            # A scrape of Prometheus may fall in the middle of an update, but not each time.
+            cluster.wait(
+                of(prometheus, job, "sum(tuples_in) - sum(released) - sum(ALL_suppressed_) - sum(buffered) == 0"),
+                "balance",
+            )
+            formed = " - ".join(f"sum(releases_{kind})" for kind in ("cluster", "merged", "split"))
+            cluster.wait(of(prometheus, job, f"sum(ALL_classes_from_) - {formed} == 0"), "sum of classes")
+            assert of(prometheus, job, "min(least_class_size) > 0")()
+            assert of(prometheus, job, "max(k) == 8")()
+            assert of(prometheus, job, "sum(rejected_bad_type) == 0")()
+            shown |= {where for where, expression in all_expressions() if prometheus.value(expression) is not None}
+            cluster.cancel(job)
+        known = prometheus.names()
+    for where, expression in all_expressions():
+        assert names(expression) - known == set(), where
+        for pattern in patterns(expression):
+            assert any(re.fullmatch(pattern, name) for name in known), where
+    assert {where for where, _ in all_expressions() if not where.startswith("Crenel")} - shown == WITHOUT
+
+
+def of(prometheus: Prometheus, job: str, expression: str) -> Callable[[], bool]:
+    """Return whether a condition holds of the metrics of a job; ``ALL_``: all whose names begin so."""
+    named = re.sub(r"\((?!ALL_)(\w+)\)", rf'({CRENEL}\1{{job_id="{job}"}})', expression)
+    named = re.sub(r"\(ALL_(\w+)\)", rf'({{__name__=~"{CRENEL}\1.+",job_id="{job}"}})', named)
+    return lambda: prometheus.value(named) is not None

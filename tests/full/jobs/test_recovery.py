@@ -1,0 +1,388 @@
+"""Stopped, moved, killed and changed: what a job publishes is what it would have published anyway."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import crenel
+from crenel.anonymity.model import hierarchy
+from crenel.anonymity.model.fingerprint import hierarchy_digest
+from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
+from tests.support.launch import Host, rows_of
+from tests.support.programs import LINK, require_same_rows
+from tests.support.towns import TOWNS, write_towns
+from tests.support.visits import SUPPRESSED, audit_columns
+
+pytestmark = pytest.mark.cluster
+
+ROWS = 30_000
+SLOW = 2500  # rows a second
+RELEASED = ("age_min", "age_max", "town", "illness", "id")
+AUDIT = audit_columns(["illness"], RELEASED[:3])
+WINDOWED = ("released", "audit", "suppressed", "repairs")
+CONFIGURATION = """
+policy:
+  subject: person
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 99]}
+    town: {type: categorical, hierarchy: towns.csv}
+  sensitive: [illness]
+  passthrough: [id]
+  drop: [name]
+privacy: {k: 8, l: 2}
+WAY
+seed: 11
+CHAIN
+flink:
+  execution.checkpointing.interval: 1 s
+  python.fn-execution.bundle.size: "1000"
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (id BIGINT, person STRING, name STRING, age INT, town STRING, illness STRING)
+    WITH ('connector' = 'filesystem', 'path' = 'INPUT', 'format' = 'csv')
+  query: SELECT paced(id) AS id, person, name, age, town, illness FROM source
+sinks:
+"""
+WAYS = {
+    "castle by subject": "castle: {delay: {tuples: 2000}, max_clusters: 30, reuse_limit: 1000}\nshards: {count: 4}",
+    "nearest by regions": "algorithm: nearest\nnearest: {delay: {tuples: 2000, jitter: 0.5}, reuse_limit: 1000}\n"
+    "shards: {count: 4, by: regions, regions: regions.yaml}",
+    "cells": "algorithm: cells\ncells: {sample_rate: 0.5, partition: cells.yaml, epsilon: 10, delta: 0.01, "
+    "window: 100 s, windows: 2, lateness: 1 h}\nshards: {count: 4}",
+    "window by subject": "algorithm: suhdsa\nsuhdsa: {tuples: 100}\nshards: {count: 4}",
+}
+REGIONS = """
+version: 1
+attributes: {age: {domain: [0, 99]}, town: {hierarchy: HIERARCHY}}
+tree:
+  cut: age
+  below: 40
+  left:
+    cut: town
+    before: south-2
+    left: {shard: 0, share: 0.2, loss: 0.3}
+    right: {shard: 1, share: 0.2, loss: 0.3}
+  right:
+    cut: age
+    below: 80
+    left: {shard: 2, share: 0.4, loss: 0.4}
+    right: {shard: 3, share: 0.2, loss: 0.3}
+"""
+SINK = "  {name}: {{connector: filesystem, path: {folder}/{name}, format: csv}}\n"
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file of tuples; people come back, and their names and numbers are strings that a search can find."""
+    chance = random.Random(5)
+    return write(tmp_path_factory.mktemp("people"), (chance.randrange(ROWS // 3) for _ in range(ROWS)))
+
+
+def write(folder: Path, persons: Iterable[int]) -> Path:
+    """Return the file, with a tuple of each of these persons in turn, and its hierarchy."""
+    chance = random.Random(6)
+    with (folder / "people.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        for i, person in enumerate(persons):
+            rows.writerow(
+                (
+                    i,
+                    f"subject-{person:06}",
+                    f"dropped-{person:06}",
+                    chance.randrange(100),
+                    chance.choice(sorted(TOWNS)),
+                    chance.choice(("cold", "flu", "gout")),
+                )
+            )
+    write_towns(folder)
+    return folder / "people.csv"
+
+
+def configure(
+    people: Path,
+    output: Path,
+    sinks: Sequence[str] = ("released", "audit", "suppressed"),
+    way: str = "castle by subject",
+) -> Path:
+    """Return a configuration of the job in the folder where it writes."""
+    output.mkdir(parents=True, exist_ok=True)
+    towns = Path(shutil.copy(people.with_name("towns.csv"), output))
+    regions = REGIONS.replace("HIERARCHY", hierarchy_digest(hierarchy.load(towns)))
+    (output / "regions.yaml").write_text(regions, encoding="utf-8")
+    chain = "audit_chain: {key: the key of the auditor}" if "audit" in sinks else ""
+    text = CONFIGURATION.replace("INPUT", str(people)).replace("WAY", WAYS[way]).replace("CHAIN", chain)
+    text += "".join(SINK.format(name=name, folder=output / "out") for name in sinks)
+    (output / "job.yaml").write_text(text, encoding="utf-8")
+    return output / "job.yaml"
+
+
+def published(output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> dict[str, list[str]]:
+    """Return the lines that were committed, sorted, by output; of audit without the chain, which tells of restores."""
+    found = {}
+    for name in sinks:
+        files = sorted((output / "out" / name).rglob("part-*"))
+        lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        found[name] = sorted(line.rsplit(",", len(LINK))[0] if name == "audit" else line for line in lines)
+    return found
+
+
+def require_chained(mini: Host, configuration: Path) -> None:
+    """``crenel verify`` finds all that was published good, and its releases tell that shards were restored."""
+    plain = configuration.with_name("verified.yaml")  # without the function that only the cluster has
+    plain.write_text(configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id"), encoding="utf-8")
+    result = mini.crenel("verify", plain, "--json")
+    checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+    assert [check for check in checks.values() if check["findings"]] == []
+    assert {checks[name]["outcome"] for name in ("chain", "starts", "values", "end")} == {"holds"}
+    audit = rows_of(configuration.parent / "out" / "audit", [*AUDIT, *LINK])
+    assert len({row["chain_start"] for row in audit}) > 1
+
+
+def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
+    cluster: Cluster, mini: Host, people: Path, tmp_path: Path
+) -> None:
+    chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
+    configuration = configure(people, tmp_path / "killed", way="nearest by regions")
+    job = cluster.submit(configuration, rate=SLOW // 2)
+    for part in ("worker", "taskmanager"):
+        kill(cluster, job, part, chance)
+    cluster.wait_for_checkpoint(job)
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert raw_values(savepoint) == []
+
+    # In the words of the documentation.
+    where = ("-py", "tests/support/paced.py", "--config", configuration)
+    before = published(configuration.parent)["released"]
+    run = ("run", "-d", "-p", "2", "-s", savepoint)
+    job = job_id(succeeded(cluster.flink(*run, *PYTHON, *where, CRENEL_TEST_RATE=str(SLOW // 4))))
+    kill(cluster, job, "worker", chance)
+    cluster.wait(lambda: published(configuration.parent)["released"] != before, "release after the restore")
+    stopped = succeeded(cluster.flink("stop", "--type", "canonical", "--savepointPath", tmp_path / "savepoints", job))
+    savepoint = Path(stopped.stdout.split("Savepoint completed. Path: ")[1].split()[0].removeprefix("file:"))
+    assert raw_values(savepoint) == []
+
+    stopped_at = len(published(configuration.parent)["released"])
+    cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
+    uninterrupted = crenel.anonymize(rows_in_order(people), crenel.load(configuration))
+    assert 0 < stopped_at < uninterrupted.released.num_rows  # in the middle
+    assert uninterrupted.released.num_rows > 0.9 * ROWS
+    assert uninterrupted.released.num_rows + uninterrupted.suppressed.num_rows == ROWS
+    assert len(set(uninterrupted.released["id"].to_pylist())) == uninterrupted.released.num_rows
+    require_same_rows(configuration.parent / "out" / "released", uninterrupted.released)
+    require_same_rows(configuration.parent / "out" / "audit", uninterrupted.audit, LINK)
+    require_same_rows(configuration.parent / "out" / "suppressed", uninterrupted.suppressed)
+    require_chained(mini, configuration)
+
+
+def kill(cluster: Cluster, job: str, part: str, chance: random.Random) -> None:
+    """``kill -9`` of a Python worker, or of the TaskManager with all that it started, somewhere behind a checkpoint."""
+    cluster.wait_for_checkpoint(job)
+    restarts = cluster.restarts(job)
+    time.sleep(chance.uniform(0, 1.5))
+    if part == "worker":
+        cluster.wait(cluster.kill_worker, "Python worker")
+    else:
+        cluster.kill_taskmanager()
+        cluster.start_taskmanager()
+    cluster.wait(lambda: cluster.restarts(job) > restarts or cluster.state(job) == "FINISHED", "restart")
+    assert cluster.state(job) != "FINISHED"  # it happened in the middle
+
+
+def rows_in_order(people: Path) -> pa.Table:
+    """Return the tuples as a table, for a program."""
+    options = pyarrow.csv.ReadOptions(column_names=("id", "person", "name", "age", "town", "illness"))
+    return pyarrow.csv.read_csv(people, options)
+
+
+def succeeded(done: CompletedProcess[str]) -> CompletedProcess[str]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_windows_are_stopped_in_the_middle_and_restored(
+    cluster: Cluster, mini: Host, people: Path, tmp_path: Path
+) -> None:
+    configuration = by_windows(people, tmp_path / "stopped")
+    job = cluster.submit(configuration, rate=SLOW)
+    cluster.wait(lambda: bool(published(configuration.parent, WINDOWED)["released"]), "release")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert raw_values(savepoint) == []
+    stopped = published(configuration.parent, WINDOWED)["released"]
+    cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
+    found = published(configuration.parent, WINDOWED)
+    assert stopped not in ([], found["released"])
+    require_chained(mini, configuration)
+    uninterrupted = crenel.anonymize(rows_in_order(people), crenel.load(configuration))
+    require_same_rows(configuration.parent / "out" / "released", uninterrupted.released)
+    require_same_rows(configuration.parent / "out" / "audit", uninterrupted.audit, LINK)
+    require_same_rows(configuration.parent / "out" / "suppressed", uninterrupted.suppressed)
+    require_same_rows(configuration.parent / "out" / "repairs", uninterrupted.further["repairs"])
+    assert len(found["released"]) + len(found["suppressed"]) == ROWS
+    assert len(found["repairs"]) > 10
+
+    # The other algorithm cannot go on from it, and is told so.
+    refused = by_windows(people, tmp_path / "refused", "castle by subject")
+    plain = refused.read_text(encoding="utf-8").replace("paced(id) AS id", "id").replace("  repairs:", "  summary:")
+    refused.write_text(plain, encoding="utf-8")
+    result = mini.crenel("check", refused, "--against", savepoint)
+    assert result.returncode == 2
+    assert "  - algorithm: has changed since the state was stored, and cannot" in result.stderr
+    taken = cluster.ask("anonymize", "--config", refused, *with_settings(refused, restored(savepoint)))
+    assert taken.returncode == 2
+    assert "Cannot map checkpoint/savepoint state for operator" in taken.stderr
+
+
+def by_windows(people: Path, output: Path, way: str = "window by subject") -> Path:
+    """Return the configuration with windows, and their outputs; or another way with the same outputs."""
+    configuration = configure(people, output, WINDOWED, way)
+    text = configuration.read_text(encoding="utf-8")
+    configuration.write_text(text.replace("l: 2", "l: 3"), encoding="utf-8")
+    return configuration
+
+
+def test_two_stages_are_killed_and_restored_at_another_parallelism_and_publish_what_a_program_does(
+    cluster: Cluster, mini: Host, people: Path, tmp_path: Path
+) -> None:
+    configuration = configure(people, tmp_path, way="cells")
+    regions = (tmp_path / "regions.yaml").read_text(encoding="utf-8").replace("version: 1", "version: 1\nepsilon: 0")
+    (tmp_path / "cells.yaml").write_text(regions, encoding="utf-8")
+    text = configuration.read_text(encoding="utf-8")
+    for old, new in (
+        ("subject: person", "subject: person\n  event_time: seen"),
+        ("  passthrough: [id]\n", ""),
+        ("SELECT paced(id) AS id, person, name", "SELECT TO_TIMESTAMP_LTZ(paced(id) * 10, 3) AS seen, person, name"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    configuration.write_text(text, encoding="utf-8")
+    job = cluster.submit(configuration, rate=SLOW)
+    kill(cluster, job, "worker", random.Random(os.environ.get("CRENEL_TEST_SEED")))
+    cluster.wait_for_checkpoint(job)
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert raw_values(savepoint) == []
+    assert published(tmp_path)["released"] == []
+    cluster.wait_for_end(cluster.submit(configuration, restored(savepoint) | {"parallelism.default": "2"}))
+
+    table = rows_in_order(people)
+    times = [datetime.fromtimestamp(number / 100, timezone.utc) for number in table["id"].to_pylist()]
+    program = crenel.anonymize(table.drop_columns("id").append_column("seen", [times]), crenel.load(configuration))
+    require_same_rows(tmp_path / "out" / "released", program.released)
+    assert program.released.num_rows > ROWS / 10
+
+
+def raw_values(savepoint: Path) -> list[str]:
+    """Files of a savepoint that hold a subject or a dropped value; fails where it holds no state at all."""
+    contents = {path: path.read_bytes() for path in savepoint.rglob("*") if path.is_file()}
+    assert any(b"CRNL" in content for content in contents.values())
+    # With a digit: a column is called subject, and what stands behind its name may be the byte of a hyphen.
+    return [path.name for path, content in contents.items() if re.search(rb"(subject|dropped)-[0-9]", content)]
+
+
+def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, people: Path, tmp_path: Path) -> None:
+    job = cluster.submit(configure(people, tmp_path, ["released", "suppressed"]), rate=SLOW)
+    cluster.wait(lambda: bool(published(tmp_path)["released"]), "release")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    before = published(tmp_path)
+
+    # One more output in the job, before all others; one more sink and one more column that is passed through in the
+    # configuration; and a larger k.
+    later = configure(people, tmp_path)
+    text = (
+        later.read_text(encoding="utf-8")
+        .replace("k: 8", "k: 12")
+        .replace("passthrough: [id]", "passthrough: [note, id]")
+    )
+    later.write_text(text.replace("illness FROM", "illness, 'n-' || CAST(id AS STRING) AS note FROM"), encoding="utf-8")
+    assert fits(mini, later, savepoint) == (0, True)
+    cluster.wait_for_end(cluster.submit(later, restored(savepoint), CRENEL_TEST_VERSION="2"))
+    rows = [line.split(",") for line in published(tmp_path)["released"]]
+    ids = [int(row[-1]) for row in rows]
+    assert len(ids) == len(set(ids))
+    assert len(ids) + len(published(tmp_path)["suppressed"]) == ROWS
+    noted = {int(row[-1]): row[-2] for row in rows if len(row) > len(RELEASED)}
+    waited = sorted(number for number, note in noted.items() if not note)
+    assert all(note in ("", f"n-{number}") for number, note in noted.items())
+    assert 0 < len(waited) < len(noted)
+    assert max(waited) < min(noted.keys() - set(waited))  # those that had come before the savepoint, and no other
+    audit = [row for row in rows_of(tmp_path / "out" / "audit", [*AUDIT, *LINK]) if row["kind"] != "closing"]
+    assert sum(int(row["tuples"]) for row in audit) == len(ids) - len(before["released"])
+    assert min(int(row["subjects"]) for row in audit) >= 12
+
+    # The check reports fields that cannot change, and so does the job before it publishes anything.
+    wider = later.with_name("wider.yaml")
+    wider.write_text(later.read_text(encoding="utf-8").replace("[0, 99]", "[0, 120]"), encoding="utf-8")
+    assert fits(mini, wider, savepoint) == (2, False)
+    committed = published(tmp_path)
+    job = cluster.submit(wider, restored(savepoint) | {"restart-strategy.type": "disable"})
+    cluster.wait_for_failure(job)
+    assert "policy.quasi_identifiers.age.domain" in str(cluster.get(f"/jobs/{job}/exceptions"))
+    assert published(tmp_path) == committed
+
+
+EARLY = 2000
+
+
+def left_early(output: Path) -> list[int]:
+    """Return the first tuples that were published or suppressed, by number; event time is as many seconds."""
+    released = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
+    times = [row["event_time"] for row in rows_of(output / "out" / "suppressed", SUPPRESSED)]
+    withheld = [int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()) for time in times]
+    return sorted(number for number in released + withheld if number < EARLY)
+
+
+def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_overdue(
+    cluster: Cluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # After the first rows all tuples are one person's, so that all shards but one get none any more.
+    people = write(tmp_path_factory.mktemp("early"), [*range(EARLY), *[0] * 300_000])
+    configuration = configure(people, tmp_path)
+    text = configuration.read_text(encoding="utf-8")
+    for old, new in (
+        ("subject: person", "subject: person\n  event_time: seen"),
+        ("{tuples: 2000}", "{event_time: 300 d}"),
+        ("FROM source", ", seen FROM source"),
+        (
+            "town STRING, illness STRING",
+            "town STRING, illness STRING, seen AS TO_TIMESTAMP_LTZ(id * 1000, 3), "
+            "WATERMARK FOR seen AS seen - INTERVAL '5' SECOND",
+        ),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    configuration.write_text(text, encoding="utf-8")
+    job = cluster.submit(configuration, rate=SLOW)
+    cluster.wait(lambda: cluster.rows_read(job) > 2 * EARLY, "rows")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert not any(published(tmp_path).values())
+
+    configuration.write_text(text.replace("300 d", "10 s"), encoding="utf-8")
+    checkpoints = {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
+    job = cluster.submit(configuration, restored(savepoint) | checkpoints, rate=SLOW // 2)
+    cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 150)
+    assert cluster.state(job) == "RUNNING"  # not the end of the input
+    cluster.cancel(job)
+    # The last checkpoint, which a canceled job leaves, holds all buffered tuples.
+    assert list((tmp_path / "checkpoints" / job).glob("chk-*/_metadata"))
+
+
+def fits(mini: Host, configuration: Path, savepoint: Path) -> tuple[int, bool]:
+    """Return the exit code of ``crenel check --against``, and whether it named nothing that cannot change."""
+    text = configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id")  # it knows no function of ours
+    plain = configuration.with_name("plain.yaml")
+    plain.write_text(text, encoding="utf-8")
+    done = mini.crenel("check", plain, "--against", savepoint)
+    return done.returncode, "policy.quasi_identifiers.age.domain" not in done.stdout + done.stderr
