@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -81,6 +82,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let nothing outlive the run, and record durations of tests on request."""
     leftovers.pytest_configure(config)
     durations.pytest_configure(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep the garbage collector from reading modules and tests again and again, which took a fifth of their time."""
+    gc.disable()
+    result = yield
+    gc.enable()
+    gc.freeze()
+    return result
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

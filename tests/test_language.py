@@ -7,6 +7,7 @@ words. A failure lists file, line, word and the term to use instead.
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
@@ -71,6 +72,7 @@ def refused_phrases() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, glossary()[1]))})(?![\w-])", re.IGNORECASE)
 
 
+@cache
 def refused_name(name: str) -> str | None:
     """Return the refused word that a name contains, or None."""
     plain = name.strip("_")
@@ -114,8 +116,12 @@ def texts(path: str, source: str, nodes: list[ast.AST]) -> Iterator[tuple[int, s
 @cache
 def modules() -> Mapping[str, tuple[str, list[ast.AST]]]:
     """Return source and syntax nodes of each Python file by its path."""
+    gc.disable()  # it would read all nodes again and again, and find nothing
     files = {path: path.read_text(encoding="utf-8") for folder in CODE for path in (ROOT / folder).rglob("*.py")}
-    return {str(path.relative_to(ROOT)): (text, [*ast.walk(ast.parse(text))]) for path, text in sorted(files.items())}
+    found = {str(path.relative_to(ROOT)): (text, [*ast.walk(ast.parse(text))]) for path, text in sorted(files.items())}
+    gc.enable()
+    gc.freeze()
+    return found
 
 
 def is_allowed(path: str, word: str) -> bool:
