@@ -67,12 +67,12 @@ XDIST = --numprocesses 2 --maxprocesses 2
 # They start many Python processes, each of which would compile every module anew where an image has this set.
 tests flink full full-flink full-cluster: export PYTHONDONTWRITEBYTECODE :=
 tests: $(READY)
-	@exec $(PYTEST) $(XDIST) -m 'not flink' tests
+	@exec $(PYTEST) $(XDIST) -m 'not flink and not full' tests
 flink: $(READY)
 	@$(WITH_JAVA) exec $(PYTEST) tests/flink
 full: $(READY)
 	@$(WITH_JAVA) $(PYTEST) $(XDIST) --hypothesis-profile full -m 'not flink' tests/full && \
-		exec $(PYTEST) $(XDIST) --hypothesis-profile full -m 'laws and not flink' tests
+		exec $(PYTEST) $(XDIST) --hypothesis-profile full -m '(laws or full) and not flink' tests
 full-flink: $(READY)
 	@$(WITH_JAVA) exec $(PYTEST) -m 'flink and not cluster' tests/full tests/crenel
 full-cluster: $(READY)

@@ -31,7 +31,7 @@ from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import Times, Weekdays
 from crenel.anonymity.model.hierarchy import MISSING, from_paths
-from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS
+from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.anonymity.model.secret import SubjectKey
@@ -39,7 +39,7 @@ from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of
-from tests.support.example_counts import FEW, reach
+from tests.support.example_counts import FEW
 from tests.support.labels import in_cell, in_interval, in_network, in_period, in_time, is_masked, is_on
 from tests.support.layouts import encode_plan, layout_of
 
@@ -268,16 +268,3 @@ def test_rows_of_every_role_leave_once_in_classes_that_keep_every_promise(
 ) -> None:
     case = data.draw(cases(levels=algorithm is OLA))
     judge(case, run(algorithm, case))
-
-
-@of_each_algorithm
-def test_the_streams_of_this_law_bring_about_everything(algorithm: Algorithm) -> None:
-    def brings_about(case: Case) -> bool:
-        done = run(algorithm, case)
-        released = {number for out in done.outputs for number in out.members[-1]}
-        odd = any(row[a.name] is None for row in done.rows if row["row"] in released for a in case.policy.categorical)
-        linkable = done.counters.suppressed.get(LINKABLE, 0)
-        return odd and linkable > 0 and len(done.rows) < sum(map(len, case.batches))
-
-    found = reach(cases(levels=algorithm is OLA), brings_about)
-    judge(found, run(algorithm, found))

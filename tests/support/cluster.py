@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -33,19 +33,47 @@ from tests.support.processes import command
 FLINK = Path(pyflink.__file__).parent
 SLOTS = 2
 PYTHON = ("-pyexec", sys.executable, "-pyclientexec", sys.executable)
-SETTINGS = {
+RESTARTS = {
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": 1000,
     "restart-strategy.fixed-delay.delay": "200 ms",
+}
+SETTINGS = {
+    **RESTARTS,
     # A killed TaskManager is missed in seconds.
     "heartbeat.interval": 1000,
     "heartbeat.timeout": 8000,
     "slot.request.timeout": 120_000,
 }
-# Each job loads Python's jar anew, and what Java keeps of the ones before adds up: Flink's 256 MB end after ten jobs.
-MEMORY = {"process": {"size": "2560m"}, "jvm-metaspace": {"size": "1g"}}
-# So does what each job's channels to Python take of direct memory: Flink's 128 MB end after some thirty jobs.
-TASK_MEMORY = MEMORY | {"process": {"size": "4608m"}, "task": {"off-heap": {"size": "768m"}}}
+# Each job loads Python's jar anew, and what Java keeps of the ones before adds up: Flink's 256 MB of classes end after
+# ten jobs. So does what each job's channels to Python take of direct memory: Flink's 128 MB end after some thirty jobs.
+CLASSES = "-XX:MaxMetaspaceSize=1g"
+MEMORY = {
+    "jobmanager": ("-Xmx1g", CLASSES),
+    "taskmanager": ("-Xmx1536m", CLASSES, "-XX:MaxDirectMemorySize=1100m"),
+}
+"""Options of Java, which Flink's scripts would compute of the settings of its memory."""
+
+TASK_MEMORY = {
+    "taskmanager.cpu.cores": SLOTS,
+    "taskmanager.memory.framework.heap.size": "128m",
+    "taskmanager.memory.framework.off-heap.size": "128m",
+    "taskmanager.memory.task.heap.size": "1408m",
+    "taskmanager.memory.task.off-heap.size": "768m",
+    "taskmanager.memory.managed.size": "512m",
+    "taskmanager.memory.network.min": "192m",
+    "taskmanager.memory.network.max": "192m",
+    "taskmanager.memory.jvm-metaspace.size": "1g",
+    "taskmanager.memory.jvm-overhead.min": "256m",
+    "taskmanager.memory.jvm-overhead.max": "256m",
+}
+"""The settings that Flink's scripts would complete."""
+
+MAINS = {
+    "jobmanager": "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
+    "taskmanager": "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
+    "driver": "org.apache.flink.client.cli.CliFrontend",
+}
 
 REPORTER = {"factory": {"class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"}}
 _REPORTERS = 4
@@ -59,129 +87,16 @@ _STOPS = 3
 """Times that a job is asked to stop with a savepoint, at most."""
 
 
-class Cluster:
-    """A JobManager and a TaskManager of ``SLOTS`` slots, with everything of theirs in one folder.
+class JobClient:
+    """Client of the REST interface of a cluster, or of a job's own mini-cluster.
 
-    Attributes
+    Parameters
     ----------
-    log : folder of the logs
-    task_environment : further variables of the environment for TaskManagers that are started
-
-    ``flink run`` takes ten seconds to start. Jobs of this fixture go through one that was started once.
+    port : of the REST interface, on this machine
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.log = folder / "log"
-        self._rest = free_port()
-        self.log.mkdir()
-        (folder / "tmp").mkdir()
-        shutil.copytree(FLINK / "conf", folder / "conf")
-        file = folder / "conf" / "config.yaml"
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        content["jobmanager"]["rpc"]["port"] = free_port()
-        content["taskmanager"]["numberOfTaskSlots"] = SLOTS
-        content["rest"] |= {"port": self._rest, "bind-address": "localhost"}
-        for part, memory in (("jobmanager", MEMORY), ("taskmanager", TASK_MEMORY)):
-            content[part]["memory"] = copy.deepcopy(memory)  # YAML would refer from one to the other
-        content["io.tmp.dirs"] = str(folder / "tmp")
-        # Each process takes the first port that is free, one that is started after a kill too.
-        self.reporters = [free_port() for _ in range(_REPORTERS)]
-        content["metrics"] = {"reporter": {"prom": REPORTER | {"port": ",".join(map(str, self.reporters))}}}
-        file.write_text(yaml.safe_dump(content | SETTINGS), encoding="utf-8")
-        self.environment = environment() | {
-            "JAVA_HOME": str(find_java()),
-            "FLINK_HOME": str(FLINK),
-            "FLINK_CONF_DIR": str(folder / "conf"),
-            "FLINK_LOG_DIR": str(self.log),
-            "FLINK_PID_DIR": str(folder),
-            # Flink's scripts start Java seven times to read the configuration, without JVM_ARGS.
-            "JDK_JAVA_OPTIONS": os.environ.get("JVM_ARGS", ""),
-        }
-        self.task_environment: dict[str, str] = {}
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._earlier = 0  # bytes of the TaskManager's output before it was started
-        self._driver: subprocess.Popen[bytes] | None = None
-        self._socket = Path(tempfile.mkdtemp()) / "driver"  # short: the system allows 107 bytes
-
-    def start(self) -> None:
-        """Start both and what submits jobs, and wait until they know each other."""
-        self._begin("jobmanager.sh")
-        self._begin("taskmanager.sh")
-        script = ("run", "-d", *PYTHON, "-py", ROOT / "tests" / "support" / "host.py", self._socket)
-        # It is killed, so what it would take away at its exit lies in the cluster's folder.
-        temporary = str(self.log.parent / "tmp")
-        self._driver = self._spawn("driver", FLINK / "bin" / "flink", *script, TMPDIR=temporary)
-        self.wait(self._is_up, "cluster")
-
-    @property
-    def processes(self) -> list[int]:
-        """The ids of what was started: JobManager and TaskManagers, and the client that submits jobs."""
-        return [process.pid for process in (*self._processes, self._driver) if process is not None]
-
-    def start_taskmanager(self) -> None:
-        """Start one more TaskManager and wait until its slots are there."""
-        self._begin("taskmanager.sh")
-        self.wait(self._is_up, "slots")
-
-    def kill_taskmanager(self) -> None:
-        """``kill -9`` of the TaskManager's process group: Java and whatever Python it started."""
-        process = self._processes.pop()
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    def kill_worker(self) -> bool:
-        """``kill -9`` of one Python worker of the TaskManager; whether there was one."""
-        workers = [pid for pid in descendants(self._processes[-1].pid) if "beam_boot" in command(pid)]
-        if not workers:
-            return False
-        os.kill(workers[-1], signal.SIGKILL)
-        return True
-
-    def stop(self) -> None:
-        """End both and whatever they started, the TaskManager first."""
-        if self._driver is not None:
-            os.killpg(self._driver.pid, signal.SIGKILL)
-            self._driver.wait()
-        shutil.rmtree(self._socket.parent)
-        for process in reversed(self._processes):
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-    def flink(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """``flink ARGUMENTS``, in the folder of the project."""
-        return subprocess.run(
-            ["bash", FLINK / "bin" / "flink", *map(str, arguments)],
-            env=self.environment | variables,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-
-    def ask(self, program: str, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Return the output of ``anonymize`` or ``paced`` when ``flink run -d`` starts it with these arguments."""
-        return host.ask(self._socket, program, *arguments, **variables)
-
-    def submit(
-        self, configuration: Path, settings: Mapping[str, Any] | None = None, *, rate: int = 0, **variables: str
-    ) -> str:
-        """Start a job, which must be taken; its id.
-
-        Parameters
-        ----------
-        configuration : may call ``paced`` in its query
-        settings : of Flink, beside those of the configuration
-        rate : rows a second that ``paced`` lets through; 0: as many as it can
-        """
-        what = ("--config", configuration, *with_settings(configuration, settings or {}))
-        done = self.ask("paced", *what, CRENEL_TEST_RATE=str(rate), **variables)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return job_id(done)
+    def __init__(self, port: int) -> None:
+        self._rest = port
 
     def stop_job(self, job: str, folder: Path, *, drain: bool = False) -> Path:
         """Stop a job with a savepoint, as ``flink stop`` does, with ``drain`` as ``--drain``; where it lies.
@@ -197,7 +112,7 @@ class Cluster:
                 return Path(made["location"].removeprefix("file:"))
             assert _ENDED_SOURCE in str(made), made
             self.wait_for_checkpoint(job, done)
-        raise AssertionError(f"no savepoint of {_STOPS}; logs in {self.log}")
+        raise AssertionError(f"no savepoint of {_STOPS}")
 
     def _stop(self, job: str, what: Mapping[str, Any]) -> Any:
         request = self.post(f"/jobs/{job}/stop", what)
@@ -209,33 +124,6 @@ class Cluster:
         """Wait until a job has completed more checkpoints than ``before``, by default those so far: all of it runs."""
         done = self.checkpoints(job) if before is None else before
         self.wait(lambda: self.checkpoints(job) > done, "checkpoint")
-
-    def cancel(self, job: str) -> None:
-        """Cancel a job, as ``flink cancel`` does, and wait until its slots are free.
-
-        It can take its TaskManager with it: see ``_outlive``.
-        """
-        request = urllib.request.Request(f"http://localhost:{self._rest}/jobs/{job}?mode=cancel", method="PATCH")
-        with urllib.request.urlopen(request, timeout=20):
-            pass
-        self._outlive(job, "CANCELED", 60)
-
-    def wait_for_failure(self, job: str) -> None:
-        """Wait until a job that is not started again has failed, and there are slots for others."""
-        self._outlive(job, "FAILED", 240)
-
-    def _outlive(self, job: str, state: str, seconds: float) -> None:
-        """Wait until a job has come to its end, and for slots: it may have taken its TaskManager with it.
-
-        A job that ends within a bundle of Python can do so: whatever an operator throws while it is closed is fatal
-        there, as what Beam throws of references, and Flink's ArrowSerializer of a channel that is closed. The
-        TaskManager gives its slots back before the job has ended, and takes up to ten seconds to end itself.
-        """
-        until = time.monotonic() + seconds
-        while self.state(job) != state:
-            assert time.monotonic() < until, f"job {job} is not {state}; logs in {self.log}"
-            time.sleep(0.2)
-        self.wait(self._is_up, "slots")
 
     def state(self, job: str) -> str:
         return str(self.get(f"/jobs/{job}")["state"])
@@ -278,18 +166,193 @@ class Cluster:
         until = time.monotonic() + seconds
         while not done():
             self._check()
-            assert time.monotonic() < until, f"no {what} after {seconds} s; logs in {self.log}"
+            assert time.monotonic() < until, f"no {what} after {seconds} s{self._where()}"
             time.sleep(0.2)
 
-    def _begin(self, script: str) -> None:
-        variables = self.task_environment if script == "taskmanager.sh" else {}
-        self._earlier = len(self._output(script))
-        self._processes.append(self._spawn(script, FLINK / "bin" / script, "start-foreground", **variables))
+    def kill_worker(self) -> bool:
+        """``kill -9`` of one Python worker; whether there was one."""
+        workers = [pid for pid in descendants(self._parent()) if "beam_boot" in command(pid)]
+        if not workers:
+            return False
+        os.kill(workers[-1], signal.SIGKILL)
+        return True
 
-    def _spawn(self, name: str, script: Path, *arguments: str | Path, **variables: str) -> subprocess.Popen[bytes]:
-        with (self.log / f"{name}.out").open("ab") as out:
+    def _parent(self) -> int:
+        """Return the id of the process that starts Python workers."""
+        return os.getpid()
+
+    def _check(self) -> None:
+        """Fail where something has ended that must not."""
+
+    def _where(self) -> str:
+        """Return where the logs are, as the end of a message."""
+        return ""
+
+
+class Cluster(JobClient):
+    """A JobManager and a TaskManager of ``SLOTS`` slots, with everything of theirs in one folder.
+
+    Attributes
+    ----------
+    log : folder of the logs
+    task_environment : further variables of the environment for TaskManagers that are started
+
+    ``flink run`` takes ten seconds to start. Jobs of this fixture go through one that was started once.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        super().__init__(free_port())
+        self.log.mkdir()
+        (folder / "tmp").mkdir()
+        shutil.copytree(FLINK / "conf", folder / "conf")
+        file = folder / "conf" / "config.yaml"
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content["jobmanager"]["rpc"]["port"] = free_port()
+        content["taskmanager"]["numberOfTaskSlots"] = SLOTS
+        content["rest"] |= {"port": self._rest, "bind-address": "localhost"}
+        del content["taskmanager"]["memory"]
+        self._options = content["env"]["java"]["opts"]["all"].split()
+        content["io.tmp.dirs"] = str(folder / "tmp")
+        # Each process takes the first port that is free, one that is started after a kill too.
+        self.reporters = [free_port() for _ in range(_REPORTERS)]
+        content["metrics"] = {"reporter": {"prom": REPORTER | {"port": ",".join(map(str, self.reporters))}}}
+        file.write_text(yaml.safe_dump(content | SETTINGS | TASK_MEMORY), encoding="utf-8")
+        self.environment = environment() | {
+            "JAVA_HOME": str(find_java()),
+            "FLINK_HOME": str(FLINK),
+            "FLINK_CONF_DIR": str(folder / "conf"),
+            "FLINK_LOG_DIR": str(self.log),
+            "FLINK_PID_DIR": str(folder),
+            **{f"FLINK_{name.upper()}_DIR": str(FLINK / name) for name in ("lib", "opt", "plugins")},
+        }
+        self.task_environment: dict[str, str] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._earlier = 0  # bytes of the TaskManager's output before it was started
+        self._driver: subprocess.Popen[bytes] | None = None
+        self._socket = Path(tempfile.mkdtemp()) / "driver"  # short: the system allows 107 bytes
+
+    def start(self) -> None:
+        """Start both and what submits jobs, and wait until they know each other."""
+        self._begin("jobmanager")
+        self._begin("taskmanager")
+        script = ("run", "-d", *PYTHON, "-py", ROOT / "tests" / "support" / "host.py", self._socket)
+        # It is killed, so what it would take away at its exit lies in the cluster's folder.
+        temporary = str(self.log.parent / "tmp")
+        self._driver = self._spawn("driver", *script, TMPDIR=temporary)
+        self.wait(self._is_up, "cluster")
+
+    @property
+    def processes(self) -> list[int]:
+        """The ids of what was started: JobManager and TaskManagers, and the client that submits jobs."""
+        return [process.pid for process in (*self._processes, self._driver) if process is not None]
+
+    def start_taskmanager(self) -> None:
+        """Start one more TaskManager and wait until its slots are there."""
+        self._begin("taskmanager")
+        self.wait(self._is_up, "slots")
+
+    def kill_taskmanager(self) -> None:
+        """``kill -9`` of the TaskManager's process group: Java and whatever Python it started."""
+        process = self._processes.pop()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        """End both and whatever they started, the TaskManager first."""
+        if self._driver is not None:
+            os.killpg(self._driver.pid, signal.SIGKILL)
+            self._driver.wait()
+        shutil.rmtree(self._socket.parent)
+        for process in reversed(self._processes):
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def flink(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """``flink ARGUMENTS``, in the folder of the project."""
+        return subprocess.run(
+            ["bash", FLINK / "bin" / "flink", *map(str, arguments)],
+            # Flink's scripts also start Java to read the configuration, without JVM_ARGS.
+            env=self.environment | {"JDK_JAVA_OPTIONS": os.environ.get("JVM_ARGS", "")} | variables,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+
+    def ask(self, program: str, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Return the output of ``anonymize`` or ``paced`` when ``flink run -d`` starts it with these arguments."""
+        return host.ask(self._socket, program, *arguments, **variables)
+
+    def submit(
+        self, configuration: Path, settings: Mapping[str, Any] | None = None, *, rate: int = 0, **variables: str
+    ) -> str:
+        """Start a job, which must be taken; its id.
+
+        Parameters
+        ----------
+        configuration : may call ``paced`` in its query
+        settings : of Flink, beside those of the configuration
+        rate : rows a second that ``paced`` lets through; 0: as many as it can
+        """
+        what = ("--config", configuration, *with_settings(configuration, settings or {}))
+        done = self.ask("paced", *what, CRENEL_TEST_RATE=str(rate), **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return job_id(done)
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job, as ``flink cancel`` does, and wait until its slots are free.
+
+        It can take its TaskManager with it: see ``_outlive``.
+        """
+        request = urllib.request.Request(f"http://localhost:{self._rest}/jobs/{job}?mode=cancel", method="PATCH")
+        with urllib.request.urlopen(request, timeout=20):
+            pass
+        self._outlive(job, "CANCELED", 60)
+
+    def wait_for_failure(self, job: str) -> None:
+        """Wait until a job that is not started again has failed, and there are slots for others."""
+        self._outlive(job, "FAILED", 240)
+
+    def _outlive(self, job: str, state: str, seconds: float) -> None:
+        """Wait until a job has come to its end, and for slots: it may have taken its TaskManager with it.
+
+        A job that ends within a bundle of Python can do so: whatever an operator throws while it is closed is fatal
+        there, as what Beam throws of references, and Flink's ArrowSerializer of a channel that is closed. The
+        TaskManager gives its slots back before the job has ended, and takes up to ten seconds to end itself.
+        """
+        until = time.monotonic() + seconds
+        while self.state(job) != state:
+            assert time.monotonic() < until, f"job {job} is not {state}; logs in {self.log}"
+            time.sleep(0.2)
+        self.wait(self._is_up, "slots")
+
+    def _parent(self) -> int:
+        return self._processes[-1].pid
+
+    def _where(self) -> str:
+        return f"; logs in {self.log}"
+
+    def _begin(self, part: str) -> None:
+        variables = self.task_environment if part == "taskmanager" else {}
+        self._earlier = len(self._output(part))
+        self._processes.append(self._spawn(part, "--configDir", self.environment["FLINK_CONF_DIR"], **variables))
+
+    def _spawn(self, part: str, *arguments: str | Path, **variables: str) -> subprocess.Popen[bytes]:
+        """Start a part as Flink's scripts do, which start Java seven times to read the configuration first."""
+        log = "cli" if part == "driver" else "console"
+        logging = f"-Dlog4j.configurationFile=file:{self.environment['FLINK_CONF_DIR']}/log4j-{log}.properties"
+        quick = shlex.split(os.environ.get("JVM_ARGS", ""))
+        options = (*quick, *MEMORY.get(part, ()), *self._options, f"-Dlog.file={self.log / part}.log", logging)
+        java = Path(self.environment["JAVA_HOME"]) / "bin" / "java"
+        with (self.log / f"{part}.out").open("ab") as out:
             return subprocess.Popen(
-                ["bash", script, *arguments],
+                [java, *options, "-classpath", FLINK / "lib" / "*", MAINS[part], *arguments],
                 env=self.environment | variables,
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
@@ -298,8 +361,8 @@ class Cluster:
                 start_new_session=True,
             )
 
-    def _output(self, script: str) -> bytes:
-        file = self.log / f"{script}.out"
+    def _output(self, part: str) -> bytes:
+        file = self.log / f"{part}.out"
         return file.read_bytes() if file.exists() else b""
 
     def _check(self) -> None:
@@ -308,11 +371,11 @@ class Cluster:
         ended = [process for process in started if process.poll() is not None]
         if not ended:
             return
-        last = self._output("taskmanager.sh")[self._earlier :]
+        last = self._output("taskmanager")[self._earlier :]
         known = ended == self._processes[1:] and _FATAL in last and _CLOSING in last
         assert known, f"a process ended; logs in {self.log}"
         self._processes.pop()
-        self._begin("taskmanager.sh")
+        self._begin("taskmanager")
 
     def _is_up(self) -> bool:
         try:

@@ -110,7 +110,7 @@ class _Children(threading.Thread):
         if self._ours[key]:
             times = process.cpu_times()
             self._used[key] = times.user + times.system
-            if process.name() == "java":
+            if process.name() == "java" and "-version" not in process.cmdline():
                 self._java.add(key)
 
 

@@ -77,9 +77,15 @@ class Host:
 
     def crenel(self, *arguments: str | Path, mode: str = "loopback", **more: str) -> CompletedProcess[str]:
         """Run ``launch.crenel`` with ``more`` variables; stderr also holds Java's output."""
+        return self._ask("crenel", arguments, {"_python_worker_execution_mode": mode, **more})
+
+    def paced(self, *arguments: str | Path, **more: str) -> CompletedProcess[str]:
+        """Start a job whose query calls ``paced`` (``tests/support/paced.py``), with workers of its own."""
+        return self._ask("paced", arguments, {"_python_worker_execution_mode": "process", **more})
+
+    def _ask(self, program: str, arguments: Sequence[str | Path], more: dict[str, str]) -> CompletedProcess[str]:
         before = self._printed.stat().st_size
-        variables = {**environment(), "_python_worker_execution_mode": mode, **more}
-        done = host.ask(self._folder / "socket", "crenel", *arguments, **variables)
+        done = host.ask(self._folder / "socket", program, *arguments, **environment(), **more)
         done.stderr += self._printed.read_bytes()[before:].decode()
         return done
 

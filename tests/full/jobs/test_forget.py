@@ -12,9 +12,9 @@ import pytest
 from crenel.jobs.config.load import load
 from crenel.operators.encode.forget import code_of
 from crenel.operators.encode.hashing import text_codes
-from tests.full.jobs.test_recovery import RELEASED, ROWS, configure, published, write
 from tests.support.cluster import Cluster, restored
 from tests.support.launch import Host, rows_of
+from tests.support.people import RELEASED, ROWS, configure, published, write
 
 pytestmark = pytest.mark.cluster
 

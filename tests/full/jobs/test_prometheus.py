@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.full.jobs.test_recovery import configure, write
 from tests.support.cluster import Cluster
+from tests.support.people import configure, write
 from tests.support.prometheus import Prometheus, needs_prometheus, scraping
 from tests.support.queries import all_expressions, names, patterns
 
