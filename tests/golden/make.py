@@ -1,15 +1,12 @@
-"""Golden snapshots: what every later version must be able to load. ``python -m tests.golden.make`` makes one.
+"""Stream and settings of the golden snapshots, which every later version must be able to load (``kinds.py``).
 
 A snapshot is what lies in managed state after ``TAKEN`` of ``STEPS``, a file an entry, and beside it what the rest of
-the steps released when it was made. Nothing here may change: the snapshots of all versions are of this one stream. From
-version 2 on there is a second one of each, ``vN-noise``, of the same stream under sampling and perturbation; from
-version 3 on a third one, ``vN-within``, where each tuple has two noised attributes as well.
+the steps released when it was made. Nothing here may change: all snapshots are of this one stream.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +19,12 @@ import pyarrow as pa
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Shards
-from crenel.anonymity.model.privacy import NoiseWithin, Privacy, SamplingAndNoise
+from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.state.castle import VERSION
 from crenel.state.shard import ShardState, StoredShard
 from tests.support.drive import Kept, Setting, apply, columns_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
@@ -47,20 +43,6 @@ SETTING = Setting(
     CastleParameters(delay_tuples=50, delay_event_time=90_000, max_clusters=8, loss_window=8, reuse_limit=12),
     (pa.string(), pa.int64()),
 )
-NOISED = replace(
-    SETTING,
-    policy=replace(
-        SETTING.policy,
-        quasi_identifiers=(Numeric("age", (0, 99), 1), Categorical("town", TOWNS), Numeric("pay", None, 0.5)),
-    ),
-    sampling_and_noise=SamplingAndNoise(0.9, 40.0, observed_range=True),
-)
-WITHIN = replace(
-    SETTING,
-    policy=replace(SETTING.policy, noised=(Noised("height", (100, 220), 1), Noised("dose", (0, 2), 0.1))),
-    privacy=replace(SETTING.privacy, noise_within=NoiseWithin(2.0, (0.75, 0.25))),
-    types=(pa.string(), pa.int64(), pa.float64(), pa.int64()),
-)
 UNSALTED = "1abb1f63fb58f4fb"  # the key's hash as these snapshots have it: one with a salt would be another each time
 
 
@@ -71,7 +53,7 @@ def without_columns(blob: bytes, state: type[ShardState]) -> bytes:
 
 def fingerprint_of(policy: Policy, **of: Any) -> Fingerprint:
     """Return the parts of stored state that one of these policies shares; ``of``: more arguments of ``fingerprint``."""
-    types = {"illness": "STRING", "height": "INT", "dose": "DOUBLE", IDENTITY: "BIGINT"}
+    types = {"illness": "STRING", IDENTITY: "BIGINT"}
     found = fingerprint(
         policy, Shards(), SubjectKey.of(b"golden", "direct"), {name: types[name] for name in policy.members}, **of
     )
@@ -109,30 +91,10 @@ STEPS = _steps()
 TAKEN = 28
 
 
-def setting_of(folder: Path) -> Setting:
-    """Return the settings of a snapshot by its name."""
-    return {"noise": NOISED, "within": WITHIN}.get(folder.name.partition("-")[2], SETTING)
-
-
-def steps_of(policy: Policy) -> list[Step]:
-    """Return the stream; with heights and doses where the policy has them noised."""
-    return [_with_noised(step) for step in STEPS] if policy.noised else STEPS
-
-
-def _with_noised(step: Step) -> Step:
-    if not isinstance(step, Push):
-        return step
-    rows = []
-    for row in step.rows:
-        illness, identity = row.published
-        rows.append(replace(row, published=(illness, 150 + 37 * identity % 60, 13 * identity % 20 / 10, identity)))
-    return replace(step, rows=tuple(rows))
-
-
 def snapshot(setting: Setting) -> StoredShard:
     """Return the stored state after ``TAKEN`` steps."""
     shard = Kept(setting, fingerprint_of(setting.policy))
-    for step in steps_of(setting.policy)[:TAKEN]:
+    for step in STEPS[:TAKEN]:
         shard.take(step)
     return shard.stored
 
@@ -144,7 +106,7 @@ def restored(stored: StoredShard, where: str = "", setting: Setting = SETTING) -
 
 def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
     """Return the releases of the steps after the snapshot."""
-    return columns_of([apply(setting, castle, step) for step in steps_of(setting.policy)[TAKEN:]])
+    return columns_of([apply(setting, castle, step) for step in STEPS[TAKEN:]])
 
 
 def files(stored: StoredShard) -> dict[str, bytes]:
@@ -162,12 +124,6 @@ def read(folder: Path, kinds: Sequence[str] = ENTRIES) -> StoredShard:
     return StoredShard((folder / "shard.bin").read_bytes(), entries)
 
 
-def refuse_anew(folder: Path) -> None:
-    """End where a snapshot is there already."""
-    if folder.exists():
-        sys.exit(f"{folder} is there already, and what was stored once stays as it is: give the format a new version")
-
-
 def write(folder: Path, stored: StoredShard, released: dict[str, list[Any]]) -> None:
     """Write a snapshot, and what the steps after it released."""
     folder.mkdir(parents=True)
@@ -175,17 +131,3 @@ def write(folder: Path, stored: StoredShard, released: dict[str, list[Any]]) -> 
         (folder / name).write_bytes(blob)
     lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in released.items())
     (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
-
-
-def main(parent: Path = HERE) -> None:
-    """Make the snapshots of this version."""
-    for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-noise", parent / f"v{VERSION}-within"):
-        refuse_anew(folder)
-        setting = setting_of(folder)
-        stored = snapshot(setting)
-        columns = rest(restored(stored, setting=setting), setting)
-        write(folder, stored, columns)
-
-
-if __name__ == "__main__":
-    main()
