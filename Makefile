@@ -9,7 +9,7 @@ PACKAGES := $(VENV)/packages
 INSTALLED := $(VENV)/installed
 READY := $(VENV)/ready
 SITE := $(VENV)/site
-SOURCES := $(shell find anonymity state -name '*.py')
+SOURCES := $(shell find anonymity state -name '*.py') evidence/attack/search.py
 
 # The first Python of a version that Crenel supports; override with `make PYTHON=/path/to/python ...`.
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
@@ -135,6 +135,7 @@ $(READY): $(INSTALLED) $(SOURCES)
 	@echo 'compiling what has changed of the core (all of it takes about four minutes on two cores)'
 	$(call timed,compile,$(BIN)/python -m crenel.anonymity.algorithms.precompile && \
 		$(BIN)/python -m crenel.operators.encode.precompile && \
+		$(BIN)/python -c 'from crenel.evidence.attack import search; search.precompile()' && \
 		{ $(WITH_JAVA) $(BIN)/python -m crenel.jobs.local.classes || true; })
 	@touch $@
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from crenel.anonymity.algorithm import Algorithm, ShardContext, known_algorithms
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Lasting, Privacy, SamplingAndNoise
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.noise.perturb import Noise
 from crenel.state.block import Block
@@ -27,14 +27,14 @@ _MEMBERS = pa.schema([("s", pa.int64())])
 
 
 def warm_up(
-    algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, lasting: Lasting | None = None
+    algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, privacy: Privacy | None = None
 ) -> None:
     """Run a few tuples through every procedure of an algorithm: admission, erasure, restore and end of input.
 
     ``attribute`` is their quasi-identifier; the default is a number with ends on a grid.
     """
     policy = Policy((attribute or Numeric("x", ends=1.0),), sensitive=("s",), subject="who", event_time="at")
-    context = ShardContext(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
+    context = ShardContext(policy, privacy or Privacy(2, 2), parameters, _MEMBERS)
     shard = algorithm.new(context, 0, bytes(32))
     changes = shard.push(_block(len(policy.numeric))).changes
     shard.forget(np.array([_TUPLES - 1], np.uint64))
@@ -52,7 +52,9 @@ def noise() -> None:
 def regions() -> None:
     """Compile the division of tuples among regions."""
     block = _block()
-    RegionTree.of(Cut(0, 3.0, Region(0.5, 0), Region(0.5, 0))).regions(block.numeric, block.categorical)
+    tree = RegionTree.of(Cut(0, 3.0, Region(0.5, 0), Region(0.5, 0)))
+    tree.regions(block.numeric, block.categorical)
+    tree.regions(np.zeros((_TUPLES, 2), order="F"), block.categorical)
 
 
 def algorithm(name: str) -> None:

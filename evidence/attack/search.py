@@ -223,3 +223,14 @@ def persons_per_set(
         for i in range(persons):
             found[part] += reached[i] == offsets[part + 1] - first
     return found
+
+
+def precompile() -> None:
+    """Compile all searches."""
+    boxes, numbers, none = np.zeros((1, 1)), np.zeros(1), np.zeros(1, np.int64)
+    metric = Metric(np.ones(1), np.zeros(1, np.bool_), none, none)
+    crowds(boxes, boxes, boxes, metric, none, none)
+    ranked(boxes, boxes, numbers, boxes, metric, 1)
+    voted(boxes, boxes, numbers, boxes, metric, np.array([0, 1]), none)
+    linked(boxes, boxes, boxes, boxes, boxes, metric, none, none, none, none)
+    persons_per_set(boxes, boxes, np.array([0, 1]), boxes, metric, none, 1)

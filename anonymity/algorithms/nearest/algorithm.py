@@ -17,6 +17,7 @@ from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.privacy_models.t_closeness import T
 from crenel.anonymity.model.weights import Weights
 from crenel.state.shard import StoredShard
 
@@ -86,8 +87,8 @@ def _made(context: ShardContext) -> type[Nearest]:
 
 def _compile() -> None:
     parameters = NearestParameters(delay_tuples=64, delay_event_time=1000, isolation_price=0.5)
-    warm_up(NEAREST, parameters)
-    warm_up(NEAREST, parameters, lasting=Lasting(2000))
+    warm_up(NEAREST, parameters, privacy=Privacy(2, 2, ((T, 1.0),)))  # which counts values that have been published
+    warm_up(NEAREST, parameters, privacy=Privacy(2, 2, lasting=Lasting(2000)))
 
 
 def _tell(parameters: NearestParameters) -> Iterator[tuple[str, str]]:

@@ -74,7 +74,9 @@ def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
 
 
 def _compile() -> None:
-    warm_up(OLA, OlaParameters(ClosedBy(tuples=32)), Categorical("x", from_paths([("x", "*")])))
+    attribute = Categorical("x", from_paths([("x", "*")]))
+    warm_up(OLA, OlaParameters(ClosedBy(tuples=32)), attribute)
+    warm_up(OLA, OlaParameters(ClosedBy(tuples=32), max_suppression=1.0), attribute, Privacy(5, 5))  # suppresses all
 
 
 def _tell(ola: OlaParameters) -> Iterator[tuple[str, str]]:
