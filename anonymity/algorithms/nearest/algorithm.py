@@ -17,8 +17,8 @@ from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
-from crenel.anonymity.privacy_models.t_closeness import T
 from crenel.anonymity.model.weights import Weights
+from crenel.anonymity.privacy_models.t_closeness import T
 from crenel.state.shard import StoredShard
 
 

@@ -9,8 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
-from tests.support.cluster import PYTHON, Cluster, job_id
+from tests.support.cluster import PYTHON, Cluster
 from tests.support.launch import ROOT, rows_of
 from tests.support.visits import SUPPRESSED, audit_columns
 
@@ -76,28 +75,6 @@ def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: P
         assert int(row["diversity_income"]) >= 2
         published[tuple(row[name] for name in GENERALIZED)] += int(row["tuples"])
     assert published == {key: len(incomes) for key, incomes in classes.items()}
-
-
-def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, tmp_path: Path) -> None:
-    settings = arguments("adult-suhdsa", "shards.count=2", "flink={parallelism.default: 2}")
-    taken = cluster.ask("anonymize", *settings, **variables(tmp_path))
-    assert taken.returncode == 0, taken.stdout + taken.stderr
-    cluster.wait_for_end(job_id(taken))
-    folder = tmp_path / "adult-suhdsa"
-    released = rows_of(folder / "released", (*CATEGORICAL, "income"))
-    suppressed = rows_of(folder / "suppressed", SUPPRESSED)
-    windows = rows_of(folder / "windows", tuple(WINDOWS.columns))
-    came = Counter(row["income"] for row in complete())
-    assert len(released) + len(suppressed) == sum(came.values())
-    assert len(suppressed) < 100
-    assert Counter(row["income"] for row in released) <= came
-    for row in rows_of(folder / "audit", (*AUDIT[: -len(GENERALIZED)], *CATEGORICAL)):
-        assert int(row["subjects"]) >= 10
-        assert int(row["diversity_income"]) == 2
-    # No window held more than 50, and all but the last of each shard that many.
-    assert Counter(window["tuples"] for window in windows if window["tuples"] != "50").total() <= 2
-    repaired = sum(int(window["swaps"]) + int(window["merges"]) for window in windows)
-    assert len(rows_of(folder / "repairs", tuple(REPAIRS.columns))) == repaired > 0
 
 
 def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tmp_path: Path) -> None:
