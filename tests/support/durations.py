@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ def pytest_configure(config: Any) -> None:
 
 
 def page(records: list[dict[str, Any]]) -> str:
-    """Return the tables, in Markdown: test groups, folders, files, and the slowest tests."""
+    """Return the tables, in Markdown: tiers, folders, files, and the slowest tests."""
 
     def table(title: str, name: Callable[[dict[str, Any]], str], most: int) -> Iterator[str]:
         summed: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0])
@@ -173,7 +173,7 @@ def page(records: list[dict[str, Any]]) -> str:
         "",
         f"Made by `make durations`: {len(records)} tests, {total[0]:.0f} seconds in all processes together, "
         f"{total[1]:.0f} CPU-seconds, {total[2]} starts of Java.",
-        *table("Groups of tests", lambda record: str(record["group"]), 100),
+        *table("Tiers", lambda record: f"{record['tier']}, {record['group']}", 100),
         *table("Folders", lambda record: "/".join(file(record).split("/")[:3]).removesuffix(".py"), 40),
         *table("Files", file, 40),
         *table("Slowest tests", lambda record: str(record["test"]), _SLOWEST),
@@ -182,9 +182,12 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 def recorded(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of all processes of a run."""
-    lines: Iterable[str] = (line for path in sorted(folder.glob("*.jsonl")) for line in path.open(encoding="utf-8"))
-    return [json.loads(line) for line in lines]
+    """Return the records of all processes, each with the name of the folder of its run, which is that of its tier."""
+    return [
+        {**json.loads(line), "tier": path.parent.name}
+        for path in sorted(folder.rglob("*.jsonl"))
+        for line in path.open(encoding="utf-8")
+    ]
 
 
 if __name__ == "__main__":
