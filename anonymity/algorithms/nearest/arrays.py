@@ -25,6 +25,10 @@ SPARSE = 5
 """Rebuild the cells when they outnumber full cells ``SPARSE``-fold; cuts alone reach at most four-fold."""
 
 
+COHORT = 2
+"""Maximum number of neighbors that join a group together, where one of them must add a lacking sensitive value."""
+
+
 class Cells(NamedTuple):
     """Buffered tuples in cells of ``SIZE`` places.
 
@@ -135,8 +139,11 @@ class NearestArrays(CastleArrays):
     isolation : buffered tuples in a line, in place of the cells, where isolation has a price
     codes : (slots, 1 + columns) an unused column, then the number of each sensitive value, as ``trial`` takes them
     trial : tally of the group that grows
-    group : (2 * slots,) slots of the group's members, and as much scratch space
-    box : (2,) generalization of the group, and the previous one
+    group : (2 * slots,) slots of the group's members from the front, those of skipped cohorts from the end, and scratch
+        space
+    box : (3,) generalization of the group, the previous one, and that before a cohort
+    choice : ``cohort``: number of tuples that join together where a value is lacking; ``skipped``: number of tuples in
+        skipped cohorts
     """
 
     cells: Cells
@@ -145,6 +152,7 @@ class NearestArrays(CastleArrays):
     trial: IncrementalTally
     group: NDArray[np.int64]
     box: Boxes
+    choice: Any
 
 
 share = by_reference(NearestArrays)
@@ -192,8 +200,16 @@ def _search(shared: CastleArrays, policy: Policy) -> dict[str, Any]:
         "codes": zeros((slots, 1 + sum(policy.widths)), np.int32),
         "trial": empty_trial(policy.widths, slots, shared.checks),
         "group": zeros(2 * slots, np.int64),
-        "box": boxes(2, policy),
+        "box": boxes(3, policy),
+        "choice": _choice(shared),
     }
+
+
+def _choice(shared: CastleArrays) -> Any:
+    needed = max((int(values) - 1 for values in shared.checks.values), default=1)
+    made = record("cohort skipped")
+    made.cohort = min(COHORT, max((int(shared.config.k) - 1) // max(needed, 1), 1))
+    return made
 
 
 def _line(length: int, policy: Policy) -> Line:

@@ -15,6 +15,7 @@ from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.buffer.queue import blocking_reason, blocking_reason_of_all
 from crenel.anonymity.buffer.repair_log import note_shortfall
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
+from crenel.anonymity.compiled.random import randbelow
 from crenel.anonymity.privacy_models.buffered_values import balanced_size
 from crenel.anonymity.privacy_models.checks import (
     falling_counts,
@@ -30,10 +31,14 @@ from crenel.anonymity.space.ends import published_loss
 
 A = TypeVar("A", bound=NearestArrays)
 
-WAITS, CHOSEN = 0, 1
-"""``Tuples.cluster`` of a buffered tuple, and of a member of the group that grows."""
+WAITS, CHOSEN, SKIPPED = 0, 1, 2
+"""``Tuples.cluster`` of a buffered tuple, of a member of the group that grows, and of a member of a skipped cohort."""
 
-_REUSE = -2
+_NOW, _BEFORE, _START = np.int64(0), np.int64(1), np.int64(2)
+"""Rows of ``box``: the group, the group before its last member, and the group before a cohort."""
+
+_PASSES = 5
+"""Number of helpful cohorts of which one is skipped, on average."""
 
 _SPARE = 2
 """Spare members beyond k where noise requires confidence, since some members may be suppressed as linkable."""
@@ -95,7 +100,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
 
     With a price, the tuple of lowest cost joins instead (``crenel.anonymity.algorithms.nearest.isolation``). The group
     has k members, or more where groups of k would use up the rare sensitive values of the buffer (``balanced_size``).
-    Once the lacking values need all remaining places, only tuples that add one of them join.
+    Once the lacking values need all remaining places, only cohorts that add one of them join (``_join_cohort``).
 
     Parameters
     ----------
@@ -108,52 +113,59 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
     members : number of members in ``group``, under the generalization ``box``; 0 where no such group satisfies the
         privacy models, -1 where reuse is better
     """
-    cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.metric, shard.box, shard.group
-    trial, checks = shard.trial, shard.checks
-    now, before = np.int64(0), np.int64(1)
+    checks = shard.checks
     size = balanced_size(shard.waiting, checks, np.int64(shard.config.k))
     wanted = size + (_SPARE if shard.noise.config.subjects > 0 else 0)
-    assign(box, now, points(tuples), slot)
-    priced = shard.isolation.now.price > 0.0
-    if priced:
+    assign(shard.box, _NOW, points(shard.tuples), slot)
+    if shard.isolation.now.price > 0.0:
         find_candidates(shard, slot)
     else:
-        measure(domain, cells, box, now)
-    members = np.int64(0)
-    next_one = slot
+        measure(shard.metric, shard.cells, shard.box, _NOW)
+    shard.choice.skipped = 0
+    _choose(shard, np.int64(0), slot)
+    members, result = np.int64(1), np.int64(NONE)
     while True:
-        group[members] = next_one
-        members += 1
-        tuples.cluster[next_one] = CHOSEN
-        check = np.int64(NONE)
-        if len(checks.address) > 0:
-            put(trial, shard.codes, next_one, True)
-            check = np.int64(first_violation(checks, trial.tally))
+        check = np.int64(first_violation(checks, shard.trial.tally)) if len(checks.address) > 0 else np.int64(NONE)
         if members <= shard.config.k:
             shard.repairs.now.tuples = shard.repairs.now.subjects = members
         if members == shard.config.k and check != NONE:
-            note_shortfall(shard, box, now, np.int64(checks.reason[check]))
+            note_shortfall(shard, shard.box, _NOW, np.int64(checks.reason[check]))
         if members >= wanted and check == NONE:
+            result = members
             break
-        next_one = _next(shard, members, size, check, buffer_satisfies)
-        if next_one == NONE:
-            if members >= shard.config.k and check == NONE:  # k members suffice without the others
-                next_one = slot
+        joined = _join(shard, members, size, check, buffer_satisfies)
+        if joined == 0:  # k members suffice without the others
+            result = members if members >= shard.config.k and check == NONE else np.int64(0)
             break
-        assign(box, before, box, now)
-        enclose(domain, box, now, points(tuples), next_one)
+        members += joined
         if reuse_is_better(shard, other_loss):  # growth only increases the loss of a group
-            next_one = np.int64(_REUSE)
+            result = np.int64(-1)
             break
-        if not priced:
-            measure_again(domain, cells, box, before, now)
     if len(checks.address) > 0:
-        forget(trial)
+        forget(shard.trial)
     for i in range(members):
-        tuples.cluster[group[i]] = WAITS
-    if next_one == _REUSE:
-        return np.int64(-1)
-    return np.int64(0) if next_one == NONE else members
+        shard.tuples.cluster[shard.group[i]] = WAITS
+    for i in range(shard.choice.skipped):
+        shard.tuples.cluster[shard.group[len(shard.group) - 1 - i]] = WAITS
+    return result
+
+
+@leaf
+def _choose(shard: NearestArrays, members: Int, slot: Int) -> None:
+    """Make a tuple a member of the group, whose generalization contains it already."""
+    shard.group[members] = slot
+    shard.tuples.cluster[slot] = CHOSEN
+    if len(shard.checks.address) > 0:
+        put(shard.trial, shard.codes, slot, True)
+
+
+@leaf
+def _enlarge(shard: NearestArrays, slot: Int) -> None:
+    """Enlarge the generalization of the group by a tuple."""
+    assign(shard.box, _BEFORE, shard.box, _NOW)
+    enclose(shard.metric, shard.box, _NOW, points(shard.tuples), slot)
+    if shard.isolation.now.price == 0.0:
+        measure_again(shard.metric, shard.cells, shard.box, _BEFORE, _NOW)
 
 
 @leaf
@@ -169,14 +181,92 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
 
 
 @leaf
-def _next(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_satisfies: bool) -> Int:
-    """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
-    if check != NONE and (_values_lacking(shard) >= size - members or _next_must_help(shard, members, size)):
-        found = _nearest(shard, members, True)
-        shard.repairs.now.chosen += found != NONE
-        if found != NONE or only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies):
-            return found
-    return _nearest(shard, members, False)
+def _join(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_satisfies: bool) -> Int:
+    """Let one tuple or one cohort join the group, and return the number of tuples that did.
+
+    ``check`` is a privacy model that is violated, ``NONE`` if there is none.
+    """
+    found = np.int64(NONE)
+    if check != NONE:
+        lacking = _values_lacking(shard) * shard.choice.cohort
+        if lacking >= size - members or _next_must_help(shard, members, size):
+            joined = _join_cohort(shard, members)
+            if joined > 0:
+                shard.repairs.now.chosen += joined
+                return joined
+            found = _nearest(shard, members, True)
+            shard.repairs.now.chosen += found != NONE
+            if found == NONE and (only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies)):
+                return np.int64(0)
+    if found == NONE:
+        found = _nearest(shard, members, False)
+    if found == NONE:
+        return np.int64(0)
+    _enlarge(shard, found)
+    _choose(shard, members, found)
+    return np.int64(1)
+
+
+@procedure
+def _join_cohort(shard: NearestArrays, members: Int) -> Int:
+    """Let the nearest cohort that reduces the shortfall join the group, and return its size; 0 if there is none.
+
+    A cohort is the nearest tuple and its next nearest neighbor, chosen by quasi-identifiers alone. An attacker who sees
+    that nearer tuples were skipped learns that the cohort adds a lacking value, and not by which of its members. One of
+    ``_PASSES`` cohorts that would help is skipped too, so that a skipped tuple proves nothing of its value. All but one
+    of as many are skipped where more than one member helps: each would have another value than the group.
+    """
+    checks, trial, choice = shard.checks, shard.trial, shard.choice
+    weigh(checks, trial.tally, trial.lacks, np.int64(0))
+    lacked = trial.lacks[0].sum()
+    assign(shard.box, _START, shard.box, _NOW)
+    while True:
+        joined = np.int64(0)
+        while joined < choice.cohort:
+            found = _nearest(shard, members + joined, False)
+            if found == NONE:
+                break
+            _enlarge(shard, found)
+            _choose(shard, members + joined, found)
+            joined += 1
+        if joined == choice.cohort:
+            weigh(checks, trial.tally, trial.lacks, np.int64(0))
+            if trial.lacks[0].sum() < lacked:
+                least = 1 if _helpful(shard, members, joined, lacked) <= 1 else _PASSES - 1
+                if randbelow(shard.random, _PASSES) >= least:
+                    return joined
+        for i in range(members, members + joined):
+            slot = np.int64(shard.group[i])
+            remove_tuple(trial, shard.codes, slot, True)
+            shard.tuples.cluster[slot] = SKIPPED
+            choice.skipped += 1
+            shard.group[len(shard.group) - choice.skipped] = slot
+        assign(shard.box, _NOW, shard.box, _START)
+        if shard.isolation.now.price == 0.0:
+            measure(shard.metric, shard.cells, shard.box, _NOW)
+        if joined < choice.cohort:
+            break
+    # A single tuple may still help.
+    for i in range(choice.skipped):
+        shard.tuples.cluster[shard.group[len(shard.group) - 1 - i]] = WAITS
+    choice.skipped = 0
+    return np.int64(0)
+
+
+@leaf
+def _helpful(shard: NearestArrays, members: Int, joined: Int, lacked: float) -> Int:
+    """Return how many of the ``joined`` last members each reduce the group's shortfall, ``lacked``, alone."""
+    checks, trial, group, helpful = shard.checks, shard.trial, shard.group, np.int64(0)
+    for i in range(members, members + joined):
+        for j in range(members, members + joined):
+            if j != i:
+                remove_tuple(trial, shard.codes, np.int64(group[j]), True)
+        weigh(checks, trial.tally, trial.lacks, np.int64(0))
+        helpful += trial.lacks[0].sum() < lacked
+        for j in range(members, members + joined):
+            if j != i:
+                put(trial, shard.codes, np.int64(group[j]), True)
+    return helpful
 
 
 @leaf
@@ -193,8 +283,8 @@ def _values_lacking(shard: NearestArrays) -> float:
 def _next_must_help(shard: NearestArrays, members: Int, size: Int) -> bool:
     """Return whether a check would fail for ``size`` members, were the next one's value the most common of the group.
 
-    The members after it are spread over the buffered values as evenly as they can be, which is best for every model
-    without a reference.
+    One member of each cohort after it is spread over the buffered values as evenly as it can be, which is best for
+    every model without a reference; the others have the most common value.
     """
     checks, tally = shard.checks, shard.trial.tally
     if only_diversity(checks) or not only_counts(checks):
@@ -207,8 +297,8 @@ def _next_must_help(shard: NearestArrays, members: Int, size: Int) -> bool:
         counts = np.zeros(max(len(held), shard.waiting.tally.values[a]), np.int64)
         counts[: len(held)] = held
         counts[0] += 1
-        for _ in range(members + 1, size):
-            counts[np.argmin(counts)] += 1
+        for i in range(members + 1, size):
+            counts[np.argmin(counts) if (size - i) % shard.choice.cohort == 0 else 0] += 1
         if lack_of_counts(checks, np.int64(check), size, counts) > 0.0:
             return True
     return False
@@ -277,9 +367,9 @@ def _cheapest(
 
 @leaf
 def _can_join(shard: NearestArrays, members: Int, slot: Int) -> bool:
-    """Return whether no tuple of the same subject is in the group."""
+    """Return whether a tuple waits, and none of the same subject is in the group."""
     tuples = shard.tuples
-    if tuples.cluster[slot] == CHOSEN:
+    if tuples.cluster[slot] != WAITS:
         return False
     if shard.config.by_name != 0:
         for i in range(members):
