@@ -380,7 +380,8 @@ class Persons:
     guarantee : ``"each_release"``: k and l hold for each release; ``"lasting"``: for all records of a person together,
         with ``algorithm: nearest`` only
     horizon : event time since the last record of a person and of the whole anonymity set after which they are
-        forgotten, at least ``nearest.delay.event_time``; None: never, and state grows with the number of persons
+        forgotten, an eighth of it later; at least ``nearest.delay.event_time``; None: never, and state grows with the
+        number of persons
     moved : treatment of a record if it, or the latest values of a member of the anonymity set, lie outside the
         generalization: ``"widen"`` it, ``"suppress"`` the record, or publish it and ``"count"``
     """

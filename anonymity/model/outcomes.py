@@ -37,8 +37,9 @@ The risk comes from its noised values or those of its class, or from all general
 LINKABLE_MEANING = (
     "with ``noise_within_release.confidence``: fewer subjects than its k lie near the values to be published, or too "
     "few records remained in the equivalence class without those. With ``privacy.persons.guarantee: lasting``: the "
-    "record's person or another member of the anonymity set has left the generalization (``moved: suppress``), or the "
-    "privacy models are stricter than when the anonymity set formed"
+    "record's person or another member of the anonymity set has left the generalization (``moved: suppress``), the "
+    "privacy models are stricter than when the anonymity set formed, a member was forgotten on request, or the record "
+    "came so late that its person may have been forgotten after the horizon"
 )
 
 KIND_MEANINGS: Mapping[str, str] = {

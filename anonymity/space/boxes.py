@@ -170,18 +170,6 @@ def fully_generalize(domain: Domain, boxes: Boxes, row: Int) -> None:
         boxes.node[row, a] = domain.root[a]
 
 
-@leaf
-def generalize_outside(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
-    """Fully generalize a box in each attribute in which it does not cover another."""
-    for a in range(boxes.lower.shape[1]):
-        if others.lower[other_row, a] < boxes.lower[row, a] or others.upper[other_row, a] > boxes.upper[row, a]:
-            boxes.lower[row, a] = domain.lower[a]
-            boxes.upper[row, a] = domain.upper[a]
-    for a in range(boxes.node.shape[1]):
-        if not covers(domain, boxes.node[row, a], others.node[other_row, a]):
-            boxes.node[row, a] = domain.root[a]
-
-
 @inner
 def empty_boxes(rows: Int, like: Boxes) -> Boxes:
     """Return uninitialized boxes with the attributes of others."""

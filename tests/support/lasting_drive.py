@@ -12,10 +12,11 @@ from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearest
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.privacy import Lasting
+from crenel.state.block import NO_TIME
 from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY
 from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases
-from tests.support.source import Forget, Step
+from tests.support.source import Advance, Forget, Push, Step
 from tests.support.space import Ranges
 from tests.support.strategies import Case
 
@@ -30,10 +31,15 @@ class LastingChecker(NearestChecker):
         self._known: set[Any] = set()  # who has left
         self._known_before: set[Any] = set()
         self._struck = False
+        self._watermark = NO_TIME
 
     def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
-        self._known_before = set(self._known)
+        self._known_before, first = set(self._known), len(self.rows)
         super().observe(step, out)
+        if isinstance(step, Push | Advance):
+            self._watermark = max(self._watermark, step.watermark)
+        may_be_late = {position for position in self._linkable if position >= first and self._may_be_late(position)}
+        self._linkable -= may_be_late
         if isinstance(step, Forget):
             self._struck = True
             self._known.difference_update(step.subjects)
@@ -44,6 +50,12 @@ class LastingChecker(NearestChecker):
             raise Violation("a tuple was suppressed as linkable, though it may leave all the same")
         if not self._linkable <= self._due:
             raise Violation("a tuple was suppressed as linkable before it was due")
+
+    def _may_be_late(self, position: int) -> bool:
+        """Return whether a tuple comes so late that its person may have been forgotten."""
+        lasting = self.privacy.lasting
+        assert lasting is not None
+        return lasting.horizon is not None and self.rows[position].event_time + lasting.horizon // 8 <= self._watermark
 
     def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Ranges]) -> float:
         """Accept any loss: it is that of a box around all latest values of the members' persons."""

@@ -9,9 +9,8 @@ from typing import Any
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
-from crenel.state.block import NO_TIME
 from tests.support.checker import diversity
-from tests.support.source import IDENTITY, Advance, Forget, Push, Row, Step
+from tests.support.source import IDENTITY, Forget, Push, Row, Step
 from tests.support.space import Box, Space
 
 _GENERALIZED = KINDS.index("generalized")
@@ -20,13 +19,12 @@ _GENERALIZED = KINDS.index("generalized")
 class Observer:
     """Sees one shard's stream and output, a tuple a step.
 
+    A person who returns after erasure is the same person to the attacker, whose rows from before are not put together
+    with those from after it.
+
     Parameters
     ----------
-    horizon : event time after which rows are not put together any more; None: they always are
-
-    Attributes
-    ----------
-    behind : of each person who was published, all persons whom the rows can be of
+    horizon : rows of a person are put together if no gap between their event times is longer; None: all are
     """
 
     def __init__(self, policy: Policy, horizon: int | None) -> None:
@@ -36,59 +34,56 @@ class Observer:
         self._row: dict[Any, Row] = {}
         self._forgotten: Counter[Any] = Counter()
         self._latest: dict[Any, Box] = {}
-        self._newest: dict[Any, int] = {}
-        self._watermark = NO_TIME
-        self._published: dict[Any, list[set[Any]]] = {}
-        self.behind: dict[Any, set[Any]] = {}
+        self._values: dict[Any, list[set[Any]]] = {}
+        self._candidates: dict[Any, list[tuple[int, dict[Any, int]]]] = {}  # of each published row, with its event time
 
     def observe(self, step: Step, out: Releases) -> None:
         """Observe the rows and the releases of a step."""
         if isinstance(step, Forget):
             self._forgotten.update(step.subjects)
-        if isinstance(step, Push | Advance):
-            self._watermark = max(self._watermark, step.watermark)
         for row in step.rows if isinstance(step, Push) else ():
-            self._add(row)
+            self._row[row.published[self._identity]] = row
+            self._latest[row.subject] = self._space.point(row)
         for i, kind in enumerate(out.kind.tolist()):
             if kind == _GENERALIZED:
                 continue
             box = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
-            may_be = {person for person, point in self._latest.items() if self._space.contains(box, point)}
+            inside = [subject for subject, point in self._latest.items() if self._space.contains(box, point)]
             for row in self._rows(out, i):
-                person = self._person(row)
-                self.behind[person] = self.behind.get(person, may_be) & may_be
-                published = self._published.setdefault(person, [set() for _ in range(self._sensitive)])
+                person = row.subject, self._forgotten[row.subject]
+                found = {subject: self._forgotten[subject] for subject in inside}
+                self._candidates.setdefault(person, []).append((row.event_time, found))
+                published = self._values.setdefault(person, [set() for _ in range(self._sensitive)])
                 for values, value in zip(published, row.published, strict=False):
                     values.add(value)
-
-    def _add(self, row: Row) -> None:
-        person = self._person(row)
-        newest = self._newest.get(person)
-        if self._horizon is not None and newest is not None and newest + self._horizon <= self._watermark:
-            self.behind.pop(person, None)
-            newest = None
-        self._row[row.published[self._identity]] = row
-        self._latest[person] = self._space.point(row)
-        self._newest[person] = row.event_time if newest is None else max(newest, row.event_time)
-
-    def _person(self, row: Row) -> tuple[Any, int]:
-        """Treat a person who returns after erasure as another person; earlier releases stay known."""
-        return row.subject, self._forgotten[row.subject]
 
     def _rows(self, out: Releases, release: int) -> Iterator[Row]:
         for identity in out.members[self._identity][out.offsets[release] : out.offsets[release + 1]]:
             yield self._row[identity]
 
+    def behind(self) -> Iterator[dict[Any, int]]:
+        """Yield who can be behind rows of one person, with how often each had been forgotten at the first row."""
+        for rows in self._candidates.values():
+            rows = sorted(rows, key=lambda row: row[0])
+            newest, found = rows[0]
+            for time, candidates in rows[1:]:
+                if self._horizon is not None and time - newest > self._horizon:
+                    yield found
+                    found = candidates
+                found = {subject: min(n, candidates[subject]) for subject, n in found.items() if subject in candidates}
+                newest = time
+            yield found
+
     @property
     def fewest(self) -> int | None:
         """Fewest persons who can be behind the rows of one person; None where nothing was published."""
-        return min((len(persons) for persons in self.behind.values()), default=None)
+        return min(map(len, self.behind()), default=None)
 
     def diversity(self) -> int | None:
         """Return the least diversity of all published values of the persons who can be behind one person's rows."""
         found = [
-            diversity([published[a] for person in persons if (published := self._published.get(person)) is not None])
-            for persons in self.behind.values()
+            diversity([self._values[person][a] for person in persons.items() if person in self._values])
+            for persons in self.behind()
             for a in range(self._sensitive)
         ]
         return min(found, default=None)

@@ -13,9 +13,15 @@ rows within the horizon. Borrowers may leave, because boxes need not cover them.
 another group. A person that joins enlarges the candidate sets and removes no one. A person that returns after the
 horizon counts as new, with a new anonymity set: the guarantee covers rows within the horizon.
 
-A member forgotten on request (``forget_subject``) still counts for the others by its latest values, although nothing
-about the member is stored. These values lie in the group's box, which only grows from then on, and the group accepts no
-more borrowers. The code assumes the worst about the member's published sensitive values.
+A late tuple may be that of a person who is no longer known, and nothing tells so. Persons therefore stay known for an
+eighth of the horizon beyond it (``bound.step``), and a tuple that is as late is suppressed (``is_too_late``). All other
+tuples are further than the horizon from those of persons who were forgotten before.
+
+A member forgotten on request (``forget_subject``) still counts for the others, although nothing about the member is
+stored. The member may return under any values, and nothing tells that it is the same person. So the group's box becomes
+fully general, which no values lie outside of, and the group accepts no more borrowers. Where a full generalization may
+not be published, the group may publish no more. The code assumes the worst about the member's sensitive values that
+were published by then; those of a person who returns are not counted.
 
 The same holds for l. The members' sensitive values, over all their published rows, are l-diverse at the founding.
 ``stays_diverse`` blocks each row that would end this. Borrowers' own values reveal nothing about the members.
@@ -32,7 +38,7 @@ from crenel.anonymity.algorithms.nearest.lasting.persons import forget_person, t
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
 from crenel.anonymity.privacy_models.buffered_values import remove_buffered
 from crenel.anonymity.privacy_models.counting import numbered
-from crenel.anonymity.space.boxes import assign, contains, enclose, generalize_outside
+from crenel.anonymity.space.boxes import assign, contains, enclose, fully_generalize
 from crenel.anonymity.space.domain import NONE, Boxes
 from crenel.anonymity.space.ends import round_outwards
 
@@ -136,8 +142,6 @@ def count_within(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> In
 def enclose_members(shard: LastingArrays, boxes: Boxes, row: Int, group: Int) -> None:
     """Enlarge a box, by no more than needed, until it contains the latest values of all members."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
-    if shard.groups.forgotten[group] > 0:
-        enclose(shard.domain, boxes, row, shard.groups.box, group)
     while person != NONE:
         if persons.core[person]:
             enclose(shard.domain, boxes, row, latest(shard), person)
@@ -215,11 +219,7 @@ def lasting_diversity(shard: LastingArrays, group: Int, attribute: Int, person: 
 
 @procedure
 def forget_subject(shard: LastingArrays, subject: Int) -> None:
-    """Forget a person on request, after the removal of all the person's buffered tuples.
-
-    If the person's latest values lie outside the group's box, the box becomes fully general in those attributes. With
-    ``Lasting.moved: suppress``, the group may publish no more instead.
-    """
+    """Forget a person on request, after the removal of all the person's buffered tuples."""
     persons, groups = shard.persons, shard.groups
     person = numbered(persons.row, np.int64(0), subject)
     if person == NONE:
@@ -234,13 +234,7 @@ def forget_subject(shard: LastingArrays, subject: Int) -> None:
         persons.next[other] = persons.next[person]
     if persons.core[person]:
         groups.forgotten[group] += 1
-        if not contains(shard.domain, groups.box, group, latest(shard), person):
-            if shard.bound.moved == _SUPPRESS:
-                groups.members[group] = 0
-            else:
-                generalize_outside(shard.domain, groups.box, group, latest(shard), person)
-                round_outwards(shard.domain, groups.box, group)
-        touch_group(shard, group)
+        generalize_group(shard, group)
     forget_person(shard, person)
     other = np.int64(groups.first[group])
     if other == NONE:
@@ -248,6 +242,24 @@ def forget_subject(shard: LastingArrays, subject: Int) -> None:
     while other != NONE:  # the forgotten person may have had the newest event time
         groups.now.earliest = min(groups.now.earliest, persons.event_time[other])
         other = np.int64(persons.next[other])
+
+
+@leaf
+def generalize_group(shard: LastingArrays, group: Int) -> None:
+    """Fully generalize the box of a group with a forgotten member, so that it contains the member's values for ever.
+
+    With ``Lasting.moved: suppress``, or an attribute without a domain, whose full generalization is a range of observed
+    values, the group may publish no more instead.
+    """
+    domain, groups = shard.domain, shard.groups
+    fully_generalize(domain, groups.box, group)
+    round_outwards(domain, groups.box, group)
+    if shard.bound.moved == _SUPPRESS:
+        groups.members[group] = 0
+    for a in range(len(domain.declared)):
+        if not domain.declared[a]:
+            groups.members[group] = 0
+    touch_group(shard, group)
 
 
 @leaf
@@ -262,13 +274,20 @@ def touch_group(shard: LastingArrays, group: Int) -> None:
 
 @leaf
 def forget_old(shard: LastingArrays, watermark: Int) -> None:
-    """Forget groups and borrowers without tuples for the horizon, in steps of an eighth of the horizon."""
-    now, horizon = shard.groups.now, shard.bound.horizon
+    """Forget groups and borrowers without tuples for the horizon and a step, whenever a step has passed."""
+    now, horizon, step = shard.groups.now, shard.bound.horizon, shard.bound.step
     if horizon < 0 or watermark < -(1 << 62):
         return
-    now.passed = max(now.passed, watermark - watermark % max(horizon // 8, 1))
-    if now.known > 0 and now.earliest <= now.passed - horizon:
-        _forget_before(shard, now.passed - horizon)
+    now.passed = max(now.passed, watermark - watermark % step)
+    if now.known > 0 and now.earliest <= now.passed - horizon - step:
+        _forget_before(shard, now.passed - horizon - step)
+
+
+@leaf
+def is_too_late(shard: LastingArrays, slot: Int) -> bool:
+    """Return whether a new tuple may be within the horizon of a forgotten person's tuples."""
+    bound, passed = shard.bound, shard.groups.now.passed
+    return bool(bound.horizon >= 0 and shard.tuples.event_time[slot] + bound.step <= passed)
 
 
 @procedure

@@ -22,6 +22,9 @@ from crenel.anonymity.space.domain import NONE, Boxes, boxes
 MOST_VALUES = 8
 """Number of distinct sensitive values remembered per person and attribute; with l > 1, no more are published."""
 
+_LONGEST = 1 << 61
+"""Milliseconds of the longest horizon; compiled code subtracts two of them from a time."""
+
 MOVED = ("widen", "suppress", "count")
 """Values of ``Lasting.moved``; ``bound.moved`` is a position here."""
 
@@ -78,13 +81,13 @@ class Groups(NamedTuple):
     Attributes
     ----------
     now : ``used``, ``freed``, ``touched``, ``dropped`` as of persons; ``known``: number of groups; ``earliest``: lower
-        bound of the persons' newest event times; ``passed``: event time up to which persons were forgotten
+        bound of the persons' newest event times; ``passed``: watermark, rounded down to a step of the horizon
     free : (rows,) rows that are free again
     id : (rows,) ``release_id`` of the group's first release
     box : generalization of the group's releases
     first : (rows,) one person of the group
     members : (rows,) size of the anonymity set, with members forgotten on request; 0 where no more may be published
-    forgotten : (rows,) number of members forgotten on request, whose latest values lie in ``box``
+    forgotten : (rows,) number of members forgotten on request; above 0, ``box`` is fully general
     entry, changed, touched, dropped : as of persons
     """
 
@@ -120,8 +123,9 @@ class LastingArrays(NearestArrays):
 
     Attributes
     ----------
-    bound : ``horizon`` in milliseconds, -1: no person is forgotten; ``moved``: position in ``MOVED``; ``reason``:
-        that of ``LINKABLE``; ``values``: l
+    bound : ``horizon`` in milliseconds, -1: no person is forgotten; ``step``: milliseconds in which it is noticed that
+        the horizon has passed, and by which a tuple may be late; ``moved``: position in ``MOVED``; ``reason``: that of
+        ``LINKABLE``; ``values``: l
     host : (reuse_limit,) row of the group behind each row of Omega, valid while ``omega.release`` is the group's id
     """
 
@@ -186,8 +190,9 @@ def copy_rows(old: Any, new: Any, rows: int) -> None:
 
 
 def _bound(lasting: Lasting, privacy: Privacy) -> Any:
-    bound = record("horizon moved reason values")
-    bound.horizon = NONE if lasting.horizon is None else lasting.horizon
+    bound = record("horizon step moved reason values")
+    bound.horizon = NONE if lasting.horizon is None else min(lasting.horizon, _LONGEST)
+    bound.step = max(bound.horizon // 8, 1)
     bound.moved = MOVED.index(lasting.moved)
     bound.reason = privacy.reasons.index(LINKABLE)
     bound.values = privacy.l

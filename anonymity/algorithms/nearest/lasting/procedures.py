@@ -18,6 +18,8 @@ from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
     forget_old,
     forget_subject,
     found_group,
+    generalize_group,
+    is_too_late,
     join,
     lasting_diversity,
     latest,
@@ -56,6 +58,7 @@ from crenel.anonymity.buffer.queue import (
     step_out,
 )
 from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED
+from crenel.anonymity.buffer.repair_log import begin_decision, end_decision
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.compiled.random import randbelow, shuffle
 from crenel.anonymity.model.errors import InvariantError
@@ -120,7 +123,7 @@ def relink(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
             if persons.group[person] == NONE and persons.first[person] == NONE:
                 persons.position[person] = NONE  # the stored values predate the forgetting of the person
             note_latest(shard, person, slot)
-        wait(shard, slot, person)
+        wait(shard, slot, person, True)
 
 
 @entry
@@ -136,7 +139,10 @@ def settle(shard: LastingArrays) -> None:
 @entry
 def introduce(shard: LastingArrays) -> None:
     """Index the restored persons by subject, and forget those absent for the horizon."""
-    persons = shard.persons
+    persons, groups = shard.persons, shard.groups
+    for group in range(groups.now.used):
+        if groups.forgotten[group] > 0:  # the settings may differ from those at the request
+            generalize_group(shard, np.int64(group))
     for person in range(persons.now.used):
         number_of(persons.row, np.int64(0), persons.subject[person], np.int64(person))
     forget_old(shard, shard.groups.now.passed)
@@ -150,23 +156,29 @@ def rebuild_cells(shard: LastingArrays) -> None:
 
 @leaf
 def place(shard: LastingArrays, slot: Int) -> None:
-    """Assign a number to a new tuple, update its person's latest values, and add it to the buffer."""
+    """Assign a number to a new tuple, update its person's latest values, and add it to the buffer or suppress it."""
     number(shard, slot)
     person = person_of(shard, slot)
     note_latest(shard, person, slot)
     if shard.persons.group[person] != NONE:
         touch_person(shard, person)
-    wait(shard, slot, person)
-    if shard.isolation.now.price > 0.0 and shard.cells.place[slot] != NONE:
+    is_late = is_too_late(shard, slot)
+    wait(shard, slot, person, not is_late)
+    if is_late:
+        begin_decision(shard)
+        suppress_or_generalize(shard, slot, shard.bound.reason)
+        leave(shard, slot)
+        end_decision(shard)
+    elif shard.isolation.now.price > 0.0 and shard.cells.place[slot] != NONE:
         measure_radius(shard, slot)
 
 
 @leaf
-def wait(shard: LastingArrays, slot: Int, person: Int) -> None:
-    """Append a tuple to the buffer, as the youngest; insert it into a cell if its person has no group."""
+def wait(shard: LastingArrays, slot: Int, person: Int, may_found: bool) -> None:
+    """Append a tuple to the buffer, as the youngest; insert it into a cell if it may found a group for its person."""
     shard.tuples.cluster[slot] = WAITS
     hold(shard, person, slot)
-    if shard.persons.group[person] != NONE:
+    if shard.persons.group[person] != NONE or not may_found:
         line_up(shard, slot)
         shard.cells.place[slot] = NONE
         return
@@ -178,7 +190,7 @@ def wait(shard: LastingArrays, slot: Int, person: Int) -> None:
 
 @leaf
 def leave(shard: LastingArrays, slot: Int) -> None:
-    """Remove a tuple of a person with a group from the buffer."""
+    """Remove a tuple that can found no group from the buffer."""
     detach_tuple(shard, slot)
     step_out(shard, slot)
 

@@ -51,10 +51,10 @@ class LastingNearest(Nearest):
 
     @property
     def next_deadline(self) -> int | None:
-        due, now, horizon = super().next_deadline, self.arrays.groups.now, int(self.arrays.bound.horizon)
-        if horizon < 0 or not now.known:
+        due, now, bound = super().next_deadline, self.arrays.groups.now, self.arrays.bound
+        if bound.horizon < 0 or not now.known:
             return due
-        forgets = min(int(now.earliest) + horizon + max(horizon // 8, 1), np.iinfo(np.int64).max - 1)
+        forgets = min(int(now.earliest) + int(bound.horizon) + 2 * int(bound.step), np.iinfo(np.int64).max - 1)
         return forgets if due is None else min(due, forgets)
 
     @property
