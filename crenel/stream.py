@@ -283,7 +283,9 @@ class Stream:
         return self._result(parts, [])
 
     def forget(self, subjects: Iterable[Any]) -> Result:
-        """Erase the buffered records of persons, unpublished, and all that is stored of the persons.
+        """Erase the buffered records of persons, unpublished, and what is stored of the persons.
+
+        The page Guarantees lists what stays under four settings, such as a range without a domain.
 
         Parameters
         ----------

@@ -47,6 +47,7 @@ class Contributions:
     def __init__(self, most: int, reach: int | None, stored: Mapping[int, bytes], where: str = "") -> None:
         self._most, self._reach = most, reach
         self._before: int | None = None
+        self._checked: int | None = None
         self._table = _empty_table()
         self._new: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
         self._parts: dict[int, tuple[NDArray[np.uint64], NDArray[np.int64]]] = {}
@@ -95,13 +96,19 @@ class Contributions:
     def changes(self) -> dict[int, bytes | None]:
         """Return the entries to write since the last call, None for those to delete.
 
-        Each entry is merged with those of similar size, so a contribution is written a logarithmic number of times.
+        Each entry is merged with those of similar size, so a contribution is written a logarithmic number of times. An
+        entry is written once more without its expired contributions when one of them expired ``reach`` windows ago.
         """
         found: dict[int, bytes | None] = {}
-        for key, (_, windows) in list(self._parts.items()):
-            if self._before is not None and windows.max(initial=self._before - 1) < self._before:
-                del self._parts[key]
-                found[key] = None
+        if self._before is not None and self._before != self._checked:
+            self._checked = self._before
+            for key, (subject, window) in list(self._parts.items()):
+                kept = window >= self._before
+                if not kept.any():
+                    del self._parts[key]
+                    found[key] = None
+                elif window.min() < self._before - (self._reach or _ALL):
+                    found[key] = self._write(key, subject[kept], window[kept])
         if self._new:
             found |= self._merged()
         # The table keeps contributions that expired, to which no later record is near, until they outnumber the others.
@@ -123,9 +130,13 @@ class Contributions:
             key, last = last, max(self._parts, default=-1)
         if self._before is not None and (gone := window < self._before).any():
             subject, window = subject[~gone], window[~gone]
-        self._parts[key] = (subject, window)
-        found[key] = pack(CONTRIBUTIONS, _VERSION, {"subject": subject, "window": window})
+        found[key] = self._write(key, subject, window)
         return found
+
+    def _write(self, key: int, subject: NDArray[np.uint64], window: NDArray[np.int64]) -> bytes:
+        """Set an entry, and return its stored form."""
+        self._parts[key] = (subject, window)
+        return pack(CONTRIBUTIONS, _VERSION, {"subject": subject, "window": window})
 
 
 class _Table(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,8 @@ class Record:
     def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, AnonymitySets], arrays: LastingArrays) -> None:
         self._offsets = offsets
         self._stored = {number: _size(entry) for number, entry in stored.items() if number != STATUS_KEY}
-        self._whose = {number: _short(entry.subject) for number, entry in stored.items() if number != STATUS_KEY}
-        self._struck = np.zeros(0, np.uint32)
+        self._traces = {number: _Traces.of(entry) for number, entry in stored.items() if number != STATUS_KEY}
+        self._erased = set[int]()
         for part in (arrays.persons, arrays.groups):
             part.now.dropped = 0  # persons forgotten during the restore are not counted below
         standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
@@ -49,8 +50,16 @@ class Record:
         self._passed = stored[STATUS_KEY].status.tolist() if STATUS_KEY in stored else [_NEVER, 0]
 
     def forget_subject(self, subjects: NDArray[np.uint64]) -> None:
-        """Schedule the rewrite or deletion of all entries with data about these persons, however old, in this step."""
-        self._struck = np.append(self._struck, _short(subjects))
+        """Schedule the rewrite or deletion of all entries with data about these persons, however old, in this step.
+
+        That includes earlier boxes of their groups, which may end at values of the persons.
+        """
+        traces, whose = self._traces, _short(subjects)
+        groups = [found.person_group[np.isin(found.subject, whose)] for found in traces.values()]
+        of_persons = np.concatenate([np.zeros(0, np.uint32), *groups])
+        for number, found in traces.items():
+            if np.isin(found.subject, whose).any() or np.isin(found.group, of_persons).any():
+                self._erased.add(number)
 
     def changes(self, arrays: LastingArrays) -> dict[int, bytes | None]:
         """Return the entries to write after a step, ``None`` for those to delete."""
@@ -67,10 +76,10 @@ class Record:
             entry = entry_of(arrays, self._offsets, people, companies)
             found[self._next] = entry.to_bytes()
             self._stored[self._next] = self._stands[self._next] = len(people) + len(companies)
-            self._whose[self._next] = _short(entry.subject)
+            self._traces[self._next] = _Traces.of(entry)
             self._next += 1
         for number in [number for number in self._stored if self._stands[number] == 0]:
-            del self._stored[number], self._stands[number], self._whose[number]
+            del self._stored[number], self._stands[number], self._traces[number]
             found[number] = None
         passed = [int(groups.now.passed), int(persons.now.below_k)]
         if passed != self._passed:
@@ -101,9 +110,8 @@ class Record:
         standing, stored, anew = sum(self._stands.values()), sum(self._stored.values()), list[int]()
         if stored > _SPARSE * standing + _FEW:
             anew.append(min(self._stored, key=lambda number: self._stands[number] / self._stored[number]))
-        if len(self._struck):
-            anew += [number for number, whose in self._whose.items() if np.isin(self._struck, whose).any()]
-            self._struck = self._struck[:0]
+        anew += self._erased
+        self._erased.clear()
         if anew:
             people = np.union1d(people, _rows_of(persons, anew)).astype(np.int32)
             companies = np.union1d(companies, _rows_of(groups, anew)).astype(np.int32)
@@ -115,9 +123,21 @@ def _rows_of(part: Persons | Groups, entries: list[int]) -> NDArray[np.int32]:
     return np.flatnonzero(np.isin(part.entry[: part.now.used], entries)).astype(np.int32)
 
 
-def _short(subjects: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return a prefix of each hash, enough to find the entries that may contain a person."""
-    return subjects.astype(np.uint32)
+class _Traces(NamedTuple):
+    """Short forms of the persons, their groups, and the groups in a stored entry, current or not."""
+
+    subject: NDArray[np.uint32]
+    person_group: NDArray[np.uint32]
+    group: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, entry: AnonymitySets) -> _Traces:
+        return cls(_short(entry.subject), _short(entry.person_group), _short(entry.group))
+
+
+def _short(values: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return the last bits of each hash or id, enough to find the entries that may contain it."""
+    return values.astype(np.uint32)
 
 
 def entry_of(

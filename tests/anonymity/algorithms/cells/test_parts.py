@@ -121,6 +121,18 @@ def test_old_contributions_expire() -> None:
     assert len(contributions) == 0
 
 
+def test_an_expired_contribution_outlives_no_further_reach_beside_others() -> None:
+    contributions, stored = Contributions(1, 2, {}), dict[int, bytes]()
+    persons = np.arange(100, dtype=np.uint64) + np.uint64(2**60)
+    contributions.admit(persons, np.repeat([0, 900], [1, 99]))  # one of an old window, and the rest of a future one
+    for before, holds in ((0, True), (1, True), (2, True), (3, False)):
+        contributions.expire(before)
+        stored |= {key: blob for key, blob in contributions.changes().items() if blob is not None}
+        assert any(persons[:1].tobytes() in blob for blob in stored.values()) == holds
+    assert len(contributions) == 99
+    assert not Contributions(1, 2, stored).admit(persons[1:], np.full(99, 901)).any()
+
+
 def test_a_coin_depends_on_key_person_and_window_alone() -> None:
     persons, windows = np.arange(4000, dtype=np.uint64), np.zeros(4000, np.int64)
     coins = Coins(bytes(32), 0.3)
