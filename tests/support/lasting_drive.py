@@ -34,12 +34,11 @@ class LastingChecker(NearestChecker):
         self._watermark = NO_TIME
 
     def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
-        self._known_before, first = set(self._known), len(self.rows)
-        super().observe(step, out)
+        self._known_before = set(self._known)
         if isinstance(step, Push | Advance):
             self._watermark = max(self._watermark, step.watermark)
-        may_be_late = {position for position in self._linkable if position >= first and self._may_be_late(position)}
-        self._linkable -= may_be_late
+        super().observe(step, out)
+        self._linkable -= self._too_late()
         if isinstance(step, Forget):
             self._struck = True
             self._known.difference_update(step.subjects)
@@ -51,11 +50,18 @@ class LastingChecker(NearestChecker):
         if not self._linkable <= self._due:
             raise Violation("a tuple was suppressed as linkable before it was due")
 
-    def _may_be_late(self, position: int) -> bool:
-        """Return whether a tuple comes so late that its person may have been forgotten."""
+    def _find_due(self, watermark: int) -> set[int]:
+        return super()._find_due(watermark) | self._too_late()
+
+    def _too_late(self) -> set[int]:
+        """Return the tuples of the step that come so late that their persons may have been forgotten."""
         lasting = self.privacy.lasting
-        assert lasting is not None
-        return lasting.horizon is not None and self.rows[position].event_time + lasting.horizon // 8 <= self._watermark
+        if lasting is None or lasting.horizon is None or self._watermark == NO_TIME:
+            return set()
+        step = max(lasting.horizon // 8, 1)
+        until = self._watermark // step * step - step
+        came = range(self._placed_before, len(self.rows))
+        return {position for position in came if self.rows[position].event_time <= until}
 
     def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Ranges]) -> float:
         """Accept any loss: it is that of a box around all latest values of the members' persons."""
