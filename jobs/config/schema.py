@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
@@ -16,7 +17,7 @@ from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 from crenel.anonymity.model.hierarchy import load as load_hierarchy
 from crenel.anonymity.model.policy import MOST_VALUES, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
 from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy, SamplingAndNoise
-from crenel.anonymity.model.privacy_model import Sensitive, known_privacy_models
+from crenel.anonymity.model.privacy_model import PrivacyModel, Sensitive, known_privacy_models
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.model.reference import load as load_reference
 from crenel.anonymity.model.region_tree import RegionTree
@@ -536,7 +537,20 @@ def file_model(*, job: bool = True) -> type[File]:
 
     ``job``: whether the file describes a job, and not only the settings of a program, without source and sinks.
     """
-    algorithms, models = known_algorithms(), known_privacy_models()
+    registered = known_algorithms(), known_privacy_models()
+    if _last_models.get("registered") != registered:  # pydantic takes most of the time of a load to make one
+        _last_models.clear()
+        _last_models["registered"] = registered
+    if job not in _last_models:
+        _last_models[job] = _file_model(*registered, job=job)
+    return cast(type[File], _last_models[job])
+
+
+_last_models: dict[Any, Any] = {}
+"""The models of a job's and of a program's file, and the algorithms and privacy models that they were made of."""
+
+
+def _file_model(algorithms: Mapping[str, Algorithm], models: Mapping[str, PrivacyModel], *, job: bool) -> type[File]:
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
     further: dict[str, Any] = {name: model_field(model) for name, model in models.items()}
