@@ -74,6 +74,9 @@ _LIMIT = 5.0
 _LIMIT_FLINK = 40.0
 """The same for a test of the gate that starts Flink, including its part of the shared process."""
 
+_LOADED = 2.0
+"""Times as long as on an idle machine that a test may take where other work loads the machine."""
+
 _LATER = (
     "tests/anonymity/algorithms/castle/test_laws.py::test_the_streams_of_these_laws_bring_about_everything",
     "tests/anonymity/algorithms/suhdsa/test_laws.py::test_the_streams_of_these_laws_bring_about_everything",
@@ -170,7 +173,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     in_gate = not any(item.path.is_relative_to(folder) for folder in _TIERS.values())
     if in_gate and "full" not in item.keywords and settings.get_current_profile_name() == "gate":
         seconds, limit = item.stash[_watch].seconds(), _LIMIT_FLINK if "flink" in item.keywords else _LIMIT
-        if seconds > limit:
+        if seconds > _LOADED * limit:
             pytest.fail(f"took {seconds:.1f} s of the processor, more than the {limit:.0f} s of the gate: tests/full")
     return result
 

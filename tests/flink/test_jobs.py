@@ -13,6 +13,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import crenel
 from crenel.anonymity.model import hierarchy
@@ -21,6 +22,8 @@ from tests.flink import clinic
 from tests.support.launch import Host, rows_of
 from tests.support.launch import crenel as cold
 from tests.support.programs import LINK, require_same_rows
+
+pytestmark = pytest.mark.flink
 
 FLAT = """
 policy:
