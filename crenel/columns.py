@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ _INTEGERS = {
     **{pa.uint8(): "SMALLINT", pa.uint16(): "INT", pa.uint32(): "BIGINT", pa.uint64(): "DECIMAL(20, 0)"},
 }
 _PLAIN = {**_INTEGERS, pa.float16(): "FLOAT", pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN"}
+
+_LARGEST = 2**63 - 1
 
 
 def sql_type(of: pa.DataType) -> str:
@@ -49,10 +51,22 @@ def is_text(of: pa.DataType) -> bool:
 
 
 def event_time_type(of: pa.DataType) -> str:
-    """Return the SQL type of a column of event time: times and days become instants in UTC, integers milliseconds."""
+    """Return the SQL type of a column of event time, which has the watermark whatever its type is.
+
+    Times and days become instants in UTC, integers milliseconds.
+    """
     if pa.types.is_timestamp(of) or pa.types.is_date(of):
         return "TIMESTAMP_LTZ(3) *ROWTIME*"
-    return "BIGINT" if of in _INTEGERS else sql_type(of)
+    return "BIGINT *ROWTIME*"
+
+
+def event_time_problems(name: str, of: pa.DataType) -> Iterator[str]:
+    """Yield a problem with the type of a column of event time."""
+    if not (of in _INTEGERS or pa.types.is_timestamp(of) or pa.types.is_date(of)):
+        yield (
+            f"policy.event_time: column {name!r} has the type {of}; it is of timestamps, days or whole numbers (epoch "
+            "milliseconds): cast the column"
+        )
 
 
 def is_simple(of: pa.DataType) -> bool:
@@ -83,8 +97,8 @@ def argument(read: Read, column: pa.Array) -> pd.Series[Any] | pa.Array:
 def milliseconds(column: pa.Array) -> NDArray[np.int64]:
     """Return event times as (rows,) epoch milliseconds; ``NO_TIME`` for missing ones and those out of range."""
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        column = _timestamps(column).cast(pa.int64())
-    times = column.cast(pa.int64()).fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+        column = _timestamps(column)
+    times = _int64(column).fill_null(NO_TIME).to_numpy(zero_copy_only=False)
     return np.where((times < EARLIEST) | (times > LATEST), NO_TIME, times)
 
 
@@ -127,8 +141,15 @@ def _single(column: pa.Array) -> pd.Series[Any]:
     return _series(column.cast(pa.float32()).to_numpy(zero_copy_only=False))
 
 
+def _int64(column: pa.Array) -> pa.Array:
+    """Return whole numbers or times as int64; larger ones as its maximum, which no event time reaches."""
+    if pa.types.is_uint64(column.type):
+        column = pc.min_element_wise(column, pa.scalar(_LARGEST, pa.uint64()), skip_nulls=False)
+    return column.cast(pa.int64())
+
+
 def _integers(column: pa.Array) -> pd.Series[Any]:
-    return _series(column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+    return _series(_int64(column).fill_null(0).to_numpy(zero_copy_only=False))
 
 
 def _booleans(column: pa.Array) -> pd.Series[Any]:
@@ -140,6 +161,10 @@ def _timestamps(column: pa.Array) -> pa.Array:
     if pa.types.is_date(column.type):
         return column.cast(pa.timestamp("ms"))
     plain = column.cast(pa.timestamp(column.type.unit)) if column.type.tz is not None else column
+    if column.type.unit == "s":  # beyond the milliseconds of int64 lie no valid times
+        limits = (pa.scalar(sign * (_LARGEST // 1000), pa.int64()) for sign in (-1, 1))
+        least, most = (limit.cast(plain.type) for limit in limits)
+        plain = pc.max_element_wise(pc.min_element_wise(plain, most, skip_nulls=False), least, skip_nulls=False)
     if column.type.unit in ("us", "ns"):
         plain = pc.floor_temporal(plain, unit="millisecond")
     return plain.cast(pa.timestamp("ms"), safe=False)

@@ -24,6 +24,7 @@ from crenel.columns import (
     argument,
     decoded,
     decoded_type,
+    event_time_problems,
     event_time_type,
     is_simple,
     is_text,
@@ -602,10 +603,12 @@ class _Plan:
         types = {name: sql_type(kind) for name, kind in kinds.items()}
         # Columns that are only passed through may have any type.
         types |= {name: "STRING" for name in policy.passthrough if name in types and not is_simple(kinds[name])}
+        unfit: tuple[str, ...] = ()
         if policy.event_time in kinds:
             types[policy.event_time] = event_time_type(kinds[policy.event_time])
+            unfit = tuple(event_time_problems(policy.event_time, kinds[policy.event_time]))
         try:
-            found = layout(settings, SourceColumns(types, has_watermark=True), "data")
+            found = layout(settings, SourceColumns(types, has_watermark=True, problems=unfit), "data")
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
         if problems := [

@@ -233,18 +233,26 @@ class Reader:
             return Read(name, "timestamp", self._add(quote(name), (name, "time")))
         return self._integer(name, sql)
 
-    def without_watermark(self, name: str, counted_by: str, *, elsewhere: bool) -> Iterator[str]:
-        """Yield a problem if a field counts event time, but event time does not advance.
+    def without_watermark(self, name: str, counted_by: str, *, is_selected: bool, elsewhere: bool) -> Iterator[str]:
+        """Yield a problem if a field counts event time, but event time does not advance with each record.
 
         Parameters
         ----------
         name : the column of event time
         counted_by : the field
-        elsewhere : whether another column of the source has a watermark; this suffices for epoch milliseconds, because
-            a number cannot have one
+        is_selected : whether any column of the query has a watermark; this suffices for epoch milliseconds, because a
+            number cannot have one in SQL
+        elsewhere : whether any column of the source has a watermark
         """
         sql = self._types[name]
-        if sql is None or sql.processing_time or sql.rowtime or (elsewhere and sql.name == "BIGINT"):
+        if sql is None or sql.processing_time or sql.rowtime or (is_selected and sql.name == "BIGINT"):
+            return
+        if elsewhere and sql.name == "BIGINT":
+            yield (
+                f"{counted_by}: counts event time, and source.query does not select the column with the watermark, so "
+                "the delay would end with a batch of records and not with its record; select that column too, as it is "
+                "in the source, and name it in policy.drop"
+            )
             return
         column = quote(name)
         stamp, added = column, ""

@@ -240,10 +240,12 @@ def _encode_plan(
         return plan
     mark = reader.watermark(policy.event_time) if policy.event_time_limit is not None else None
     if config.counts_event_time is not None:
-        reader.problems.extend(
-            reader.without_watermark(policy.event_time, config.counts_event_time, elsewhere=elsewhere)
-        )
         timed = [name for name in (policy.event_time, *found) if name in found and found[name].rowtime]
+        reader.problems.extend(
+            reader.without_watermark(
+                policy.event_time, config.counts_event_time, is_selected=bool(timed), elsewhere=elsewhere
+            )
+        )
         if mark is None and timed:
             mark = reader.watermark_argument(timed[0])
     return replace(plan, watermark=mark)
