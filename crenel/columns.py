@@ -45,6 +45,18 @@ def sql_type(of: pa.DataType) -> str:
     return str(of).upper()
 
 
+def limits_of(of: pa.DataType) -> tuple[float, float] | None:
+    """Return the minimum and maximum of a type that holds fewer numbers than ``sql_type``; None for other types."""
+    if pa.types.is_unsigned_integer(of):
+        return 0.0, float(2**of.bit_width - 1)
+    if pa.types.is_float16(of):
+        return -65504.0, 65504.0
+    if pa.types.is_decimal(of) and of.scale < 0:
+        most = float((10**of.precision - 1) * 10**-of.scale)
+        return -most, most
+    return None
+
+
 def is_text(of: pa.DataType) -> bool:
     """Return whether a type is one of text."""
     return bool(pa.types.is_string(of) or pa.types.is_large_string(of))

@@ -36,7 +36,8 @@ class Numeric:
     step : grid on which noise is drawn, above 0, in the unit of the column; the width of the domain holds one to 2^40
         steps. None: 1 for whole numbers; with noise, other numbers need a step
     ends : grid of the ends of published intervals, above 0, in the unit of the column; of a timestamp, a duration such
-        as ``"1h"``. With ``5`` they are multiples of 5, rounded outwards, or an end of the domain. A whole number if
+        as ``"1h"``. With ``5`` they are multiples of 5, rounded outwards, or an end of the domain, or, without a
+        domain, the minimum or maximum of the column's type. A whole number if
         the type of the column is one; at most the width of the domain; not with representatives (``publish``,
         ``suhdsa.output``). None: no grid
     publish : published form of a class: its ``"interval"``, or a representative, its ``"mean"`` or ``"median"``. A

@@ -28,6 +28,7 @@ from crenel.columns import (
     event_time_type,
     is_simple,
     is_text,
+    limits_of,
     milliseconds,
     missing_argument,
     sql_type,
@@ -44,6 +45,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.digests import stored_under
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.references import with_codes
+from crenel.operators.bounds import as_written
 from crenel.operators.encode.columns import without_formulas
 from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
@@ -603,12 +605,12 @@ class _Plan:
         types = {name: sql_type(kind) for name, kind in kinds.items()}
         # Columns that are only passed through may have any type.
         types |= {name: "STRING" for name in policy.passthrough if name in types and not is_simple(kinds[name])}
-        unfit: tuple[str, ...] = ()
-        if policy.event_time in kinds:
-            types[policy.event_time] = event_time_type(kinds[policy.event_time])
-            unfit = tuple(event_time_problems(policy.event_time, kinds[policy.event_time]))
+        timed = {name: of for name, of in kinds.items() if name == policy.event_time}
+        types |= {name: event_time_type(of) for name, of in timed.items()}
+        problems = tuple(problem for name, of in timed.items() for problem in event_time_problems(name, of))
+        limits = {name: ends for name, of in kinds.items() if (ends := limits_of(of)) is not None}
         try:
-            found = layout(settings, SourceColumns(types, has_watermark=True, problems=unfit), "data")
+            found = layout(settings, SourceColumns(types, True, problems, limits=limits), "data")
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
         if problems := [
@@ -696,7 +698,7 @@ class _Plan:
             values = [value for part in parts for value in part.releases.members[i]]
             found = pa.array(values, self.context.members.field(name).type)
             if name not in self.settings.policy.sensitive:
-                found = found.cast(decoded_type(self.schema.field(name).type), safe=False)
+                found = as_written(found, decoded_type(self.schema.field(name).type))
             released[name] = found
         released |= self.writer.pseudonyms(self.settings.subject_key, parts)
         suppressed = self.writer.suppressed(parts)

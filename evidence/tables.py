@@ -18,6 +18,7 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.sample import Sample, Setting
+from crenel.operators.bounds import as_written
 from crenel.operators.output_columns import (
     ARROW,
     SHARD,
@@ -110,12 +111,14 @@ class TableWriter:
         attribute = self.generalization.policy.quasi_identifiers[column.position or 0]
         kind = self.ends.get(attribute.name)
         if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-            whole = pc.floor(pa.array(values, pa.float64())).cast(pa.int64())
-            return whole.cast(pa.timestamp("ms", getattr(kind, "tz", None))).cast(kind, safe=False)
+            stamps = pc.floor(pa.array(values, pa.float64())).cast(pa.int64()).cast(pa.timestamp("ms"))
+            if getattr(kind, "unit", "") == "s":
+                stamps = pc.floor_temporal(stamps, unit="second")  # the cast rounds towards 1970
+            return stamps.cast(pa.timestamp("ms", getattr(kind, "tz", None))).cast(kind, safe=False)
         if attribute.name not in self.ends or not self.generalization.is_interval(attribute):
             # Also where those of a sink are whole; Arrow refuses whole numbers that float64 rounds.
             return pa.array(np.array(values, np.float64), from_pandas=True)  # a missing number is null
-        return pa.array(values, ARROW[column.kind]).cast(self.ends[attribute.name], safe=False)
+        return as_written(pa.array(values, ARROW[column.kind]), self.ends[attribute.name])
 
     def of_members(self, generalized: Mapping[str, pa.Array], parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
         """Return the columns of ``generalized``, one per release, with a value for each member."""

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from crenel.anonymity.model.errors import InvariantError
+
 _EXACT = 2.0**53
+_NOT_WRITTEN = "the type of a column does not hold a published number; nothing was emitted"
 
 
 def within(
-    lower: NDArray[np.float64], upper: NDArray[np.float64], extremes: tuple[float, float] | None
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    extremes: tuple[float, float] | None,
+    *,
+    is_limited: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Clip interval ends to ``extremes``, the minimum and maximum of the column's type; None: no limit.
+    """Return interval ends that the type of their column holds.
 
-    Without a declared domain, noise and rounding may move ends beyond the column's type. Flink's CAST of such a number
-    wraps around for an integer, and gives NULL for a DECIMAL.
+    Without a declared domain, noise and rounding may move ends beyond the type, and such ends are clipped to it.
+
+    Parameters
+    ----------
+    extremes : minimum and maximum of the type; None: no limit
+    is_limited : whether a declared domain limits the ends already
+
+    Raises
+    ------
+    InvariantError
+        An end within the domain is beyond the type. Flink's CAST of such a number wraps around for an integer, and
+        gives NULL for a DECIMAL.
     """
-    return (lower, upper) if extremes is None else (np.clip(lower, *extremes), np.clip(upper, *extremes))
+    if extremes is None:
+        return lower, upper
+    least, most = extremes
+    if is_limited:
+        if (lower < least).any() or (upper > most).any():
+            raise InvariantError(_NOT_WRITTEN)
+        return lower, upper
+    return np.clip(lower, least, most), np.clip(upper, least, most)
 
 
 def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
@@ -39,3 +64,35 @@ def _whole(ends: NDArray[np.float64], outwards: float) -> list[int]:
     whole = np.where(above | below, 0, ends).astype(np.int64)
     whole[above], whole[below] = most.max, most.min
     return list(whole.tolist())
+
+
+def as_written(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return published numbers in the type of their column.
+
+    Rounding to the nearest number of a type keeps the order of numbers. So an interval still contains its members,
+    which are numbers of the type.
+
+    Parameters
+    ----------
+    numbers : int64 or float64, null where missing
+
+    Raises
+    ------
+    InvariantError
+        The type does not hold a number.
+    """
+    try:
+        written = numbers.cast(kind, safe=False)
+    except pa.ArrowInvalid:  # its message has the number
+        raise InvariantError(_NOT_WRITTEN) from None
+    back, exact = (column.drop_null().cast(numbers.type, safe=False).to_numpy() for column in (written, numbers))
+    if pa.types.is_decimal(kind):
+        alike = np.abs(back - exact) <= 10.0**-kind.scale * 0.500001 + np.abs(exact) * 2.0**-52
+    else:
+        with np.errstate(over="ignore"):
+            alike = np.isfinite(back) & (back == exact.astype(kind.to_pandas_dtype()))
+        if pa.types.is_integer(kind):
+            alike &= back == exact
+    if written.null_count != numbers.null_count or not alike.all():
+        raise InvariantError(_NOT_WRITTEN)
+    return written

@@ -310,8 +310,7 @@ class Generalization:
     policy : of the job
     representative : whether the algorithm publishes each number as one value, and not as an interval
     integers : names of the numeric quasi-identifiers with whole ends (``crenel.operators.bounds.integer_bounds``)
-    extremes : minimum and maximum of the column's type, for numeric quasi-identifiers whose noise or rounded ends no
-        domain limits
+    extremes : minimum and maximum of the column's type, for numeric quasi-identifiers that are no text
     """
 
     policy: Policy
@@ -350,6 +349,11 @@ class Generalization:
         Parameters
         ----------
         lower, upper, node, listed : as of ``crenel.anonymity.buffer.releases.Releases``
+
+        Raises
+        ------
+        InvariantError
+            The type of a column does not hold an end of an interval.
         """
         numeric = categorical = 0
         sets, presence = iter(listed), dict(self.policy.presence)
@@ -375,5 +379,5 @@ class Generalization:
         """Return the values of the columns of a number that is not missing."""
         if not self.is_interval(attribute):
             return (low.tolist(),)  # the upper end is the same
-        low, high = within(low, high, self.extremes.get(attribute.name))
+        low, high = within(low, high, self.extremes.get(attribute.name), is_limited=attribute.domain is not None)
         return integer_bounds(low, high) if attribute.name in self.integers else (low.tolist(), high.tolist())

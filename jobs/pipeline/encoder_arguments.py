@@ -138,9 +138,10 @@ class Reader:
         if attribute.domain is not None and largest is not None:
             lowest, highest = largest
             if not (lowest <= attribute.domain[0] and attribute.domain[1] <= highest):
+                named = f", {sql.text}" if sql.limits is None else ""
                 self.problems.append(
-                    f"{attribute.place}.domain: reaches beyond the column's type, {sql.text}; "
-                    f"give one within {lowest:.15g} and {highest:.15g}"
+                    f"{attribute.place}.domain: reaches beyond the column's type{named}; "
+                    f"give one within {lowest:.15g} and {highest:.15g}, or CAST it to a wider type in source.query"
                 )
 
     def member(self, role: str, name: str) -> Read:
@@ -349,6 +350,8 @@ def _cast(name: str, sql: SqlType, target: str) -> str:
 
 def extremes(sql: SqlType) -> tuple[float, float] | None:
     """Return the minimum and maximum of a numeric type, of a time in epoch milliseconds; None where there are none."""
+    if sql.limits is not None:
+        return sql.limits
     if sql.name in INSTANTS:
         return float(EARLIEST), float(LATEST)
     if sql.name in INTEGERS:

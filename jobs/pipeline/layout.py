@@ -72,12 +72,14 @@ class SourceColumns:
     has_watermark : whether any column of the source has a watermark
     problems : problems of the source that are already known
     texts : the query, and the computed columns of the source, for ``crenel.jobs.pipeline.digests.stored_under``
+    limits : as of ``SqlType``, by column, where a column of a program holds fewer values than its SQL type
     """
 
     types: Mapping[str, str]
     has_watermark: bool = False
     problems: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
         Lists every column without a role, role without a column, type that its role cannot have, duplicate column of a
         sink, missing or unfit step, and missing watermark.
     """
-    found = {name: parse(text) for name, text in source.types.items()}
+    found = {name: replace(parse(text), limits=source.limits.get(name)) for name, text in source.types.items()}
     noise = config.sampling_and_noise is not None
     policy, stepless = _fill_steps(config.policy, found, noise=noise)
     if config.algorithm.private:
@@ -169,9 +171,7 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
         extremes={
             attribute.name: ends
             for attribute in policy.numeric
-            if (noise or attribute.ends is not None)
-            and attribute.domain is None
-            and (ends := extremes(types[attribute.name])) is not None
+            if (ends := extremes(types[attribute.name])) is not None
         },
     )
     reads = encode.sensitive + encode.noised + encode.passthrough

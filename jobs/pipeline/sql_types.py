@@ -48,6 +48,7 @@ class SqlType:
     precision, scale : of ``DECIMAL``; precision is also that of times and the length of ``CHAR`` and ``VARCHAR``
     processing_time : whether it is a time attribute of the wall clock
     rowtime : whether it is a time attribute of event time, which has a watermark
+    limits : minimum and maximum value of the column, where it holds fewer values than the type; None: those of the type
     """
 
     name: str
@@ -57,6 +58,7 @@ class SqlType:
     scale: int = 0
     processing_time: bool = False
     rowtime: bool = False
+    limits: tuple[float, float] | None = None
 
 
 def parse(text: str) -> SqlType:

@@ -18,7 +18,7 @@ from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.anonymity.regions.loads import Loads
 from crenel.operators.encode.categories import Categories, Labels
-from crenel.operators.encode.columns import Batch, Mask, Read, members_schema, reading
+from crenel.operators.encode.columns import EARLIEST, LATEST, Batch, Mask, Read, members_schema, reading
 from crenel.operators.encode.sharding import divider
 from crenel.state.block import NO_TIME, Block, Rejected
 
@@ -241,7 +241,8 @@ class Encoder:
                         missing, bad = None, None if bad is None else bad & ~absent
                     else:
                         absent = None
-                    wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
+                    outside = _outside(values, attribute, is_time=read.kind == "timestamp")
+                    wrong.next(missing=missing, bad_type=bad, outside_domain=outside)
                     numeric.append(values)
                 elif isinstance(attribute, Presence):
                     wrong.next()
@@ -277,7 +278,7 @@ class Encoder:
                 member, missing = batch.member(read)
                 values, _, bad = batch.numbers(read)
                 values = _within_float32(values, attribute)
-                wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
+                wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute, is_time=False))
                 members.append(member)
                 if plan.divided_by_row:
                     passed.append(batch.codes(read, self._hash_key, missing, repeated=False))
@@ -390,9 +391,9 @@ def _within_float32(values: NDArray[np.float64], attribute: Numeric) -> NDArray[
     return values
 
 
-def _outside(values: NDArray[np.float64], attribute: Numeric) -> Mask | None:
-    """Return the mask of values outside the declared domain."""
-    if attribute.domain is None:
+def _outside(values: NDArray[np.float64], attribute: Numeric, *, is_time: bool) -> Mask | None:
+    """Return the mask of values outside the declared domain, or of times outside the years 1 to 9999."""
+    if attribute.domain is None and not is_time:
         return None
-    lowest, highest = attribute.domain
+    lowest, highest = attribute.domain or (EARLIEST, LATEST)
     return (values < lowest) | (values > highest)

@@ -25,8 +25,7 @@ class OperatorPlan:
     encoded : names of the columns that encode reads, indexed by ``crenel.state.block.Rejected.column``; None stands for
         no single column
     numbers : number of each shard, by its Flink key
-    extremes : minimum and maximum of a column's type, for numeric quasi-identifiers whose noise or rounded ends no
-        domain limits
+    extremes : as of ``crenel.operators.output_columns.Generalization``
     subject_key : the key from which pseudonyms are derived
     chain : of the audit log; None where it has none
     encoders : number of parallel encoders

@@ -31,6 +31,7 @@ from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.sink_columns import lines_of, written_null
 from crenel.jobs.pipeline.sql_types import parse, quote
 from crenel.operators.bounds import integer_bounds
+from crenel.operators.encode.columns import EARLIEST, LATEST
 from crenel.operators.output_columns import REJECTED, SUPPRESSED
 from tests.support.layouts import NOISE, TIMED, layout_of
 
@@ -677,11 +678,6 @@ def test_a_time_finer_than_milliseconds_is_told(sql: str) -> None:
     assert f"CAST it to {sql.split('(')[0]}(3) in source.query" in found
 
 
-def test_ends_on_a_grid_stop_where_the_type_of_a_column_without_a_domain_does() -> None:
-    assert layout_of(Policy((Numeric("q", ends=100),)), {"q": "TINYINT"}).generalization.extremes == {"q": (-128, 127)}
-    assert layout_of(Policy((Numeric("q", (0, 127), ends=100),)), {"q": "TINYINT"}).generalization.extremes == {}
-
-
 def test_problems_of_steps_are_told_with_all_others() -> None:
     policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
     with pytest.raises(ConfigError) as caught:
@@ -784,18 +780,20 @@ def test_what_is_wrong_with_the_source_already_is_told_first() -> None:
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["source.ddl", "policy"]
 
 
-def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() -> None:
-    others = (Numeric("age", (0, 120)), Categorical("area", AREA))
-
-    def bounds(pay: str, step: float | None = 0.01, **settings: Any) -> dict[str, tuple[float, float]]:
-        policy = replace(POLICY, quasi_identifiers=(*others, Numeric("pay", None, step)))
-        return dict(layout_of(policy, COLUMNS | {"pay": pay}, **settings).generalization.extremes)
-
-    noise = {"sampling_and_noise": NOISE}
-    assert bounds("DECIMAL(10, 2)", **noise) == {"pay": (-99_999_999.99, 99_999_999.99)}
-    assert bounds("TINYINT") == {}
-    assert bounds("TINYINT", None, **noise) == {"pay": (-128, 127)}
-    assert bounds("STRING", **noise) == {}
+@pytest.mark.parametrize(
+    ("sql", "limits"),
+    [
+        ("DECIMAL(10, 2)", (-99_999_999.99, 99_999_999.99)),
+        ("TINYINT", (-128, 127)),
+        ("FLOAT", (-3.4028234663852886e38, 3.4028234663852886e38)),
+        ("DATE", (EARLIEST, LATEST)),
+        ("STRING", None),
+    ],
+)
+def test_published_ends_are_bounded_by_the_type_of_the_column(sql: str, limits: tuple[float, float] | None) -> None:
+    for attribute in (Numeric("pay"), Numeric("pay", (0, 0)), Numeric("pay", step=86_400_000, ends=86_400_000)):
+        found = layout_of(Policy((attribute,)), {"pay": sql}).generalization
+        assert dict(found.extremes) == ({} if limits is None else {"pay": limits})
 
 
 @pytest.mark.parametrize(
