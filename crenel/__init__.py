@@ -48,6 +48,7 @@ _NAMES = {
             *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "Cells", "CustomAlgorithm"),
             *("Delay", "Window", "Target", "Adaptive"),
             *("SamplingAndNoise", "Tolerance", "NoiseWithinRelease", "Confidence", "Shards"),
+            "PrivacyWarning",
         ),
         "crenel.settings",
     ),

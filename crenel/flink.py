@@ -156,6 +156,7 @@ def anonymize(
         for part in ("encode", "forget"):
             t_env.drop_temporary_system_function(names.table(part))
         raise ConfigError("table", map(_in_program, error.problems)) from None
+    settings._warn()
     name_operators(released._j_data_stream.getTransformation(), "source", names, set(), set(), by_table=True)
     unwritten = {output.name for output in config.algorithm.outputs} - {output.name for output in _written(config)}
     unwritten |= set() if forget is not None else {"forgotten"}

@@ -6,6 +6,7 @@ validates all of them together, exactly as a file is validated, and its errors n
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import date, timedelta
@@ -753,6 +754,19 @@ class Shards:
     regions: str | Path | None = None
 
 
+class PrivacyWarning(UserWarning):
+    """Valid settings with a weaker guarantee than they suggest, in the words of ``crenel check``.
+
+    ``anonymize`` and ``open_stream`` warn once of the settings, and ``Stream.snapshot`` of the key of stored state.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import crenel
+    >>> warnings.simplefilter("error", crenel.PrivacyWarning)  # refuse such settings
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """All settings that determine the releases, validated together.
@@ -834,6 +848,21 @@ class Settings:
         from crenel.jobs.config.load import load_settings
 
         return load_settings(self._sections(), Path(self.folder), "settings")
+
+    def _warn(self, *, of_state: bool = True, of_all: bool = True) -> None:
+        """Warn of weak guarantees in the name of the caller's caller, once of each for these settings.
+
+        Parameters
+        ----------
+        of_state, of_all : whether stored state, and all else, weakens a guarantee here
+        """
+        from crenel.jobs.config.warnings import STATE_WARNINGS
+
+        warned: set[str] = self.__dict__.setdefault("_warned", set())
+        for text in self.validated.warnings:
+            if (of_state if text in STATE_WARNINGS else of_all) and text not in warned:
+                warnings.warn(text, PrivacyWarning, stacklevel=3)
+                warned.add(text)
 
     def to_yaml(self) -> str:
         """Return the settings as a configuration file, to which a job adds ``source`` and ``sinks``.

@@ -46,7 +46,7 @@ from crenel.jobs.pipeline.digests import stored_under
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.references import with_codes
 from crenel.operators.bounds import as_written
-from crenel.operators.encode.columns import without_formulas
+from crenel.operators.encode.columns import without_formulas, without_nan
 from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
 from crenel.results import Result, Summary, summarize
@@ -110,6 +110,7 @@ def anonymize(
     frame = Frame.of(data)
     stream = Stream(settings, lateness=lateness, row_numbers=row_numbers, restorable=False, repairs=repairs)
     stream.open(frame.schema)
+    settings._warn(of_state=False)
     parts = [stream._pushed(batch) for batch in frame.batches()]
     parts.append(stream._ended())
     # Joined before they are copied: a later part may lack values between which an ordered dictionary has others.
@@ -156,7 +157,9 @@ def open_stream(
     >>> rest.num_rows
     0
     """
-    return Stream(settings, lateness=lateness, row_numbers=row_numbers, snapshot=snapshot, repairs=repairs)
+    stream = Stream(settings, lateness=lateness, row_numbers=row_numbers, snapshot=snapshot, repairs=repairs)
+    settings._warn(of_state=False)
+    return stream
 
 
 def read_sample(
@@ -196,6 +199,7 @@ class Stream:
         repairs: bool = False,
     ) -> None:
         announce_compilation()
+        self._settings = settings
         self._config = settings.validated.with_repairs() if repairs else settings.validated
         self._lateness, self._row_numbers, self._restorable = milliseconds_of(lateness), row_numbers, restorable
         self._plan: _Plan | None = None
@@ -325,6 +329,7 @@ class Stream:
     def snapshot(self) -> bytes:
         """Return the state of the stream, including buffered records as they were read: keep it as safe as these."""
         self._require_open()
+        self._settings._warn(of_all=False)
         if self._plan is None:
             return pack("stream", _VERSION, {"meta": json.dumps({"schema": False}).encode()})
         self._drop_rows()
@@ -390,7 +395,7 @@ class Stream:
         return [shard for _, shard in sorted(self._shards.items())]
 
     def _push(self, batch: pa.RecordBatch, parts: list[ShardOutput], refused: list[_Refused]) -> None:
-        plan = self._opened
+        plan, batch = self._opened, _without_nan(batch)
         first, self._next_row = self._next_row, self._next_row + batch.num_rows
         if not batch.num_rows:
             return
@@ -440,7 +445,7 @@ class Stream:
         plan, blocks = self._opened, list[Block]()
         for batch in frame.batches():
             if batch.num_rows:
-                encoded, newest = self._encoded(batch)
+                encoded, newest = self._encoded(_without_nan(batch))
                 blocks += [each.block for each in encoded]
                 self._watermark = max(self._watermark, newest)
             if rows is not None and sum(map(len, blocks)) >= rows:
@@ -727,6 +732,10 @@ def _neutral(texts: pa.Array) -> pa.Array:
     coded = without_formulas(texts.dictionary).dictionary_encode()  # two values may become one
     indices = coded.indices.take(texts.indices).cast(texts.type.index_type)
     return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=texts.type.ordered)
+
+
+def _without_nan(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([without_nan(column) for column in batch.columns], schema=batch.schema)
 
 
 def _in_data(problem: str) -> str:

@@ -378,6 +378,9 @@ class Generalization:
     ) -> tuple[list[Any], ...]:
         """Return the values of the columns of a number that is not missing."""
         if not self.is_interval(attribute):
-            return (low.tolist(),)  # the upper end is the same
+            values: list[Any] = low.tolist()  # the upper end is the same
+            for release in np.flatnonzero(np.isnan(low)).tolist():
+                values[release] = None  # a class of few numbers has none
+            return (values,)
         low, high = within(low, high, self.extremes.get(attribute.name), is_limited=attribute.domain is not None)
         return integer_bounds(low, high) if attribute.name in self.integers else (low.tolist(), high.tolist())

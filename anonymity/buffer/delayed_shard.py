@@ -165,6 +165,8 @@ class DelayedShard(Shard):
             tuples.numeric,
             tuples.leaf,
             self.offsets,
+            k=self.context.privacy.k,
+            subject=None if self.context.policy.subject is None else tuples.subject,
             in_classes=self.context.publishes_in_classes,
         )
 

@@ -38,12 +38,15 @@ def with_forms(
     leaf: NDArray[np.int32],
     offsets: NDArray[np.int32],
     *,
+    k: int,
+    subject: NDArray[np.uint64] | None,
     in_classes: bool = True,
 ) -> Releases:
     """Return releases whose quasi-identifiers have the forms that the policy asks for.
 
     A number that may be missing has a position among the others while classes are formed. The interval of a class is
-    then narrowed to the members that have the number, unless a tuple may be published under it alone.
+    then narrowed to the members that have the number, unless a tuple may be published under it alone. A class has no
+    mean and no median where fewer than k persons have the number: it might be the number of one of them.
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ def with_forms(
     numeric, leaf : (tuples, attributes) values as they were generalized, with noise where noise is configured; leaves
         are numbered over all hierarchies
     offsets : (categorical,) number of the first node of each hierarchy
+    k : minimum number of persons behind a mean or a median
+    subject : (tuples,) keyed hashes; None where the policy names no subject, and each tuple counts as a person
     in_classes : ``crenel.anonymity.algorithm.ShardContext.publishes_in_classes``
 
     Raises
@@ -87,6 +92,10 @@ def with_forms(
             values, tuples = members.get(a, (numeric[released, a], releases.tuples))
             found = _number(number, values, tuples)
             lower[:, a] = upper[:, a] = np.clip(found, lower[:, a], upper[:, a])
+            if a in presence:
+                has_number = leaf[released, presence[a]] - offsets[presence[a]] != ABSENT
+                few = _persons(releases, has_number, None if subject is None else subject[released]) < k
+                lower[few, a] = upper[few, a] = np.nan
     for a, category in enumerate(policy.categorical):
         leaves = leaf[released, a] - offsets[a]
         if category.has_representative:
@@ -120,6 +129,18 @@ def _numbered(
     some = np.add.reduceat(has_number, releases.offsets[:-1], dtype=np.int64) > 0
     kept = has_number | ~np.repeat(some, releases.tuples)
     return values[kept], np.add.reduceat(kept, releases.offsets[:-1], dtype=np.int64)
+
+
+def _persons(releases: Releases, chosen: NDArray[np.bool_], subject: NDArray[np.uint64] | None) -> NDArray[np.int64]:
+    """Return (releases,) the number of distinct persons among some members; ``subject``: (members,) or None."""
+    release = np.repeat(np.arange(len(releases)), releases.tuples)[chosen]
+    if subject is not None:
+        order = np.lexsort((subject[chosen], release))
+        release, person = release[order], subject[chosen][order]
+        first = np.ones(len(release), np.bool_)
+        first[1:] = (release[1:] != release[:-1]) | (person[1:] != person[:-1])
+        release = release[first]
+    return np.bincount(release, minlength=len(releases))
 
 
 def _narrow(

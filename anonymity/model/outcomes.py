@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REJECTION_MEANINGS: Mapping[str, str] = {
-    "missing": "a quasi-identifier, sensitive or noised value, subject or event time is missing; under "
+    "missing": "a quasi-identifier, sensitive or noised value, subject or event time is missing, or is NaN; under "
     "``missing: value`` only a number without a ``missing: value`` of its own, subject or event time",
-    "outside_domain": "a number outside its ``domain``, or an event time outside the years 1 to 9999 or too far ahead "
-    "of the watermark",
+    "outside_domain": "a number outside its ``domain``, a time outside the years 1 to 9999, or an event time too far "
+    "ahead of the watermark",
     "unknown_category": "a value that its hierarchy does not contain",
-    "bad_type": "NaN, infinity, or text that is no number, in a numeric column",
+    "bad_type": "infinity, or text that is no number, in a numeric column",
     "unreadable": "a defect of Crenel: the record made the encoder raise an exception. ``column`` is empty if no "
     "single column is the cause. The log of the TaskManager names the class of the exception and its line in the code, "
     "once for each worker, and no value",

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crenel.operators.encode.columns import without_nan
+
 SMALL = 10
 """Number of rows below which a group of rows with equal values counts as small: the k that proposals begin with."""
 
@@ -125,7 +127,7 @@ def measure(table: pa.Table, types: Mapping[str, str], k: int = SMALL) -> Profil
     types : SQL type by column
     k : size below which a group of rows counts as small, 1 or more
     """
-    encoded = {name: _encoded(table.column(name).combine_chunks()) for name in table.column_names}
+    encoded = {name: _encoded(without_nan(table.column(name).combine_chunks())) for name in table.column_names}
     codes = {name: found for name, (found, _) in encoded.items()}
     columns = [_column(name, types[name], values, codes[name], k) for name, (_, values) in encoded.items()]
     subjects = [of.name for of in columns if of.may_be_subject]

@@ -111,6 +111,8 @@ def _axis(left: Releases, attribute: QuasiIdentifier) -> Axis | None:
     tuples = left.tuples
     if attribute.missing == "value":
         some = pc.not_equal(left.table[Presence.of(attribute).name], NO_NUMBER).to_numpy().astype(np.bool_)
+        if not is_interval:  # a class of few numbers has no representative
+            some &= left.table[attribute.name].is_valid().to_numpy()
         low, high, tuples = low[some], high[some], tuples[some]
     return _numbers(attribute, low, high, tuples) if len(low) else None
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import NO_NUMBER, Numeric, Presence, QuasiIdentifier
+from crenel.anonymity.model.attributes import MAYBE, NO_NUMBER, Numeric, Presence, QuasiIdentifier
 from crenel.evidence.losses import covered
 from crenel.evidence.outputs import Outputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
@@ -89,10 +89,13 @@ def _rounded(attribute: Numeric) -> float:
 def _strange(outputs: Outputs, table: pa.Table) -> Strange:
     for attribute in outputs.policy.quasi_identifiers:
         names = [name for name in outputs.generalization if name in _columns(attribute)]
-        absent = np.zeros(table.num_rows, np.bool_)
+        absent = few = np.zeros(table.num_rows, np.bool_)
         if isinstance(attribute, Numeric) and attribute.missing == "value":
-            absent = table[Presence.of(attribute).name].to_pandas().eq(NO_NUMBER).to_numpy(np.bool_)
-        for column, what, wrong in _of_attribute(attribute, table.select(names).to_pandas(), absent):
+            flag = table[Presence.of(attribute).name].to_pandas()
+            absent = flag.eq(NO_NUMBER).to_numpy(np.bool_)
+            if attribute.has_representative:  # a class in which few persons have the number has none
+                few = flag.eq(MAYBE).to_numpy(np.bool_)
+        for column, what, wrong in _of_attribute(attribute, table.select(names).to_pandas(), absent, few):
             if wrong.any():
                 yield column, what, wrong
 
@@ -102,7 +105,10 @@ def _columns(attribute: QuasiIdentifier) -> tuple[str, ...]:
     return (f"{name}_min", f"{name}_max", name) if isinstance(attribute, Numeric) else (name,)
 
 
-def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame, absent: NDArray[np.bool_]) -> Strange:
+def _of_attribute(
+    attribute: QuasiIdentifier, values: pd.DataFrame, absent: NDArray[np.bool_], few: NDArray[np.bool_]
+) -> Strange:
+    """Yield the violations; ``absent``, ``few``: (rows,) whether the number must, and whether it may be null."""
     for name, column in values.items():
         if not isinstance(attribute, Numeric):
             if attribute.publish == "set":
@@ -113,7 +119,7 @@ def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame, absent: NDAr
             yield attribute.name, "holds no label of its hierarchy", ~known
             continue
         is_number = np.isfinite(column.to_numpy(np.float64))
-        yield str(name), "holds no number", ~is_number & ~absent
+        yield str(name), "holds no number", ~is_number & ~absent & ~few
         yield str(name), f"holds a number that {attribute.name}_missing says is missing", is_number & absent
         if attribute.domain is not None:
             least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends

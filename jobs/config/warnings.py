@@ -29,6 +29,9 @@ SHORT_KEY = (
     f"persons in it; give {SHORTEST_KEY} random bytes or more"
 )
 
+STATE_WARNINGS = (UNKEYED, SHORT_KEY)
+"""Warnings about stored state. A program has such state only where it takes a snapshot."""
+
 UNSTRETCHED = (
     "subject_key_derivation: direct lets an attacker who reads a checkpoint, or published codes, test a guess of the "
     "key in microseconds; scrypt makes each guess slow. Keep direct only to go on with the state or the codes of an "

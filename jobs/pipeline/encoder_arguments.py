@@ -341,6 +341,9 @@ def member_kind(role: str, sql: SqlType) -> Kind:
 
 
 def _as_text(name: str, sql: SqlType) -> str:
+    """Return a column as text, null also where a number is NaN."""
+    if sql.name in _REALS:
+        return f"NULLIF({_cast(name, sql, 'STRING')}, 'NaN')"
     return quote(name) if sql.name in ("STRING", "VARCHAR") else _cast(name, sql, "STRING")
 
 

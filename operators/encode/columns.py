@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal[
 """Forms in which the values of a column arrive.
 
 - ``number``: whole numbers, or float64 in which NaN stands for a missing value
-- ``real``: float64 in which NaN is a value
+- ``real``: float64 in which NaN stands for a missing value, as in each form: it equals no number, not even itself
 - ``single``: as ``real``, from a float32 column
 - ``number_text``: text to be read as a number, null where missing
 - ``text``: text, null where missing
@@ -162,10 +162,12 @@ class Batch:
         return _distinct(self.texts(read))
 
     def flag(self, read: Read) -> Mask | None:
-        """Return the mask of rows flagged as missing; None where there is no flag, or no such row."""
-        if read.missing is None:
-            return None
-        missing = self._argument(read.missing).to_numpy(dtype=np.bool_)
+        """Return the mask of rows that are flagged as missing, or are NaN; None without any."""
+        missing = np.zeros(self.rows, np.bool_)
+        if read.missing is not None:
+            missing = self._argument(read.missing).to_numpy(dtype=np.bool_)
+        if read.kind in ("real", "single"):
+            missing = missing | np.isnan(self.values(read).astype(np.float64, copy=False))
         return missing if missing.any() else None
 
     def numbers(self, read: Read) -> tuple[NDArray[np.float64], Mask | None, Mask | None]:
@@ -231,7 +233,6 @@ class Batch:
             column = self.texts(read) if read.kind == "text" else as_arrow(self._argument(read.value), pa.binary())
             return column, _absent(column)
         values, missing = self.values(read), self.flag(read)
-        # Only where None stands for a missing value: NaN is a value.
         column = pa.array(values, _TYPES[read.kind], mask=missing, from_pandas=read.kind == "boolean")
         return column, _absent(column) if missing is None else missing
 
@@ -338,6 +339,23 @@ def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(found, pa.ChunkedArray):
         return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
     return found
+
+
+def without_nan(column: pa.Array) -> pa.Array:
+    """Return a column of floats, or of a dictionary of floats, with null in the place of NaN; another unchanged."""
+    if pa.types.is_dictionary(column.type):
+        values = without_nan(column.dictionary)
+        if values is column.dictionary:
+            return column
+        is_nan = values.is_null().take(column.indices)
+        indices = pc.if_else(is_nan.fill_null(True), pa.scalar(None, column.indices.type), column.indices)
+        # The values keep a NaN that no row has: Arrow does not join dictionaries with null.
+        return pa.DictionaryArray.from_arrays(indices, column.dictionary, ordered=column.type.ordered)
+    if not pa.types.is_floating(column.type):
+        return column
+    numbers = column.to_numpy(zero_copy_only=False)  # null is NaN
+    is_nan = np.isnan(numbers)
+    return column if is_nan.sum() == column.null_count else pa.array(numbers, column.type, mask=is_nan)
 
 
 def with_elements(lists: pa.ListArray, elements: pa.Array) -> pa.ListArray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars
 import pyarrow as pa
@@ -90,20 +92,93 @@ def test_columns_of_other_types_give_the_same_classes(name: str, kind: pa.DataTy
     assert found.audit["tuples"] == WANTED.audit["tuples"]
 
 
-def test_nan_is_no_number_and_null_is_missing() -> None:
-    ages = pa.array([float("nan"), None, *[40.0] * 198])
-    found = crenel.anonymize(TABLE.set_column(1, "age", ages), SETTINGS, row_numbers=True)
-    assert dict(zip(found.rejected["row"].to_pylist()[:2], found.rejected["reason"].to_pylist(), strict=False)) == {
-        0: "bad_type",
-        1: "missing",
+FLOATS = (pa.float16(), pa.float32(), pa.float64())
+
+
+def of_floats(values: list[float | None], kind: pa.DataType, way: str) -> Any:
+    """Return records of one column of each role, with NaN and null as the Arrow column has them."""
+    column = pa.array([None if value is None else np.float16(value) for value in values], pa.float16()).cast(kind)
+    if way == "dictionary":
+        indices = pa.array([None if value is None else row for row, value in enumerate(values)])
+        column = pa.DictionaryArray.from_arrays(indices, pa.array(column.to_numpy(zero_copy_only=False), kind))
+    table = pa.table(dict.fromkeys(("number", "form", "secret", "kept"), column))
+    if way == "polars":
+        return polars.from_arrow(table)
+    if way == "pandas":
+        return table.to_pandas(types_mapper=pd.ArrowDtype)
+    return table
+
+
+def as_table(data: Any) -> pa.Table:
+    if isinstance(data, pd.DataFrame):
+        return pa.Table.from_pandas(data)
+    return data if isinstance(data, pa.Table) else data.to_arrow()
+
+
+def keeping(missing: Any, **policy: Any) -> crenel.Settings:
+    quasi = {
+        "number": crenel.Numeric((0, 9), missing=missing),
+        "form": crenel.Categorical(crenel.Numbers((0, 9), [1, 5, 10], whole=False)),
     }
-    frame = pd.DataFrame({"age": [float("nan"), 40.0]})
+    roles = {"quasi_identifiers": quasi, "sensitive": ["secret"], "passthrough": ["kept"], **policy}
+    return crenel.Settings(
+        policy=crenel.Policy(missing=missing, **roles),
+        privacy=crenel.Privacy(k=2, l=2),
+        algorithm=crenel.Nearest(crenel.Delay(tuples=9)),
+        seed=1,
+    )
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("way", ["pyarrow", "dictionary", "pandas", "polars"])
+@pytest.mark.parametrize("kind", FLOATS, ids=str)
+def test_nan_is_a_missing_value_in_each_role_and_is_not_published(kind: pa.DataType, way: str) -> None:
+    if way == "polars" and kind == pa.float16():
+        pytest.skip("Polars has no such type in all versions")
+    data = of_floats([NAN, None, 1.0, 2.0], kind, way)
+    rejected = crenel.anonymize(data, keeping("reject"), row_numbers=True).rejected
+    rejected = as_table(rejected)
+    assert sorted(zip(rejected["row"].to_pylist(), rejected["reason"].to_pylist(), strict=True)) == [
+        (0, "missing"),
+        (1, "missing"),
+    ]
+    # Of two persons, one has NaN and the other null: one value, and no diversity.
+    alike = of_floats([NAN, None] * 3, kind, way)
+    assert len(crenel.anonymize(alike, keeping("value")).released) == 0
+    # With a number beside them there are two values, and no NaN remains.
+    mixed = crenel.anonymize(of_floats([NAN, None, 3.0] * 2, kind, way), keeping("value")).released
+    table = as_table(mixed)
+    for name in ("secret", "kept"):
+        column = table[name].cast(kind)
+        assert column.null_count == 4
+        assert not any(value != value for value in column.drop_null().to_pylist())
+    assert table["number_missing"].to_pylist().count("no") in (0, 2)
+    assert set(table["form"].to_pylist()) & {"(missing)", "*"}
+
+
+def test_noised_nan_and_a_reference_of_nan_are_missing_and_infinity_is_not() -> None:
+    table = pa.table({"q": [1, 2, 3, 4], "x": [NAN, None, float("inf"), 1.0], "id": [NAN, 2.0, None, 4.0]})
+    policy = crenel.Policy(
+        quasi_identifiers={"q": crenel.Numeric((0, 9))}, noised={"x": crenel.Noised((0, 9), 1)}, reference="id"
+    )
+    noise = crenel.NoiseWithinRelease(epsilon=1)
+    made = replace(keeping("reject"), policy=policy, privacy=crenel.Privacy(k=2), noise_within_release=noise)
+    rejected = crenel.anonymize(table, made).rejected
+    assert rejected["reason"].to_pylist() == ["missing", "missing", "bad_type"]
+    assert rejected["reference"].to_pylist() == [None, "2", None]
+
+
+def test_a_nan_of_pandas_is_missing() -> None:
+    frame = pd.DataFrame({"age": [NAN, 40.0]})
     made = crenel.Settings(
         policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
         privacy=crenel.Privacy(k=1),
         algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
     )
-    assert crenel.anonymize(frame, made).rejected["reason"].tolist() == ["missing"]  # pandas has no other null
+    assert crenel.anonymize(frame, made).rejected["reason"].tolist() == ["missing"]
+    assert crenel.profile(pa.table({"x": [NAN, None, 1.0, 1.0]})).columns[0].missing == 0.5
 
 
 def test_a_table_without_rows_gives_tables_without_rows() -> None:

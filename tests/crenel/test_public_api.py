@@ -43,7 +43,7 @@ Privacy Profile Pseudonym Quadkey Recursive Result SamplingAndNoise Sensitive Se
 Target Times Tolerance Verdict Weekdays Window
 """
 
-ERRORS = "AttackError ConfigError PolicyError ReportError StateError"
+ERRORS = "AttackError ConfigError PolicyError PrivacyWarning ReportError StateError"
 
 METHODS = {
     "Stream": "advance finish forget open push snapshot summary",

@@ -287,7 +287,9 @@ class BatchShard(Shard):
             suppressed_members=_lists(waiting.members.take(pa.array(withheld))),
         )
         points = arrays.tuples.points
-        found = with_forms(found, self.context.policy, released, points.lower, points.node, self._offsets)
+        policy, k = self.context.policy, self.context.privacy.k
+        subject = None if policy.subject is None else waiting.subject
+        found = with_forms(found, policy, released, points.lower, points.node, self._offsets, k=k, subject=subject)
         return with_noise(found, arrays.noise, released)
 
     @cached_property

@@ -183,7 +183,11 @@ class SuhdsaShard(Shard):
         subject = None if self.context.policy.pseudonym is None else points.value[:, 0]
         leaving = Leaving(released, withheld, points.position, points.event_time, subject)
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
-        releases = with_forms(releases, self.context.policy, released, points.numeric, points.leaf, self.offsets)
+        policy, k = self.context.policy, self.context.privacy.k
+        subject = None if policy.subject is None else points.value[:, 0]
+        releases = with_forms(
+            releases, policy, released, points.numeric, points.leaf, self.offsets, k=k, subject=subject
+        )
         changes = None
         if self._ledger is not None:
             further = self._seen.changes(arrays.checks.lookup.seen)

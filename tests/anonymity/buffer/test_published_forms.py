@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from crenel.anonymity.buffer.published_forms import MOST_LISTED, with_forms
 from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, GENERALIZED, REUSED, WIDENED
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import ABSENT, Categorical, Numeric
 from crenel.anonymity.model.errors import InvariantError, PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
+from crenel.operators.output_columns import Generalization
 
 LEAVES = 150
 OTHER = from_paths([("x", "*"), ("y", "*")])
@@ -78,7 +79,8 @@ def published(of: Policy, classes: Members, found: Releases | None = None) -> Re
     numeric = np.array([[1.0, age] for age, _ in members]).reshape(-1, 2)
     leaf = np.array([[0, leaf + OFFSETS[1]] for _, leaf in members], np.int32).reshape(-1, 2)
     released = np.arange(len(members), dtype=np.int32)[::-1]
-    return with_forms(releases(classes) if found is None else found, of, released, numeric, leaf, OFFSETS)
+    found = releases(classes) if found is None else found
+    return with_forms(found, of, released, numeric, leaf, OFFSETS, k=1, subject=None)
 
 
 ages = st.floats(-1.7e308, 1.7e308, allow_nan=False)
@@ -115,6 +117,37 @@ def test_a_representative_is_the_statistic_of_its_class(classes: Members) -> Non
         assert (found.lower[:, 1] == found.upper[:, 1]).all()
         assert (found.lower[:, 0] == 0).all()
         assert (found.upper[:, 0] == 9).all()
+
+
+@pytest.mark.parametrize("form", ["mean", "median"])
+def test_a_representative_stands_for_k_persons_that_have_the_number(form: Literal["mean", "median"]) -> None:
+    age = Numeric("age", (0, 100), publish=form, missing="value")
+    of = Policy((age,), subject="who")
+    (presence,) = of.categorical
+    ages = [[7, 7, 9], [7, 7, None], [7, None, None], [None, None, None]]
+    persons = [[1, 2, 2], [1, 1, 3], [1, 2, 3], [1, 2, 3]]
+    members = [each for of_class in ages for each in of_class]
+    leaf = np.array([[ABSENT if each is None else 1 - ABSENT] for each in members], np.int32)
+    root = presence.hierarchy.root
+    found = replace(
+        releases([[(7.0, 0)] * 3] * 4),
+        lower=np.full((4, 1), 7.0),
+        upper=np.full((4, 1), 50.0),
+        node=np.array([[1 - ABSENT], [root], [root], [ABSENT]], np.int32),
+        loss=np.zeros(4),
+    )
+    numeric = np.array([[50.0 if each is None else each] for each in members])
+    arguments = found, of, np.arange(12, dtype=np.int32), numeric, leaf, np.zeros(1, np.int32)
+    mean = 23 / 3 if form == "mean" else 7
+    for k, subject, wanted in (
+        (2, np.array(persons, np.uint64).ravel(), [mean, None, None]),
+        (2, None, [mean, 7, None]),
+        (1, None, [mean, 7, 7]),
+    ):
+        shown = with_forms(*arguments, k=k, subject=subject)
+        (values, flags) = Generalization(of, representative=False).values(shown.lower, shown.upper, shown.node)
+        assert values == pytest.approx([*wanted, None])
+        assert flags == ["no", "maybe", "maybe", "yes"]
 
 
 def test_mean_of_whole_numbers_is_exact() -> None:

@@ -51,7 +51,7 @@ WRONG = {
     53: ("address", "10.1.0.0", "unknown_category"),
     59: ("speed", "1.5", "unknown_category"),
     71: ("birth", "", "missing"),
-    83: ("speed", "NaN", "bad_type"),
+    83: ("speed", "NaN", "missing"),
 }
 WITHIN = {
     "age": lambda value, label: in_interval(float(value), label),

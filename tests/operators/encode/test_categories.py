@@ -62,7 +62,7 @@ def labels(plan: EncodePlan, values: list[Any]) -> list[str]:
             ["7", " 007 ", "7.0", "9e9", "-1", "7.5", "seven", "", "NaN"],
             ["7", "7", "7", "90+", *["unknown_category"] * 2, *["bad_type"] * 3],
         ),
-        (AGES, "DOUBLE", [7.0, -0.0, INF, -INF, NAN], ["7", "0", *["bad_type"] * 3]),
+        (AGES, "DOUBLE", [7.0, -0.0, INF, -INF], ["7", "0", *["bad_type"] * 2]),
         (SPEEDS, "DOUBLE", [0.3, 0.7, 1.0, 1.1], ["[0.3, 0.4)", "[0.7, 0.8)", "[0.9, 1]", "unknown_category"]),
         # As float64, the FLOAT 0.7 is below 0.7, and the FLOAT 0.1 above 0.1.
         (
@@ -87,6 +87,12 @@ def test_values_of_a_typed_column_are_found_without_a_cast(
 ) -> None:
     assert labels(plan_of(builder, sql), values) == expected
     assert labels(plan_of(builder, sql, "value"), values) == expected
+
+
+@pytest.mark.parametrize("sql", ["FLOAT", "DOUBLE NOT NULL"])
+def test_nan_of_a_typed_column_is_missing(sql: str) -> None:
+    assert labels(plan_of(SPEEDS, sql), [NAN, 1.0]) == ["missing", "[0.9, 1]"]
+    assert labels(plan_of(SPEEDS, sql, "value"), [NAN, 1.0]) == [MISSING, "[0.9, 1]"]
 
 
 @pytest.mark.parametrize(
