@@ -175,8 +175,11 @@ CHAIN = (
     OutputColumn("chain_version", "h1", "STRING", "version and hash of the code, in the first row after a start"),
     OutputColumn("chain_policy", "h2", "STRING", "hash of the policy, in the first row after a start"),
     OutputColumn("chain_hierarchies", "h3", "STRING", "hash of the hierarchies, in the first row after a start"),
-    OutputColumn("chain_members", "h4", "STRING", "sum of hashes of the records, with a key only"),
-    OutputColumn("chain", "h5", "STRING", "hash of the preceding row and of the row's own content"),
+    OutputColumn("chain_settings", "h4", "STRING", "hash of the settings, in the first row after a start", since="0.3"),
+    OutputColumn("chain_run", "h5", "STRING", "identity of the run, in the first row after a start", since="0.3"),
+    OutputColumn("chain_forms", "h6", "STRING", "hashed form of each published column, there too", since="0.3"),
+    OutputColumn("chain_members", "h7", "STRING", "sum of hashes of the records, with a key only"),
+    OutputColumn("chain", "h8", "STRING", "hash of the preceding row and of the row's own content"),
 )
 """Columns of the audit log's hash chain, after all others."""
 

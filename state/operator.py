@@ -38,26 +38,30 @@ class ChainState:
     ----------
     head : hash of the last row, 32 bytes
     following : id of the next release
-    start : number of the start that wrote the last row, from 0, among starts of the shard with releases
+    start : number of the start that wrote the last row, from 0, among starts of the shard with releases; -1 before the
+        first row
+    run : identity of the run; empty where version 1 stored the chain
     """
 
-    VERSION: ClassVar = 1
+    VERSION: ClassVar = 2
 
     head: bytes
     following: int
     start: int
+    run: str
 
     def to_bytes(self) -> bytes:
         numbers = np.array([self.following, self.start], np.int64)
-        return pack("chain", self.VERSION, {"head": self.head, "numbers": numbers})
+        return pack("chain", self.VERSION, {"head": self.head, "numbers": numbers, "run": self.run.encode()})
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> ChainState:
         """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
-        _, columns = unpack("chain", blob, newest=cls.VERSION, where=where)
+        version, columns = unpack("chain", blob, newest=cls.VERSION, where=where)
         with readable(f"chain state of {where}"):
             following, start = array(columns, "numbers").tolist()
-            return cls(raw(columns, "head"), following, start)
+            run = "" if version == 1 else raw(columns, "run").decode("ascii")
+            return cls(raw(columns, "head"), following, start, run)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import groupby
-from math import isfinite
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -27,6 +27,12 @@ from crenel.evidence.verify.verdict import Check, Finding, Head, judged, uncheck
 _TIME = re.compile(r"([0-9]{4,}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NAMED = 3
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_LONGEST = 400
+"""Maximum number of digits of a number; a longer one, such as 1E+999999999, remains a text."""
+
+_RUN = "run."
+"""Start of the name by which a summary states the run."""
 
 Digest: TypeAlias = Callable[[bytes], bytes]
 """The hash function of the chain."""
@@ -39,12 +45,13 @@ class Chained:
     Attributes
     ----------
     key : of the HMAC; empty: the chain has none
-    policy, hierarchies : hashes, as the first row after each start states them
+    policy, hierarchies, settings : hashes, as the first row after each start states them
     """
 
     key: bytes
     policy: str
     hierarchies: str
+    settings: str
 
 
 @dataclass(frozen=True)
@@ -92,18 +99,33 @@ def read(audit: pa.Table, closing: pa.Table | None) -> Log:
     """Return the entries of an audit log, whose closing records stand in a table of their own."""
     found: dict[int, list[Entry]] = {}
     names = ("shard", "release_id", "chain_start", "event_time", "chain_members", "chain")
+    forms = _forms(audit, closing)
     for table, closes in ((audit, False), (closing, True)):
         if table is not None:
             columns = (table[name].to_pylist() for name in names)
-            for shard, release, start, time, members, link, content in zip(*columns, _rows(table), strict=True):
+            for shard, release, start, time, members, link, content in zip(*columns, _rows(table, forms), strict=True):
                 entry = Entry(release, closes, start or 0, time, members or "", link or "", content)
                 found.setdefault(shard, []).append(entry)
     return {shard: sorted(entries, key=lambda entry: entry.place) for shard, entries in sorted(found.items())}
 
 
-def _rows(audit: pa.Table) -> list[bytes]:
+def _forms(*tables: pa.Table | None) -> Mapping[str, str]:
+    """Return the form in which each published column is hashed, as most starts of a shard state it.
+
+    A restore may add and remove columns. A row that states another form of a column was altered, and its hash reveals
+    the alteration.
+    """
+    stated = Counter(text for table in tables if table is not None for text in table["chain_forms"].to_pylist() if text)
+    return {name: form for text, _ in reversed(stated.most_common()) for name, form in _pairs(text)}
+
+
+def _rows(audit: pa.Table, forms: Mapping[str, str]) -> list[bytes]:
     """Return the hashed content of each row, without its own link."""
-    texts = [[_text(value) for value in column.to_pylist()] for column in audit.drop_columns(["chain"]).columns]
+    audit = audit.drop_columns(["chain"])
+    texts = [
+        [_text(value, single=forms.get(name) == "float") for value in audit[name].to_pylist()]
+        for name in audit.column_names
+    ]
     return [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
 
 
@@ -196,8 +218,14 @@ def closing_counts(log: Log) -> dict[int, dict[str, int]]:
 
 
 def _counts(text: str) -> dict[str, int]:
-    pairs = (pair.rpartition("=") for pair in text.split(" "))
-    return {unquote(name): int(count) for name, _, count in pairs if count.isascii() and count.isdecimal()}
+    return {name: int(count) for name, count in _pairs(text) if count.isascii() and count.isdecimal()}
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and amounts of a text of pairs."""
+    for pair in text.split(" "):
+        name, _, amount = pair.rpartition("=")
+        yield unquote(name), amount
 
 
 def still_there(log: Log, earlier: Sequence[Head]) -> Check:
@@ -216,8 +244,43 @@ def still_there(log: Log, earlier: Sequence[Head]) -> Check:
     return judged("since", f"the earlier last releases of {len(earlier)} shards still exist", findings)
 
 
+def of_run(
+    audit: pa.Table, closing: pa.Table | None, summary: pa.Table | None, chained: Chained, run: str | None
+) -> Check:
+    """Check that all shards, and the summary, are of one run.
+
+    ``run``: identity of the run to require; None: any one.
+    """
+    names = ("shard", "release_id", "chain_start", "chain_version", "chain_run")
+    starts = [row for table in (audit, closing) if table is not None for row in table.select(names).to_pylist()]
+    starts = [row for row in starts if row["chain_version"] is not None or row["chain_run"] is not None]
+    stated = Counter(row["chain_run"] or "" for row in starts)
+    if not stated:
+        return unchecked("run", "no row of audit states a run")
+    expected = stated.most_common(1)[0][0] if run is None else run
+    findings = [
+        Finding(f"start {row['chain_start']} is of another run than {expected}", row["shard"], row["release_id"])
+        for row in starts
+        if (row["chain_run"] or "") != expected
+    ]
+    lacking = {
+        row["shard"] for table in (audit, closing) if table is not None for row in table.select(["shard"]).to_pylist()
+    }
+    findings += [Finding("no row states a run", shard) for shard in sorted(lacking - {row["shard"] for row in starts})]
+    for row in () if summary is None else summary.to_pylist():
+        if row["name"].startswith(_RUN) and row["name"] != f"{_RUN}{expected}":
+            findings.append(Finding(f"the summary is of another run than {expected}", row["shard"]))
+    how = "" if chained.key else ", without a key, so that anyone with write access can state any run"
+    if run is not None or findings:
+        return judged("run", f"all shards are of the run {expected}{how}", findings)
+    return unseen("run", f"all shards are of the run {expected}{how}; --run requires the run that you expect")
+
+
 def _starts(audit: pa.Table, chained: Chained) -> Check:
-    """Check the policy and the hierarchies that each start states, and list the code versions."""
+    """Check the configuration that each start states, and list the code versions.
+
+    A restore may change settings, but not the policy and the hierarchies.
+    """
     names = ("shard", "release_id", "chain_start", "chain_version", "chain_policy", "chain_hierarchies")
     findings: list[Finding] = []
     versions: Counter[str] = Counter()
@@ -231,14 +294,27 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
             if was != now:
                 text = f"start {start} was under another {what} than this configuration's"
                 findings.append(Finding(text, shard, release))
+    settings = Counter(text for text in audit["chain_settings"].to_pylist() if text is not None)
+    if settings and chained.settings not in settings:
+        findings.append(
+            Finding("no start was under the privacy models, algorithm and parameters of this configuration")
+        )
+    others = settings.total() - settings[chained.settings]
+    earlier = f"; {others} starts were under other settings, which a restore may change" if others else ""
     listed = ", ".join(f"{version} ({times} shards begun or restored)" for version, times in versions.items())
-    return judged("starts", f"under this policy and these hierarchies, by {listed or 'no code version'}", findings)
+    return judged(
+        "starts", f"under this policy and these hierarchies, by {listed or 'no code version'}{earlier}", findings
+    )
 
 
 def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest) -> Check:
     """Check that the values under each generalization are those that its releases had."""
     names = [name for name in outputs.released.column_names if name not in outputs.generalization]
-    columns = [[_field(_alike(value or "")) for value in outputs.released[name].to_pylist()] for name in names]
+    forms = _forms(audit, outputs.closing)
+    columns = [
+        [_field(_published(value or "", forms.get(name, "text"))) for value in outputs.released[name].to_pylist()]
+        for name in names
+    ]
     rows: Sequence[bytes] = [b"".join(row) for row in zip(*columns, strict=True)]
     if not names:
         rows = [b""] * outputs.released.num_rows
@@ -273,27 +349,31 @@ def _field(text: str) -> bytes:
     return str(len(content)).encode() + b":" + content
 
 
-def _alike(text: str) -> str:
+def _published(text: str, form: str) -> str:
     """Return a released value in the form in which it is hashed."""
-    if (time := _TIME.fullmatch(text)) is not None:
+    if form == "time" and (time := _TIME.fullmatch(text)) is not None:
         day, minute, second, fraction = time.groups()
         shown = (fraction or "").rstrip("0")
         return f"{day} {minute}{second or ':00'}{shown if shown != '.' else ''}"
-    if _NUMBER.fullmatch(text) is not None and not text.lstrip("-").isdecimal():
-        return _text(float(text))
+    if form == "decimal" and _NUMBER.fullmatch(text) is not None:
+        number = Decimal(text)
+        if len(text) <= _LONGEST and abs(number.adjusted()) <= _LONGEST:
+            whole, _, fraction = format(number, "f").partition(".")
+            digits = ".".join(filter(None, (whole, fraction.rstrip("0"))))
+            return "0" if digits == "-0" else digits
+    if form in ("double", "float") and (_NUMBER.fullmatch(text) is not None or text in _NOT_FINITE):
+        return _text(float(text), single=form == "float")
     return text
 
 
-def _text(value: Any) -> str:
-    """Return a value of an audit row in the form in which it is hashed."""
+def _text(value: Any, *, single: bool = False) -> str:
+    """Return a value of an audit row in the form in which it is hashed; ``single``: as a float32."""
     if not isinstance(value, float):
         return "" if value is None else str(value)
-    if not isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    if value == int(value):
-        return str(int(value))
     with np.errstate(over="ignore"):
-        single = np.float32(value)
-    if not np.isfinite(single):
-        return "f" + np.array(value, ">f8").tobytes().hex()
-    return str(int(single)) if single == int(single) else "f" + np.array(single, ">f4").tobytes().hex()
+        number = np.float32(value) if single else np.float64(value)
+    if not np.isfinite(number):
+        return "NaN" if np.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    if number == int(number):
+        return str(int(number))
+    return "f" + np.array(number, ">f4" if single else ">f8").tobytes().hex()

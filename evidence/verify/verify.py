@@ -42,13 +42,19 @@ class Guarantees:
 
 
 def verify(
-    outputs: Outputs, guarantees: Guarantees, earlier: Sequence[Head] | None = None, *, runs_on: bool = False
+    outputs: Outputs,
+    guarantees: Guarantees,
+    earlier: Sequence[Head] | None = None,
+    *,
+    run: str | None = None,
+    runs_on: bool = False,
 ) -> Verdict:
     """Check the outputs of a run against its configuration.
 
     Parameters
     ----------
     earlier : ``heads`` of an earlier ``Verdict``; ignored without a chain
+    run : identity of the run that the chain must state; ignored without a chain
     runs_on : whether the job is known to run on, so that its chain has no end yet
     """
     audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, dict[int, dict[str, int]]()
@@ -64,7 +70,9 @@ def verify(
             log = chain.read(audit, outputs.closing)
             ended = chain.closing_counts(log)
         checks += _by_releases(outputs, audit, guarantees, classes, log)
-        if log is not None:
+        if log is not None and guarantees.chained is not None:
+            summary = outputs.further.get("summary")
+            checks.append(chain.of_run(audit, outputs.closing, summary, guarantees.chained, run))
             checks.append(chain.end(log, guarantees.shards, runs_on=runs_on))
     resumed = set() if log is None else chain.ends(log).keys() - ended.keys()
     checks.append(accounts.counts(outputs, classes, generalizes=guarantees.generalizes, ended=ended, resumed=resumed))

@@ -127,6 +127,10 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="An earlier result of --json: its last releases must still exist."),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The run that the outputs must be of: its id, as 'crenel run' prints it."),
+    ] = None,
     running: Annotated[
         bool,
         typer.Option("--running", help="The job has not ended: its chain needs no closing record."),
@@ -137,7 +141,7 @@ def verify(
     with reported(configuration):
         from crenel.jobs.cli.verify import EXIT_CODES, show, verdict_of
 
-        verdict = verdict_of(load(configuration, overrides or []), since, runs_on=running)
+        verdict = verdict_of(load(configuration, overrides or []), since, run=run, runs_on=running)
         if json:
             print(jsonlib.dumps(verdict.to_dict()))
         else:

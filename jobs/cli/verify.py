@@ -22,26 +22,31 @@ EXIT_CODES: Mapping[Outcome, int] = {HOLDS: 0, BROKEN: 1, UNCHECKED: 3}
 """Exit codes of the command by outcome; code 2 means that the outputs cannot be read."""
 
 
-def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = False) -> Verdict:
+def verdict_of(config: Config, since: Path | None = None, *, run: str | None = None, runs_on: bool = False) -> Verdict:
     """Read the outputs of a configuration, and check them.
 
     Parameters
     ----------
     since : an earlier output of ``crenel verify --json``, whose ``heads`` must still exist
+    run : identity of the run, as ``crenel run`` prints it
     runs_on : whether the job is known to run on, so that its chain has no end yet
 
     Raises
     ------
     OutputsError
-        ``since`` is no such file; and as ``read_outputs`` does.
+        ``since`` is no such file, or there is no chain for it or for ``run``; and as ``read_outputs`` does.
     """
-    earlier = None if since is None else _heads(since, config)
-    return verify(read_outputs(config, foreign=True), guarantees(config), earlier, runs_on=runs_on)
-
-
-def _heads(path: Path, config: Config) -> list[Head]:
-    if config.audit_chain is None:
+    if config.audit_chain is None and since is not None:
         raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
+    if config.audit_chain is None and run is not None:
+        raise OutputsError(
+            "audit_chain: is missing, and --run compares the run that its chain states; remove one of them"
+        )
+    earlier = None if since is None else _heads(since)
+    return verify(read_outputs(config, foreign=True), guarantees(config), earlier, run=run, runs_on=runs_on)
+
+
+def _heads(path: Path) -> list[Head]:
     try:
         heads = json.loads(path.read_text(encoding="utf-8"))["heads"]
         return [

@@ -15,6 +15,7 @@ from crenel.state.counters import declared
 
 _PARAMETER = "parameter."
 _STRETCH = "stretch."
+_IDENTITIES = ("run", "settings")
 _COMMON = ("tuples_in", "sampled_out", "released")
 _SHOWN = tuple(declaration for declaration in declared(Counters) if declaration.label)
 
@@ -87,6 +88,7 @@ class Summary:
     stretch : by numeric attribute without a domain, the factor by which a few outliers widen the range
     fullest : the shard with the largest ratio of actual to expected share of the tuples, and that ratio; None where no
         shares are expected, or no tuple was admitted
+    identities : with a chained audit log, the ``run`` and a hash of the ``settings``, as its rows state them
     """
 
     rows_in: int
@@ -108,6 +110,7 @@ class Summary:
     overdue: int
     stretch: dict[str, float]
     fullest: tuple[int, float] | None
+    identities: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -138,6 +141,7 @@ class Summary:
         longest = 0
         parameters: dict[str, float] = {}
         stretch: dict[str, float] = {}
+        identities: dict[str, str] = {}
         came = [0.0] * len(expected)
         for shard, name, amount in rows:
             if expected and name == "tuples_in":
@@ -148,6 +152,10 @@ class Summary:
             if name.startswith(_STRETCH):
                 attribute = name.removeprefix(_STRETCH)
                 stretch[attribute] = max(stretch.get(attribute, 0.0), amount)
+                continue
+            group, _, identity = name.partition(".")
+            if group in _IDENTITIES:
+                identities[group] = identity
                 continue
             totals[name] += amount
             if name == "longest_delay":
@@ -187,6 +195,7 @@ class Summary:
             overdue=count("overdue"),
             stretch=stretch,
             fullest=_fullest(came, expected),
+            identities=dict(sorted(identities.items())),
         )
 
     @property
@@ -223,6 +232,7 @@ class Summary:
             "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
             "parameters": self.parameters,
             "seconds": round(self.seconds, 3),
+            **self.identities,
             "warnings": self.warnings,
         }
 
@@ -258,6 +268,9 @@ class Summary:
             table.add_row(
                 "noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/concepts/noise.md"
             )
+        if "run" in self.identities:
+            hashed = f"settings {self.identities['settings']}; 'crenel verify --run' requires this run"
+            table.add_row("run", self.identities["run"], hashed)
         table.add_row("time", f"{self.seconds:.1f}", "seconds, start of Flink included")
         return table
 

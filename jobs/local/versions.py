@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 
 from crenel.anonymity.model.fingerprint import hierarchy_digest
 from crenel.jobs.config.load import Config
-from crenel.jobs.pipeline.digests import code_version, hierarchies_digest, policy_digest
+from crenel.jobs.pipeline.digests import code_version, hierarchies_digest, policy_digest, settings_digest
 
 
 def versions(config: Config) -> Iterator[tuple[str, str]]:
@@ -24,22 +22,3 @@ def versions(config: Config) -> Iterator[tuple[str, str]]:
     yield "hierarchies", hierarchies_digest(config)
     for attribute in config.policy.with_hierarchy:
         yield f"hierarchy of {attribute.name}", hierarchy_digest(attribute.hierarchy)
-
-
-def settings_digest(config: Config) -> str:
-    """Return a hash of privacy models, algorithm and parameters, which may change at a restore.
-
-    Secrets and locations are not included.
-    """
-    privacy = config.privacy
-    settings = {
-        "promises": privacy.in_force,  # the name in version 0.1.0, whose hashes stay comparable
-        "references": {name: repr(privacy.reference_of(name)) for name in config.policy.sensitive},
-        "lasting": repr(privacy.lasting),
-        "noise_within": repr(privacy.noise_within),
-        "algorithm": [config.algorithm.name, repr(config.parameters)],
-        "sampling_and_noise": repr(config.sampling_and_noise),
-        "ends": {attribute.name: attribute.ends for attribute in config.policy.numeric},
-        "pseudonym": repr(config.policy.pseudonym),
-    }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:32]

@@ -15,7 +15,7 @@ from crenel.evidence.verify.verify import Guarantees
 from crenel.jobs.config.description import guarantee_lines, roles
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.versions import versions
-from crenel.jobs.pipeline.digests import hierarchies_digest, policy_digest
+from crenel.jobs.pipeline.digests import hierarchies_digest, policy_digest, settings_digest
 from crenel.operators.output_columns import numbers_in_force
 
 
@@ -47,7 +47,9 @@ def guarantees(config: Config) -> Guarantees:
 def _chained(config: Config) -> Chained | None:
     if config.audit_chain is None:
         return None
-    return Chained(config.audit_chain.read(), policy_digest(config), hierarchies_digest(config))
+    return Chained(
+        config.audit_chain.read(), policy_digest(config), hierarchies_digest(config), settings_digest(config)
+    )
 
 
 def about(config: Config, name: str, warnings: Sequence[str]) -> About:

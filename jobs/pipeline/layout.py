@@ -265,7 +265,13 @@ def _generalized(generalization: Generalization, types: Mapping[str, SqlType]) -
         attribute = generalization.policy.quasi_identifiers[column.position or 0]
         kind, sql = SQL[column.kind], types.get(attribute.name, _UNKNOWN)
         if isinstance(attribute, Numeric) and sql.name in INSTANTS:
-            yield Column(column.name, sql.text, _instant(f"CAST(FLOOR({column.row}) AS BIGINT)", sql))
+            # Flink's own CAST rounds towards 1970. Ends are multiples of the unit already.
+            rounded = (
+                column.row
+                if generalization.is_interval(attribute)
+                else f"FLOOR({column.row} / {sql.unit}) * {sql.unit}"
+            )
+            yield Column(column.name, sql.text, _instant(f"CAST({rounded} AS BIGINT)", sql))
             continue
         is_end = generalization.is_interval(attribute)
         shown = sql.text if is_end and sql.name not in TEXTS else kind
@@ -405,7 +411,7 @@ def _unfit_ends(policy: Policy, types: Mapping[str, SqlType]) -> list[str]:
 def _unfit(step: float, sql: SqlType) -> list[str]:
     if sql.name in INTEGERS and step != round(step):
         return [f"is not a whole number, and the column's type is {sql.text}; give a whole number, or leave it out"]
-    least = 86_400_000 if sql.name == "DATE" else 10 ** max(3 - (sql.precision or 0), 0)
+    least = sql.unit
     if sql.name in INSTANTS and step % least:
         return [f"is finer than the column's type, {sql.text}; give a multiple of {least} ms, such as 1d"]
     parts = step * 10**sql.scale

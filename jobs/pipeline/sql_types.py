@@ -60,6 +60,11 @@ class SqlType:
     rowtime: bool = False
     limits: tuple[float, float] | None = None
 
+    @property
+    def unit(self) -> int:
+        """The milliseconds that a type of ``INSTANTS`` distinguishes."""
+        return 86_400_000 if self.name == "DATE" else 10 ** max(3 - (self.precision or 0), 0)
+
 
 def parse(text: str) -> SqlType:
     """Parse a type such as ``DECIMAL(10, 2) NOT NULL`` or ``TIMESTAMP_LTZ(3) *ROWTIME*``.

@@ -2,7 +2,8 @@
 
 Each row has a hash of the row before it and of its own content: HMAC-SHA256 with a key and SHA-256 without. The hash
 input can be reconstructed from the output of a sink, in CSV as in JSON ("The chain" in
-``docs/reference/evidence/verify.md``). It never changes, so that rows of earlier runs stay verifiable.
+``docs/reference/evidence/verify.md``). The first row after each start states the run, the configuration, and the form
+in which each published column is hashed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import pairwise
-from math import isinf, isnan
-from typing import Any
+from math import isfinite
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
@@ -30,8 +32,33 @@ _PLAIN = ":._-"
 """Characters, beside letters and digits, that a closing record writes unescaped in names."""
 
 _TIME = re.compile(r"(\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d)(?::(\d\d)(\.\d+)?)?Z?", re.ASCII)
-_REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
-_WHOLE = re.compile(r"-?\d+", re.ASCII)
+_EXACT = Context(prec=500)
+"""Digits for the rounding of a float64 to a decimal fraction: more than any float64 has."""
+
+Form: TypeAlias = Literal["text", "time", "decimal", "double", "float"]
+"""How the values of a column are hashed: as the text itself, or in one notation for all that sinks use for its type."""
+
+
+@dataclass(frozen=True)
+class ChainColumn:
+    """A published column, as its values are hashed.
+
+    Attributes
+    ----------
+    name : of the column in ``released``
+    form : of its values
+    longest : maximum number of characters of a text, None: no limit
+    padded : whether shorter texts are padded
+    scale : digits behind the point to which the sink rounds a number; None: it does not
+    unit : milliseconds to which the sink rounds a time down; None: the column holds no time as a number
+    """
+
+    name: str
+    form: Form = "text"
+    longest: int | None = None
+    padded: bool = False
+    scale: int | None = None
+    unit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,19 +69,31 @@ class ChainPlan:
     ----------
     key : of the HMAC; without one, rows contain no hash of members, because the values could be guessed
     in_force : privacy parameters in each row, in the order of its columns
-    version, policy, hierarchies : of the code and of the configuration, in the first row after each start
+    run : identity of the run that a job begins; a restored job continues the run of its state
+    version, policy, hierarchies, settings : of the code and of the configuration, in the first row after each start
     null_text : text of a missing value in the released output
-    lengths : maximum number of characters of each published column, None: no limit, and whether shorter texts are
-        padded
+    generalization, members : columns of the published records, without a pseudonym
     """
 
     key: Secret
     in_force: tuple[float | None, ...]
+    run: str
     version: str
     policy: str
     hierarchies: str
+    settings: str
     null_text: str
-    lengths: tuple[tuple[int | None, bool], ...]
+    generalization: tuple[ChainColumn, ...]
+    members: tuple[ChainColumn, ...]
+
+    def begin(self, stored: ChainState | None = None) -> ChainState:
+        """Return the state of a shard's chain: the stored one, or the beginning of a chain of this run.
+
+        The state of an earlier version names no run, and its rows are hashed in another way. Its chain begins anew.
+        """
+        if stored is None:
+            return ChainState(b"", 0, -1, self.run)
+        return stored if stored.run else ChainState(b"", stored.following, stored.start, self.run)
 
 
 class Chain:
@@ -64,25 +103,31 @@ class Chain:
     ----------
     plan : settings of the chain
     members : names and types of the published columns
-    stored : stored end of the chain; None where nothing is stored
+    state : stored end of the chain, or its beginning (``ChainPlan.begin``)
     """
 
-    def __init__(self, plan: ChainPlan, members: pa.Schema, stored: ChainState | None = None) -> None:
+    def __init__(self, plan: ChainPlan, members: pa.Schema, state: ChainState) -> None:
         self._plan = plan
+        self.run = state.run
         self._key = plan.key.read()
-        self._head = b"" if stored is None else stored.head
-        self._following = 0 if stored is None else stored.following
-        self._start = 0 if stored is None else stored.start + 1
-        self._first = True
-        unbounded = [(None, False)] * (len(members) - len(plan.lengths))  # of a pseudonym
-        lengths = zip(members.types, (*plan.lengths, *unbounded), strict=True)
-        self._texts = [_Texts(_as_text(kind, *length), plan.null_text) for kind, length in lengths]
+        self._head = state.head
+        self._following = state.following
+        self._start = state.start + 1
+        pseudonym = (ChainColumn(name) for name in members.names[len(plan.members) :])
+        columns = (*plan.members, *pseudonym)
+        self._texts = [
+            _Texts(_as_text(kind, column), plan.null_text) for kind, column in zip(members.types, columns, strict=True)
+        ]
+        self._generalized = [_as_published(column) for column in plan.generalization]
         self._in_force = b"".join(_field(_hash_text(value)) for value in plan.in_force)
+        forms = ((column.name, column.form) for column in (*plan.generalization, *columns))
+        own = (plan.version, plan.policy, plan.hierarchies, plan.settings, self.run, _pairs(forms))
+        self._origin: tuple[str | None, ...] = own
 
     @property
     def state(self) -> ChainState:
         """The state to store."""
-        return ChainState(self._head, self._following, self._start)
+        return ChainState(self._head, self._following, self._start, self.run)
 
     def columns(
         self,
@@ -105,7 +150,8 @@ class Chain:
             self._begin_behind(ids[0])
         digests = self._members(members, offsets) if self._key else [None] * len(ids)
         before = zip(*([_field(_hash_text(value)) for value in column] for column in leading), strict=True)
-        behind = zip(*([_field(_hash_text(value)) for value in column] for column in generalization), strict=True)
+        published = zip(self._generalized, generalization, strict=True)
+        behind = zip(*([_field(text(value)) for value in column] for text, column in published), strict=True)
         rows = [self._link(*row) for row in zip(before, behind, digests, strict=True)]
         if ids:
             self._following = ids[-1] + 1
@@ -125,7 +171,7 @@ class Chain:
         self._begin_behind(leading[0])
         self._following = leading[0]
         first, last = ([_field(_hash_text(value)) for value in values] for values in (leading, generalization))
-        return list(self._link(first, last, " ".join(f"{quote(name, _PLAIN)}={n}" for name, n in counts.items())))
+        return list(self._link(first, last, _pairs(counts.items())))
 
     def _begin_behind(self, release: int) -> None:
         """Restart the chain after releases that were published without one."""
@@ -134,10 +180,8 @@ class Chain:
 
     def _link(self, leading: Sequence[bytes], generalization: Sequence[bytes], digest: str | None) -> tuple[Any, ...]:
         """Return the chain's columns of the next row."""
-        plan = self._plan
-        origin = (plan.version, plan.policy, plan.hierarchies) if self._first else (None, None, None)
-        self._first = False
-        own = (self._start, *origin, digest)
+        own = (self._start, *self._origin, digest)
+        self._origin = (None,) * len(self._origin)
         content = b"".join((*leading, self._in_force, *generalization, *(_field(_hash_text(value)) for value in own)))
         self._head = self._hash(b"release", _field(self._head.hex()) + content)
         return (*own, self._head.hex())
@@ -169,50 +213,82 @@ class _Texts:
 
     def _new(self, value: Any) -> bytes:
         text = "" if value is None else self._text(value)
-        alike = text if type(value) is int and self._text is _hash_text else _alike(text)
-        found = self._known[value] = _field("" if text == self._null else alike)
+        found = self._known[value] = _field("" if text == self._null else text)
         return found
 
 
-def _as_text(kind: pa.DataType, longest: int | None, padded: bool) -> Callable[[Any], str]:
-    """Return a function that writes a value of a published column."""
+def _pairs(amounts: Iterable[tuple[str, Any]]) -> str:
+    """Return pairs of a name and an amount as one text."""
+    return " ".join(f"{quote(name, _PLAIN)}={amount}" for name, amount in amounts)
+
+
+def _as_text(kind: pa.DataType, column: ChainColumn) -> Callable[[Any], str]:
+    """Return a function from a value of a published column to its hash input."""
     if pa.types.is_boolean(kind):
         return lambda value: "true" if value else "false"
     if pa.types.is_timestamp(kind):
-        return lambda value: str(np.datetime64(value, "ms"))
+        return lambda value: _time(str(np.datetime64(value, "ms")))
+    if column.form == "time":
+        return _time
+    if column.form == "decimal":
+        return lambda value: _digits(Decimal(value))
+    if column.form == "float":
+        return _single
+    longest, padded = column.longest, column.padded
     if longest is None:
         return _hash_text
     return lambda value: value[:longest].ljust(longest if padded else 0)
 
 
-def _alike(text: str) -> str:
-    """Return the same text for all notations of a number or a time."""
+def _as_published(column: ChainColumn) -> Callable[[Any], str]:
+    """Return a function from a value of a generalization to its hash input, which a reader has from a float64."""
+    scale, unit = column.scale, column.unit
+    if column.form == "text":
+        return _hash_text
+    if column.form == "float":
+        return lambda value: "" if value is None else _single(float(value))
+    if scale is not None:
+        last = Decimal(1).scaleb(-scale)
+        return lambda value: (
+            "" if value is None else _hash_text(float(Decimal(repr(value)).quantize(last, ROUND_HALF_UP, _EXACT)))
+        )
+    if unit is not None:
+        return lambda value: "" if value is None else _hash_text(value // unit * unit)
+    return lambda value: "" if value is None else _hash_text(float(value))
+
+
+def _time(text: str) -> str:
+    """Return the same text for all notations of a time."""
     if time := _TIME.fullmatch(text):
         day, minute, second, fraction = time.groups()
         return f"{day} {minute}:{second or '00'}{(fraction or '').rstrip('0').rstrip('.')}"
-    if _REAL.fullmatch(text) and not _WHOLE.fullmatch(text):
-        return _hash_text(float(text))
     return text
 
 
+def _digits(number: Decimal) -> str:
+    """Return the digits of a decimal number, without a point where it is whole."""
+    text = f"{number:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
 def _hash_text(value: Any) -> str:
-    """Return the hash input of a value; for a fraction the big-endian bytes of its float32."""
+    """Return the hash input of a value; for a fraction the big-endian bytes of its float64."""
     if value is None:
         return ""
-    if not isinstance(value, float):
-        return str(value)
-    if isnan(value):
-        return "NaN"
-    if isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    try:
-        single = struct.pack(">f", value)
-    except OverflowError:
-        single = struct.pack(">d", value)
-    if value.is_integer():
-        return str(int(value))
-    (rounded,) = struct.unpack(">f", single)
-    return str(int(rounded)) if rounded.is_integer() else f"f{single.hex()}"
+    return _real(value, ">d") if isinstance(value, float) else str(value)
+
+
+def _single(value: float) -> str:
+    """Return the hash input of a value that sinks hold as float32."""
+    with np.errstate(over="ignore"):
+        return _real(float(np.float32(value)), ">f")
+
+
+def _real(value: float, layout: str) -> str:
+    if not isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    return str(int(value)) if value.is_integer() else f"f{struct.pack(layout, value).hex()}"
 
 
 def _field(text: str) -> bytes:

@@ -120,7 +120,8 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
-        if value[1] is None:  # the shard begins: its chain needs an end, with or without tuples
+        if value[1] is None:  # the shard begins: its chain needs a run and an end, with or without tuples
+            self._begin_chain(f"key {key}")
             ctx.timer_service().register_event_time_timer(END)
             return
         kind = kind_of(value[1])
@@ -224,11 +225,20 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def _chain(self, where: str) -> Chain | None:
         """Return the shard's hash chain, where the audit log has one."""
+        state = self._begin_chain(where)
+        plan = self._plan
+        return None if plan.chain is None or state is None else Chain(plan.chain, plan.members, state)
+
+    def _begin_chain(self, where: str) -> ChainState | None:
+        """Return the state of the shard's chain, stored at once so that a restored job continues this run."""
         if self._plan.chain is None:
             return None
         blob = self._store.chain
         stored = None if blob is None else ChainState.from_bytes(blob, where)
-        return Chain(self._plan.chain, self._plan.members, stored)
+        state = self._plan.chain.begin(stored)
+        if state is not stored:
+            self._store.chain = state.to_bytes()
+        return state
 
     def _rejected(self, stored: StoredShard | None, where: str) -> NDArray[np.int64]:
         blob = self._store.rejected
@@ -307,7 +317,8 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     """Yield a shard's counters and the privacy parameters, as (name, amount).
 
     ``delay.N`` counts tuples with a delay of about N tuples. Names of parameters begin with ``parameter.``. The result
-    includes ``StreamDiagnostics.found``.
+    includes ``StreamDiagnostics.found``. With a chained audit log, two names state identities, with the amount 1:
+    ``run.ID`` the run, and ``settings.HASH`` the settings.
     """
     yield from summary_counts(plan.algorithm, plan.context.privacy, keyed.counters)
     for name, amount in zip(REJECTIONS, keyed.rejected.tolist(), strict=True):
@@ -318,3 +329,6 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     if (noise := plan.context.sampling_and_noise) is not None:
         yield "parameter.sample_rate", noise.sample_rate
         yield "parameter.phi", noise.phi
+    if plan.chain is not None and keyed.chain is not None:
+        yield f"run.{keyed.chain.run}", 1
+        yield f"settings.{plan.chain.settings}", 1

@@ -34,7 +34,7 @@ from crenel.anonymity.space.domain import Boxes
 from crenel.operators.output_columns import release_columns
 from crenel.operators.shards import admission, function
 from crenel.operators.shards.admission import AdmissionFunction
-from crenel.operators.shards.chain import ChainPlan
+from crenel.operators.shards.chain import ChainColumn, ChainPlan
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block, Rejected
@@ -500,7 +500,22 @@ def test_an_admission_reports_windows_as_closed_that_it_admits_no_record_of(
 
 def test_an_admission_without_records_reports_and_each_shard_ends_its_chain(coins: set[Coin]) -> None:
     coins |= {(0, 0), (2, 0)}
-    chain = ChainPlan(Secret("audit_chain.key", b"a key"), (), "1", "policy", "hierarchies", "", ((None, False),))
+    key, ends = (
+        Secret("audit_chain.key", b"a key"),
+        (ChainColumn("age_min", "double"), ChainColumn("age_max", "double")),
+    )
+    chain = ChainPlan(
+        key,
+        (),
+        "run",
+        "1",
+        "policy",
+        "hierarchies",
+        "settings",
+        "",
+        generalization=ends,
+        members=(ChainColumn("illness"),),
+    )
     of = replace(plan(2, shards=2), chain=chain)
     harness = started(of, (FakeRuntime(), FakeRuntime()))
     for person in (0, 2):  # both of admission 0

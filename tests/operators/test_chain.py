@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hmac
 from datetime import datetime, timedelta
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -29,10 +30,11 @@ from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Che
 from crenel.evidence.verify.verify import Guarantees, verify
 from crenel.operators.output_columns import ARROW, CHAIN
 from crenel.operators.shards import chain as writer
-from crenel.operators.shards.chain import ChainPlan
+from crenel.operators.shards.chain import ChainColumn, ChainPlan, Form
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
+from crenel.state.operator import ChainState
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, members, planned
 from tests.support.programs import LINK
@@ -56,12 +58,24 @@ AUDIT = pa.schema(
     ]
 )
 RELEASED = pa.schema([*GENERALIZATION, ("illness", pa.string()), ("visit", pa.string())])
-CHAINED = Chained(b"a key", "policy", "hierarchies")
+CHAINED = Chained(b"a key", "policy", "hierarchies", "settings")
+RUN = "00000000000000a1"
+CHAIN_PLAN = ChainPlan(
+    key=Secret("audit_chain.key", b"a key"),
+    in_force=(3, 2, None),
+    run=RUN,
+    version="1",
+    policy="policy",
+    hierarchies="hierarchies",
+    settings="settings",
+    null_text="",
+    generalization=(ChainColumn("age_min", "double"), ChainColumn("age_max", "double"), ChainColumn("group")),
+    members=(ChainColumn("illness"), ChainColumn("visit", "decimal")),
+)
 
 
-def plan(algorithm: str = "castle", key: bytes = b"a key", version: str = "1") -> OperatorPlan:
-    lengths = ((None, False),) * 2
-    chain = ChainPlan(Secret("audit_chain.key", key), (3, 2, None), version, "policy", "hierarchies", "", lengths)
+def plan(algorithm: str = "castle", key: bytes = b"a key", **changed: Any) -> OperatorPlan:
+    chain = dataclasses.replace(CHAIN_PLAN, key=Secret("audit_chain.key", key), **changed)
     return dataclasses.replace(planned(*MADE[algorithm]), chain=chain)
 
 
@@ -243,6 +257,84 @@ def test_without_a_key_nothing_is_told_of_values_and_a_wrong_one_is_told_once() 
 def test_another_policy_is_told_by_where_it_began(plain: Outputs) -> None:
     checks = followed(plain, dataclasses.replace(CHAINED, policy="another"))
     assert {(finding.shard, finding.release) for finding in checks["starts"].findings} == {(0, 0), (1, 0)}
+
+
+def of_run(found: Outputs, run: str | None = None, chained: Chained = CHAINED) -> Check:
+    assert found.audit is not None
+    return reader.of_run(found.audit, found.closing, found.further.get("summary"), chained, run)
+
+
+def test_a_chain_states_its_run_and_another_run_in_its_place_is_found(plain: Outputs) -> None:
+    other = run(plan(run="00000000000000b2"))
+    assert plain.released.equals(other.released)
+    assert (of_run(plain).outcome, of_run(plain, RUN).outcome) == (UNSEEN, HOLDS)
+    assert RUN in of_run(plain).words
+    assert {(f.shard, f.text) for f in of_run(other, RUN).findings} == {
+        (shard, f"start 0 is of another run than {RUN}") for shard in (0, 1)
+    }
+    # The shards of two runs, each with its whole chain.
+    assert other.audit is not None
+    assert plain.audit is not None
+    assert plain.closing is not None
+    assert other.closing is not None
+    first, second = pc.equal(plain.audit["shard"], 0), pc.equal(other.audit["shard"], 1)
+    mixed = dataclasses.replace(
+        plain,
+        audit=pa.concat_tables([plain.audit.filter(first), other.audit.filter(second)]),
+        closing=pa.concat_tables([plain.closing.filter(FIRST), other.closing.filter(~FIRST)]),
+    )
+    assert followed(mixed)["chain"].outcome == ended(mixed).outcome == HOLDS
+    assert {finding.shard for finding in of_run(mixed).findings} == {1}
+    assert what_is_broken(mixed) == {("run", 1)}
+    # A statement that was exchanged is found by its hash.
+    (changed,) = followed(tampered(plain, 0, chain_run="00000000000000b2"))["chain"].findings
+    assert "was changed" in changed.text
+    summary = pa.table({"shard": [0], "name": ["run.00000000000000b2"], "amount": [1.0]})
+    (finding,) = of_run(dataclasses.replace(plain, further={"summary": summary})).findings
+    assert finding.text == f"the summary is of another run than {RUN}"
+    assert of_run(dataclasses.replace(plain, audit=plain.audit.slice(0, 0), closing=None), RUN).outcome == UNCHECKED
+    assert (
+        "anyone with write access can state any run"
+        in of_run(plain, chained=dataclasses.replace(CHAINED, key=b"")).words
+    )
+
+
+def test_a_restored_job_continues_its_run_also_in_a_shard_that_had_no_tuple() -> None:
+    numbered = dataclasses.replace(plan(), numbers={KEY: 0, KEY + 1: 1})
+    runtime = FakeRuntime()
+    harness = Harness(ShardFunction(numbered), runtime)
+    for key in numbered.numbers:
+        harness.element(key, None)  # type: ignore[arg-type]
+    harness.element(KEY, block(0, 100).to_bytes())
+    main = harness.main
+    restored = dataclasses.replace(plan(run="00000000000000b2"), numbers=numbered.numbers)
+    harness = Harness(ShardFunction(restored), runtime)
+    harness.element(KEY + 1, block(1000, 100, shard=1).to_bytes())
+    harness.advance(END)
+    found = outputs([*main, *harness.main])
+    assert what_is_broken(found) == set()
+    assert of_run(found, RUN).outcome == HOLDS
+    assert {name for _, name, _ in harness.side["summary"] if name.startswith("run.")} == {f"run.{RUN}"}
+
+
+def test_a_chain_that_an_earlier_version_stored_begins_anew_with_a_run() -> None:
+    stored = ChainState(b"head" * 8, 7, 2, "")
+    assert CHAIN_PLAN.begin(stored) == ChainState(b"", 7, 2, RUN)
+    assert CHAIN_PLAN.begin(ChainState(b"head" * 8, 7, 2, "another")).run == "another"
+
+
+def test_a_column_that_a_restore_adds_is_hashed_by_its_form() -> None:
+    rows = [{"chain_forms": text} for text in ("a=text b=float", None, "a=text c=double", "a=text c=double", "a=time")]
+    assert reader._forms(pa.Table.from_pylist(rows), None) == {"a": "text", "b": "float", "c": "double"}
+
+
+def test_other_settings_are_told_unless_a_restore_has_changed_them(plain: Outputs) -> None:
+    other = dataclasses.replace(CHAINED, settings="other")
+    (finding,) = followed(plain, other)["starts"].findings
+    assert finding.text.startswith("no start was under the privacy models")
+    found = run(plan(), restored=plan(settings="other"))
+    assert followed(found, other)["starts"].outcome == HOLDS
+    assert "2 starts were under other settings" in followed(found, other)["starts"].words
 
 
 def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
@@ -435,10 +527,8 @@ def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: Outputs
 
 
 def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_documented() -> None:
-    of = ChainPlan(
-        Secret("audit_chain.key", b"a key"), (3, 2, None), "1", "policy", "hierarchies", "", ((None, False),)
-    )
-    made = writer.Chain(of, pa.schema([("illness", pa.string())]))
+    of = dataclasses.replace(CHAIN_PLAN, members=CHAIN_PLAN.members[:1])
+    made = writer.Chain(of, pa.schema([("illness", pa.string())]), of.begin())
     leading: list[list[Any]] = [
         [0, 1],
         [0, 0],
@@ -453,39 +543,99 @@ def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_do
     *_, sums, chain = made.columns(leading, generalization, [["flu", "gout", None, "flu"]], [0, 3, 4])
     assert sums == ["1fe7a96d1d68717fc14acf35e1328f82", "ecf7101058724386b7a62d6eb8c578d8"]
     assert chain == [
-        "34440fd49609c5c999c5b39904c18369a724c3f6e3769b28d1306cfef12438a3",
-        "346b34253d77da147c5a0d310695ab083f289b02631b216d6ef0edd323fb4d69",
+        "dff894c43839fe5c26f84cfe31cc393ae33b94d067dd892a4e36086d60ed95d5",
+        "a87d4c9c9ac2cfc893447aacd61da68bd4f8322507d7cd2cc45d1a01feb120d3",
     ]
     counts = {"tuples_in": 4, "released": 4, "suppressed.alpha:my col=1": 2}
     *_, text, link = made.close([2, 0, None, "closing", *[None] * 4], [None] * 3, counts)
     assert text == "tuples_in=4 released=4 suppressed.alpha:my%20col%3D1=2"
     assert reader._counts(text) == counts
-    fields = [chain[-1], "2", "0", "", "closing", *[""] * 4, "3", "2", "", *[""] * 3, "0", "", "", "", text]
+    fields = [chain[-1], "2", "0", "", "closing", *[""] * 4, "3", "2", "", *[""] * 3, "0", *[""] * 6, text]
     content = "release" + "".join(f"{len(field.encode())}:{field}" for field in fields)
     assert link == hmac.digest(b"a key", content.encode(), "sha256").hex()
 
 
-@given(st.floats(width=64))
-def test_a_number_is_hashed_alike_however_it_is_written(number: float) -> None:
-    as_text = writer._hash_text(number)
-    assert reader._text(number) == as_text
+FORMS: tuple[Form, ...] = ("text", "time", "decimal", "double", "float")
+
+
+def hashed(value: Any, form: Form, kind: pa.DataType) -> str:
+    """Return what the writer hashes of a value of a published column."""
+    return writer._as_text(kind, ChainColumn("", form))(value)
+
+
+@given(st.floats(width=64), st.floats(width=32))
+def test_a_number_is_hashed_alike_however_it_is_written(number: float, single: float) -> None:
+    of_audit = writer._as_published(ChainColumn("", "double"))(number)
+    as_text = hashed(number, "double", pa.float64())
+    assert reader._text(number) == as_text == of_audit
+    assert reader._text(single, single=True) == writer._as_published(ChainColumn("", "float"))(single)
     if isfinite(number):
         for text in (repr(number), f"{number:.17E}", f"{number:.1f}" if number.is_integer() else repr(number)):
-            assert reader._alike(text) == writer._alike(text)
-            if not text.lstrip("-").isdecimal():
-                assert reader._alike(text) == (as_text if number else "0")
+            assert reader._published(text, "double") == as_text
+    for text in (str(np.float32(single)), repr(single)):
+        assert reader._published(text.replace("inf", "Infinity").replace("nan", "NaN"), "float") == hashed(
+            single, "float", pa.float64()
+        )
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**30), max_value=10**30))
+def test_a_decimal_is_hashed_alike_however_it_is_written_and_to_its_last_digit(number: Decimal) -> None:
+    as_text = hashed(str(number), "decimal", pa.string())
+    assert Decimal(as_text) == number
+    for text in (str(number), f"{number:f}", f"{number:.40E}", f"{number:f}000", f"{number * 10:f}"):
+        assert (reader._published(text, "decimal") == as_text) == (Decimal(text) == number)
+    assert hashed(int(number), "decimal", pa.int64()) == str(int(number))
 
 
 @given(st.text() | st.from_regex(r"-?\d{1,5}(\.\d{1,4})?([eE][+-]?\d)?", fullmatch=True))
-def test_a_text_is_hashed_alike(text: str) -> None:
-    assert reader._alike(text) == writer._alike(text)
+def test_a_text_is_hashed_as_it_is(text: str) -> None:
+    assert reader._published(text, "text") == hashed(text, "text", pa.string()) == text
+    assert reader._published(text, "time") == hashed(text, "time", pa.string())
+
+
+def test_different_published_values_have_different_hashes() -> None:
+    texts = ("250", "250.0", "250.00", "2.5E2", "2024-03-01 08:00", "2024-03-01T08:00:00Z")
+    assert len({reader._published(text, "text") for text in texts}) == len(texts)
+    numbers = ("0.1", "0.100000001", "16777217.25", "16777217.5", "1e-300", "2e-300")
+    for form in ("double", "decimal"):
+        assert len({reader._published(text, form) for text in numbers}) == len(numbers)
+    assert len({reader._text(float(text)) for text in numbers}) == len(numbers)
+    assert reader._published("1E+999999999", "decimal") == "1E+999999999"
+
+
+def test_a_column_is_hashed_by_the_form_that_the_first_row_states() -> None:
+    """A text of digits is no number, and a number is one however a sink writes it."""
+    kinds = {"text": pa.string(), "decimal": pa.string(), "double": pa.float64(), "float": pa.float64()}
+    shown = {"text": "250.0", "decimal": "250.50", "double": "0.1", "float": "0.1"}
+    values = {"text": "250.0", "decimal": "250.5", "double": 0.1, "float": float(np.float32(0.1))}
+    of = dataclasses.replace(
+        CHAIN_PLAN,
+        in_force=(),
+        generalization=CHAIN_PLAN.generalization[:1],
+        members=tuple(ChainColumn(form, form) for form in FORMS if form in kinds),
+    )
+    made = writer.Chain(of, pa.schema(list(kinds.items())), of.begin())
+    own = made.columns([[0], [0], [1], ["cluster"], [1], [1]], [[3.0]], [[values[form]] for form in kinds], [0, 1])
+    names = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "age_min", *LINK)
+    row = dict(zip(names, [0, 0, 1, "cluster", 1, 1, 3.0, *(column[0] for column in own)], strict=True))
+    audit = pa.Table.from_pylist([row])
+    policy = planned(*MADE["castle"]).context.policy
+
+    def outcome(**changed: str) -> str:
+        found = Outputs(policy, pa.Table.from_pylist([{"age_min": 3.0} | shown | changed]), audit)
+        digest = reader._hasher(b"a key")
+        return reader._values(found, audit, Classes.of(found), digest).outcome
+
+    assert outcome() == outcome(decimal="250.5") == outcome(decimal="2.505E2", double="1E-1") == HOLDS
+    for changed in ({"text": "250"}, {"text": "250.00"}, {"decimal": "250.51"}, {"double": "0.10000000001"}):
+        assert outcome(**changed) == BROKEN, changed
 
 
 @given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)), st.booleans(), st.integers(0, 3))
 def test_a_time_is_hashed_alike_in_every_format(time: datetime, zoned: bool, digits: int) -> None:
     time = time.replace(microsecond=time.microsecond // 10 ** (6 - digits) * 10 ** (6 - digits))
     milliseconds = (time - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
-    shown = writer._as_text(pa.timestamp("ms"), None, False)(milliseconds)
+    shown = hashed(milliseconds, "time", pa.timestamp("ms"))
     zone = "Z" if zoned else ""
     for text in (time.isoformat(), time.isoformat(" "), time.isoformat(" ", "milliseconds")):
-        assert reader._alike(text + zone) == writer._alike(shown)
+        assert reader._published(text + zone, "time") == shown == hashed(text + zone, "time", pa.string())

@@ -11,7 +11,7 @@ from crenel.state.operator import ChainState
 from tests.golden.kinds import EARLIER, KINDS, stored
 from tests.golden.make import HERE
 
-CHAIN = ChainState(bytes(range(32)), 4711, 3)
+CHAIN = ChainState(bytes(range(32)), 4711, 3, "00112233445566ff")
 
 
 @pytest.mark.parametrize("name", [*KINDS, *EARLIER])
@@ -49,7 +49,7 @@ def test_the_position_of_a_chain() -> None:
     assert (ChainState.from_bytes(blob), CHAIN.to_bytes()) == (CHAIN, blob)
     for bad, message in (
         (blob[:-1], "chain state of key 7"),
-        (pack("chain", 2, {}), "format version 2 is unknown"),
+        (pack("chain", 3, {}), "format version 3 is unknown"),
         (pack("chain", 1, {"head": b""}), "'numbers' is missing"),
     ):
         with pytest.raises(StateError, match=message):

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from crenel.operators.output_columns import CHAIN
 from tests.support.launch import rows_of
 
-LINK = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
+LINK = tuple(column.name for column in CHAIN)
 """Columns of a chained audit log that follow its others: they tell of restores."""
 
 

@@ -25,12 +25,14 @@ policy:
     age: {type: numeric, domain: [0, 99]}
     weight: {type: numeric}
     price: {type: numeric, ends: 0.1}
+    born: {type: numericMEAN}
+    hired: {type: numericMEAN}
     town: {type: categorical, hierarchy: towns.csv}
   sensitive: [illness]
   passthrough: [id, score, ratio, amount, stamp, zoned, flag, code, word]
   pseudonym: {column: who, scope: release}
 privacy: {k: 4, l: 2}
-castle: {delay: {tuples: 200}, reuse_limit: 500}
+castle: {delay: {tuples: 200}, reuse_limit: REUSE}
 shards: {count: 2}
 subject_key: {file: FOLDER/subject-key}
 audit_chain: {key: {file: FOLDER/audit-key}}
@@ -42,11 +44,14 @@ source:
   query: |
     SELECT
       id, person, age, CAST(60 + SIN(id) * 40 AS FLOAT) AS weight, CAST(id / 7.0 AS DECIMAL(10, 2)) AS price,
+      CAST(TIMESTAMPADD(DAY, CAST(MOD(id, 500) AS INT), TIMESTAMP '1959-01-01 00:00:00') AS DATE) AS born,
+      CAST(TIMESTAMPADD(SECOND, CAST(MOD(id, 500) AS INT), TIMESTAMP '1969-12-31 23:55:00') AS TIMESTAMP(0)) AS hired,
       town, illness, SIN(id) * POWER(10, MOD(id, 24) - 12) AS score, CAST(SIN(id) * 1000 AS FLOAT) AS ratio,
       CAST(id / 8.0 AS DECIMAL(12, 3)) AS amount,
       TIMESTAMPADD(SECOND, CAST(id AS INT), TIMESTAMP '2024-01-01 00:00:00.5') AS stamp,
       TO_TIMESTAMP_LTZ(id * 50, 3) AS zoned, MOD(id, 3) = 0 AS flag, CAST(illness AS CHAR(6)) AS code,
-      CASE MOD(id, 4) WHEN 0 THEN 'a "word", quoted' WHEN 1 THEN '007' WHEN 2 THEN '1.50' END AS word,
+      CASE MOD(id, 5) WHEN 0 THEN 'a "word", quoted' WHEN 1 THEN '007' WHEN 2 THEN '1.50'
+      WHEN 3 THEN '2024-03-01T08:00:00' END AS word,
       TO_TIMESTAMP_LTZ(id * 1000, 3) AS seen
     FROM source
 sinks:
@@ -72,10 +77,13 @@ def ended(mini: Host, folder: Path, form: str, *, rows: int, people: int) -> Pat
     for name in ("subject-key", "audit-key"):
         (folder / name).write_text(f"a {name} of the tests\n", encoding="utf-8")
     text = CONFIGURATION.replace("INPUT", str(folder / "people.csv")).replace("FOLDER", str(folder))
+    reuse, mean = ("500", "") if form == "csv" else ("0", ", publish: mean")  # a mean is of one class
+    text = text.replace("REUSE", reuse).replace("MEAN", mean)
     text += "".join(f"  {s}: {{connector: filesystem, path: {folder / s}, format: {form}}}\n" for s in SINKS)
     (folder / "job.yaml").write_text(text, encoding="utf-8")
     done = mini.crenel("run", folder / "job.yaml", "--json")
     assert done.returncode == 0, done.stderr
+    (folder / "summary.json").write_text(done.stdout, encoding="utf-8")
     return folder / "job.yaml"
 
 
@@ -103,11 +111,15 @@ def largest(job: Path, sink: str) -> Path:
     return max((job.parent / sink).rglob("part-*"), key=lambda file: file.stat().st_size)
 
 
-def changed(job: Path, sink: str, line: int, old: Sequence[str], new: Sequence[str]) -> tuple[Path, bytes]:
-    """Replace the first of some texts that is in a line of a file of a sink; the file, and what it held."""
+def changed(job: Path, sink: str, line: int | None, old: Sequence[str], new: Sequence[str]) -> tuple[Path, bytes]:
+    """Replace the first of some texts that is in a line of a file of a sink; the file, and what it held.
+
+    ``line``: its number; None: the first with such a text.
+    """
     file = largest(job, sink)
     before = file.read_bytes()
     lines = before.decode().splitlines(keepends=True)
+    line = next(i for i, text in enumerate(lines) if old[0] in text) if line is None else line
     one, other = next(pair for pair in zip(old, new, strict=True) if pair[0] in lines[line])
     lines[line] = lines[line].replace(one, other, 1)
     file.write_text("".join(lines), encoding="utf-8")
@@ -118,6 +130,8 @@ def test_what_is_changed_in_its_files_is_named(mini: Host, job: Path) -> None:
     cases = [
         ("released", 40, ILLNESSES, ("gout", "cold", "flu"), {"values"}),
         ("released", 41, ("true", "false"), ("false", "true"), {"values"}),
+        ("released", None, ("1.50",), ("1.5",), {"values"}),
+        ("released", None, ("03-01T08:00:00",), ("03-01 08:00:00",), {"values"}),
         ("audit", 30, ("cluster", "merged", "split", "reused"), ("merged", "split", "cluster", "cluster"), {"chain"}),
     ]
     for sink, line, old, new, names in cases:
@@ -128,6 +142,18 @@ def test_what_is_changed_in_its_files_is_named(mini: Host, job: Path) -> None:
         assert names <= found.keys()
         assert all(finding["release"] is not None for name in names for finding in found[name])
     assert verified(mini, job)[0] == 0
+
+
+def test_the_outputs_are_those_of_the_run_that_its_summary_states(mini: Host, job: Path) -> None:
+    stated = json.loads((job.parent / "summary.json").read_text(encoding="utf-8"))
+    assert verified(mini, job)[2]["run"] == "unseen"
+    code, found, outcomes = verified(mini, job, "--run", stated["run"])
+    assert (code, found, outcomes["run"]) == (0, {}, "holds")
+    code, found, _ = verified(mini, job, "--run", "0" * 16)
+    assert (code, found.keys()) == (1, {"run"})
+    assert {finding["shard"] for finding in found["run"]} == {0, 1}
+    code, found, _ = verified(mini, job, "--set", "castle.delay.tuples=201")
+    assert (code, found.keys()) == (1, {"starts"})
 
 
 def test_a_release_that_is_gone_is_named_and_so_is_another_key(mini: Host, job: Path) -> None:

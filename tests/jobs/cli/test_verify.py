@@ -88,6 +88,9 @@ def test_what_is_no_earlier_verdict_ends_with_2_in_one_line(job: Path) -> None:
     unchained = verify(job, "--since", earlier)
     assert unchained.exit_code == 2
     assert unchained.stderr.startswith(f"crenel: {job}: audit_chain: is missing, and --since")
+    unchained = verify(job, "--run", "7c775bdec33b1de4")
+    assert unchained.exit_code == 2
+    assert unchained.stderr.startswith(f"crenel: {job}: audit_chain: is missing, and --run")
     for content, message in (
         (None, "cannot be read: No such file"),
         ("[]", "is not an output of"),

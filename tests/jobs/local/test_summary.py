@@ -63,6 +63,18 @@ REJECTED = {
 }
 
 
+def test_a_chained_run_states_its_identity() -> None:
+    identity = [("run.7c775bdec33b1de4", 1.0), ("settings.d58d048375e290428b0f1a0a4eeb7ca5", 1.0)]
+    summary = summed([*ONE_SHARD, *identity, *ANOTHER, *identity], 12.5)
+    stated = {"run": "7c775bdec33b1de4", "settings": "d58d048375e290428b0f1a0a4eeb7ca5"}
+    assert summary.identities.items() == stated.items() <= summary.as_json().items()
+    assert not stated.keys() & summed(ONE_SHARD, 12.5).as_json().keys()
+    console = Console(width=120)
+    with console.capture() as printed:
+        console.print(summary.as_table())
+    assert "7c775bdec33b1de4" in printed.get()
+
+
 def test_shards_are_added_up() -> None:
     summary = summed([*ONE_SHARD, *ANOTHER], 12.5)
     assert summary.rows_in == 120
