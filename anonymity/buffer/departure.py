@@ -102,6 +102,9 @@ def suppress_linkable(
 ) -> Int:
     """Add noise to the members of the next release, and suppress those whose noised values reveal too much.
 
+    A suppressed member hides no other. So the range of a published value is counted among all members first, and then
+    again among the remaining ones until none is suppressed.
+
     Returns
     -------
     stop : index after the last remaining member; these keep their order
@@ -116,12 +119,16 @@ def suppress_linkable(
         first[i] = noise.value[members[i], 0]
     order = np.argsort(first)
     first, ranked = first[order], members[order]
-    lonely = np.zeros(len(members), np.bool_)
-    for i in range(len(members)):
-        member = np.int64(members[i])
-        noise.linked[member] = nearest_is_own(noise, member, ranked, first, subject)
-        if noise.config.subjects > 0:
-            lonely[i] = 0 < near(noise, member, ranked, first, subject) < noise.config.subjects
+    lonely, again = np.zeros(len(members), np.bool_), noise.config.subjects > 0
+    while again:
+        again = False
+        for i in order:
+            lonely[i] = 0 < near(noise, np.int64(members[i]), ranked, first, subject) < noise.config.subjects
+            again |= lonely[i]
+        stay = ~lonely[order]
+        order, first, ranked = order[stay], first[stay], ranked[stay]
+    for member in ranked:
+        noise.linked[member] = nearest_is_own(noise, np.int64(member), ranked, first, subject)
     kept = start
     for i in range(len(lonely)):
         slot = out.members[start + i]

@@ -1,9 +1,10 @@
 """Linking risk of noised values ((k, epsilon)-anonymity, Sections V-B and V-C).
 
 With confidence, a record is suppressed if the linking range of its published value contains at least one subject of its
-class but fewer than k (Section V-C). Equation (9) centers the range on the published value, the line below it on the
-original one. This module uses the published value, because an attacker sees only that one. The range around an original
-value always contains its own record, so the paper's remark on empty ranges would be void.
+class but fewer than k (Section V-C). The same then holds among the records that remain. Equation (9) centers the range
+on the published value, the line below it on the original one. This module uses the published value, because an attacker
+sees only that one. The range around an original value always contains its own record, so the paper's remark on empty
+ranges would be void.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class NoiseArrays(NamedTuple):
     ----------
     value : (slots, noised) original values of the buffered tuples
     shown : (slots, noised) published values of the tuples released in this step
-    linked : (slots,) whether no original value in the class is nearer to a tuple's published value than its own
-        subject's
+    linked : (slots,) whether no original value of the published members is nearer to a tuple's published value than its
+        own subject's
     scale : (releases, noised) Laplace scale of each release of this step, in the attribute's unit
     place : (noised,) index of each attribute in ``Policy.members``
     steps : grids of the attributes

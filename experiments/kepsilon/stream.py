@@ -20,6 +20,7 @@ from crenel.anonymity.buffer import stored_clusters as castle
 from crenel.anonymity.builtin import NEAREST
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from experiments.harness import REUSE, Drawing, Table, drawing, in_processes, legend_below, panels, percent, seeds
+from experiments.kepsilon.assignment import LARGEST, bound, linked_in_order, posterior
 from experiments.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, published
 from experiments.kepsilon.noise import CONFIDENCES
 from experiments.kepsilon.populations import Population, adult
@@ -209,6 +210,42 @@ def delay_table() -> Table:
     return table
 
 
+def attackers_table() -> Table:
+    """Tabulate the links of attackers who know all originals of each class."""
+    people = adult()
+    table = Table(
+        f"Adult as a stream, nearest, k = {_K}: links of attackers who know the originals of a class "
+        "(a delay of 1,000, 1 run)",
+        ["epsilon", "nearest original (`linkable`)", "ascending order", "largest posterior", "bound"],
+    )
+    for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+        records, *links = _links(people, run(people, "nearest", noise(epsilon, _K, confident=False), 0)[0], epsilon)
+        table.add(f"{epsilon:g}", *(percent(amount / records) for amount in links))
+    return table
+
+
+def _links(people: Population, found: Run, epsilon: float) -> tuple[float, ...]:
+    """Return the published records in classes of at most ``LARGEST``, and the links of each attacker."""
+    original, releases = people.values[found.rows], found.releases
+    lower, upper = people.noised.domain or (0.0, 0.0)
+    sums = np.zeros(5)
+    for start, stop in zip(releases.offsets, releases.offsets[1:], strict=False):
+        records = stop - start
+        if not _K <= records <= LARGEST:
+            continue
+        own, shown = original[start:stop], found.published[start:stop]
+        apart = np.abs(shown[:, None] - own[None, :])
+        of_all = posterior(own, shown, max(np.ptp(own), 0.02 * (upper - lower)) / epsilon)
+        sums += (
+            records,
+            (apart.diagonal() <= apart.min(axis=1)).sum(),
+            linked_in_order(own, shown),
+            of_all.max(axis=1).sum(),
+            records * bound(records, epsilon),
+        )
+    return tuple(sums)
+
+
 def other_table() -> Table:
     """Tabulate loss and suppression without confidence, which are equal for all epsilon."""
     table = Table(
@@ -236,6 +273,7 @@ def results() -> Iterator[Table | Drawing]:
     yield nearer_table()
     yield confidence_table()
     yield delay_table()
+    yield attackers_table()
     yield other_table()
     yield drawing("kepsilon-stream", _figure)
 

@@ -161,8 +161,8 @@ class AtRestChecker:
                 raise Violation("too few subjects are near what was published of a member")
         if whole and withheld:
             of_class = [self.rows[p] for p in window]
-            lonely = [self._linking.may_show_too_much(row, of_class) for row in rows]
-            if not (all(lonely) if parts else any(lonely)):
+            remaining = [self.rows[p] for p in sorted(released)]
+            if not self._linking.may_be_withheld(rows, of_class, remaining):
                 raise Violation("a tuple was withheld as linkable that cannot have been")
         self.confidence["lonely"] += bool(parts and withheld)
         self.confidence["too few are left"] += not parts

@@ -519,12 +519,17 @@ class Checker:
         if len(whole) >= 2 * k:
             return True  # it may have been split, who knows how
         of_class = self._rows_of(whole)
-        others = {p for p in self._linkable if not self._linking.may_show_too_much(self.rows[p], of_class)}
-        if not self._classes:  # who is due is withheld with the rest
-            return others <= {due} and others != self._linkable
-        ((members, published),) = self._classes
         withheld = self._rows_of(self._linkable)
-        return not (others or self._linking.shows_too_much(self._rows_of(members), published, withheld, whole=True))
+        if not self._classes:  # who is due is withheld with the rest
+            rest, remaining = self._rows_of(set(self._linkable) - {due}), self._rows_of(waiting)
+            return self._linking.may_be_withheld(rest or withheld, of_class, remaining) or (
+                self._linking.may_be_withheld(withheld, of_class, remaining)
+            )
+        ((members, published),) = self._classes
+        remaining = self._rows_of(members)
+        return self._linking.may_be_withheld(withheld, of_class, remaining) and not self._linking.shows_too_much(
+            remaining, published, withheld, whole=True
+        )
 
     def _rows_of(self, positions: Iterable[int]) -> list[Row]:
         return [self.rows[position] for position in positions]

@@ -31,7 +31,7 @@ class Linking:
     def shows_too_much(
         self, members: Sequence[Row], published: Sequence[Sequence[Any]], withheld: Sequence[Row], *, whole: bool
     ) -> bool:
-        """Return whether too few subjects are near a published value of a member, with any suppressed ones.
+        """Return whether too few subjects are near a published value of a member, with and without suppressed ones.
 
         Parameters
         ----------
@@ -40,17 +40,36 @@ class Linking:
         """
         known, perhaps = ([*members, *withheld], []) if whole else (list(members), withheld)
         shown = [[float(values[place]) for place in self._columns] for values in published]
-        return all(self._shows_too_much(known, shown, perhaps, span) for span in self._spans(known, perhaps))
+        return all(
+            any(0 < self._near(values, members, self._reach(span)) < self.confidence.k for values in shown)
+            or self._shows_too_much(known, shown, perhaps, span)
+            for span in self._spans(known, perhaps)
+        )
 
-    def may_show_too_much(self, row: Row, of_class: Sequence[Row]) -> bool:
-        """Return whether too few subjects would be near any value that a member of a class could be published with."""
+    def may_be_withheld(self, withheld: Sequence[Row], of_class: Sequence[Row], remaining: Sequence[Row]) -> bool:
+        """Return whether these members of a class may have been suppressed, some of them because others were.
+
+        ``remaining``: members that were not suppressed
+        """
+        first = any(self.may_show_too_much(row, of_class) for row in withheld)
+        return first and all(self.may_show_too_much(row, of_class, remaining) for row in withheld)
+
+    def may_show_too_much(self, row: Row, of_class: Sequence[Row], remaining: Sequence[Row] | None = None) -> bool:
+        """Return whether too few subjects would be near any value that a member of a class could be published with.
+
+        ``remaining``: members that hide this one at the least; None: all of them do
+        """
+        remaining = of_class if remaining is None else remaining
         (span,) = self._spans(of_class, ())
         reach, scales = self._reach(span), self._scales(span)
         grids = [
             self._grid(a) if scale > 0 else [round(value / self._step(a)) * self._step(a)]
             for a, (scale, value) in enumerate(zip(scales, self._values(row), strict=True))
         ]
-        return any(0 < self._near(shown, of_class, reach) < self.confidence.k for shown in product(*grids))
+        return any(
+            self._near(shown, of_class, reach) and self._near(shown, remaining, reach) < self.confidence.k
+            for shown in product(*grids)
+        )
 
     def _shows_too_much(
         self, known: Sequence[Row], shown: Sequence[Sequence[float]], perhaps: Sequence[Row], span: Span

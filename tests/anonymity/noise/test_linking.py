@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin
 from tests.anonymity.noise.test_release_noise import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
@@ -88,7 +91,35 @@ def test_whoever_leaves_has_nobody_or_enough_subjects_within_the_linking_range(
             height, weight = shown[row]
             inside = {
                 subject(stream, other, by_name=by_name)
-                for other in rows
+                for other in shown.keys() & set(rows)
                 if abs(stream[other][2] - height) <= reach[0] and abs(stream[other][2] / 2 + 30 - weight) <= reach[1]
             }
             assert not 0 < len(inside) < least
+
+
+@pytest.mark.parametrize(
+    ("k", "least", "c", "epsilon"), [(5, 5, 0.9, 20.0), (5, 5, 0.5, 20.0), (8, 4, 0.7, 40.0)], ids=str
+)
+def test_a_suppressed_member_neither_hides_a_published_one_nor_counts_as_nearest(
+    k: int, least: int, c: float, epsilon: float
+) -> None:
+    chance = np.random.default_rng(k)
+    heights = np.clip(np.rint(chance.normal(150, 20, 400)), 100, 220).astype(int).tolist()
+    stream = [
+        (int(x), i, height) for i, (x, height) in enumerate(zip(chance.integers(0, 100, 400), heights, strict=True))
+    ]
+    # scale: domain, so that the linking range is known from outside.
+    noise = NoiseWithin(2 * epsilon, scale="domain", confidence=Confidence(c, least))
+    of = terms(NEAREST, noise, HEIGHT, WEIGHT, k=k)
+    outputs, shard = run(NEAREST, of, stream, 7)
+    tall, heavy = (linking_range_of(width / epsilon / step, 1 - c**0.5) for width, step in ((120, 1.0), (220, 0.1)))
+    lonely = linked = 0
+    for rows, shown in classes(outputs):
+        assert len(rows) >= k
+        for row, height, weight in zip(rows, *shown, strict=True):
+            apart = {other: (abs(stream[other][2] - height), abs(stream[other][2] / 2 + 30 - weight)) for other in rows}
+            lonely += 0 < sum(h <= tall + 1e-6 and w <= 0.1 * heavy + 1e-6 for h, w in apart.values()) < least
+            distance = {other: h / 120 + w / 220 for other, (h, w) in apart.items()}
+            linked += distance[row] <= min(distance.values()) + 1e-12
+    assert shard.counters.suppressed[LINKABLE] > 0
+    assert (lonely, shard.counters.linked) == (0, linked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.batch.stored import initial_snapshot
 from crenel.anonymity.model.attributes import Categorical
 from experiments.kepsilon import stream
+from experiments.kepsilon.assignment import bound, linked_in_order, posterior
 from experiments.kepsilon.body import HEIGHT, WEIGHT, heights, weights
 from experiments.kepsilon.causes import unbounded
 from experiments.kepsilon.core import (
@@ -54,6 +56,26 @@ def test_invented_lists_have_the_size_and_columns_of_the_papers(made: Any, peopl
     again = made.__wrapped__()
     assert again.rows is not found.rows
     assert again.rows.equals(found.rows)
+
+
+def test_the_posterior_of_an_attacker_is_that_of_all_assignments_and_below_its_bound() -> None:
+    chance = np.random.default_rng(2)
+    for epsilon in (0.5, 2.0, 8.0):
+        originals = chance.integers(100, 120, 5).astype(float)
+        scale = float(np.ptp(originals)) / epsilon
+        published = np.rint(originals + chance.laplace(0, scale, 5))
+        expected, total = np.zeros((5, 5)), 0.0
+        for order in permutations(range(5)):
+            likelihood = float(np.exp(-np.abs(published - originals[list(order)]).sum() / scale))
+            total += likelihood
+            expected[range(5), order] += likelihood
+        found = posterior(originals, published, scale)
+        assert found == pytest.approx(expected / total)
+        assert found.max() <= bound(5, epsilon)
+    # The bound is reached where one person is at one end of the class, and all others at the other end.
+    assert posterior(np.array([0.0, 9, 9, 9]), np.array([0.0, 9, 9, 9]), 9.0)[0, 0] == pytest.approx(bound(4, 1.0))
+    assert linked_in_order(np.array([3.0, 1, 2]), np.array([2.5, 1, 1.5])) == 3
+    assert linked_in_order(np.array([3.0, 1, 2]), np.array([1.5, 1, 2.5])) == 1
 
 
 def test_hierarchies_have_the_levels_of_table_1() -> None:
