@@ -8,7 +8,7 @@ watermarks does. A real job differs as far as its watermarks come later, or its 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,10 +144,34 @@ def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None)
     )
 
 
+def replay_shard(sample: Sample, setting: Setting, number: int, at_once: int) -> Iterator[ShardOutput]:
+    """Replay one shard, and yield the output of each step that released or suppressed tuples.
+
+    Parameters
+    ----------
+    at_once : as of ``replay_outputs``
+    """
+    for shard, outputs in _shards(sample, setting, fine=False, at_once=at_once):
+        if shard.number == number:
+            yield from outputs
+
+
 def _taken(
     sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
 ) -> tuple[list[Shard], list[ShardOutput]]:
     """Run all shards to their end and return their releases; ``fine``: in steps small enough to date releases."""
+    shards: list[Shard] = []
+    left: list[ShardOutput] = []
+    for shard, outputs in _shards(sample, setting, fine=fine, at_once=at_once):
+        left += outputs
+        shards.append(shard)
+    return shards, left
+
+
+def _shards(
+    sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
+) -> Iterator[tuple[Shard, Iterator[ShardOutput]]]:
+    """Yield each shard, and its outputs, which run it."""
     members = _members(sample)
     terms = ShardContext(
         policy=replace(sample.policy, passthrough=(ROW,)),
@@ -168,19 +192,20 @@ def _taken(
     steps = Steps.of(sample, setting, fine=fine)
     if at_once is not None:
         steps = replace(steps, tuples=min(steps.tuples, at_once))
-    shards: list[Shard] = []
-    left: list[ShardOutput] = []
     for number in numbers:
         shard = setting.algorithm.new(terms, number, shard_key(setting.seed, number))
         if number in reports:
             shard.observe_report(number, reports[number])
-        mine = np.flatnonzero(of_shard == number)
-        for step, after in driven(sample, members, shard, mine, steps):
-            releases = step.releases
-            if len(releases) or len(releases.suppressed_reason) or step.further:
-                left.append(ShardOutput.of(shard, step, after))
-        shards.append(shard)
-    return shards, left
+        yield shard, _outputs(sample, members, shard, np.flatnonzero(of_shard == number), steps)
+
+
+def _outputs(
+    sample: Sample, members: pa.RecordBatch, shard: Shard, mine: NDArray[np.int64], steps: Steps
+) -> Iterator[ShardOutput]:
+    for step, after in driven(sample, members, shard, mine, steps):
+        releases = step.releases
+        if len(releases) or len(releases.suppressed_reason) or step.further:
+            yield ShardOutput.of(shard, step, after)
 
 
 def _admitted(

@@ -1,94 +1,200 @@
-"""Minimality attack: inference from the fact that an algorithm formed a group.
+"""Minimality attack: inference from the fact that an algorithm formed a class.
 
-After Wong and others, "Minimality Attack in Privacy Preserving Data Publishing" (2007). The attacker knows all
-quasi-identifiers and the algorithm. The attacker permutes the sensitive values within each group and runs the algorithm
-again. Values under which the group would not form are excluded.
+After Wong and others, "Minimality Attack in Privacy Preserving Data Publishing" (2007). The attacker attacks one class
+at a time, and knows all but the assignment of its sensitive values to its members: all quasi-identifiers, the order of
+arrival, the members of each release, the values of all other records, and the algorithm. The attacker exchanges the
+values within the class, and runs the algorithm. An assignment is excluded if any release up to that of the class has
+other members. So a class discloses values of its members both by its own formation and by that of earlier classes, for
+which its members were buffered and not chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.evidence.attack.result import Tries
-from crenel.evidence.attack.search import Integers
-from crenel.evidence.replay import Replayed, replay_outputs
+from crenel.evidence.attack.search import Floats, Integers
+from crenel.evidence.replay import replay_shard
 from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.tables import ShardOutput
 
-_LEAST = 5
-"""Minimum number of permutations that form the group again, for the attacker to guess."""
+_RARE = 0.5
+"""Maximum number of records with a rare value, relative to the most common value."""
+
+_CERTAIN = 0.95
+"""Minimum probability of a value that the attacker counts as deduced."""
+
+_PRIOR = 5
+"""Number of assignments that the shares of the values in the class weigh as much as, where assignments are sampled."""
+
+_AT_ONCE = 500
+"""Maximum tuples per step of a replay, which ends with the first step that differs."""
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Inference about members of classes with several values.
+
+    Attributes
+    ----------
+    guessed : guesses of each member's value
+    usual : the same by the most common value of the class
+    deduced : values that are certain to the attacker, of all members; success: a right one
+    rare : the same, of the members with a rare value: at most half as many records of the sample have it as the
+        most common one
+    deductions : values that are certain to the attacker
+    usual_deductions : the same members by the most common value of the class
+    """
+
+    guessed: Tries
+    usual: Tries
+    deduced: Tries
+    rare: Tries
+    deductions: Tries
+    usual_deductions: Tries
+
+
+@dataclass(frozen=True)
+class _Class:
+    """A class of a replay: its shard, the output and the release there that hold it, and the rows of its members."""
+
+    shard: int
+    output: int
+    release: int
+    members: Integers
 
 
 def minimality(
-    sample: Sample,
-    setting: Setting,
-    column: int,
-    draws: int,
-    random: np.random.Generator,
-    on_progress: Callable[[], None] = lambda: None,
-) -> tuple[Tries, Tries]:
-    """Guess the value of each member of a release; the baseline guesses the release's most common value.
+    sample: Sample, setting: Setting, column: int, draws: int, classes: int, random: np.random.Generator
+) -> Inferred:
+    """Infer the values of the members of some classes.
 
-    The attacker even knows the seed, so that the algorithm is deterministic.
+    The attacker even knows the seed. A deterministic algorithm needs none.
 
     Parameters
     ----------
-    column : index of the sensitive attribute; of an array, the attacker guesses all values together
-    draws : number of permutations
-    rank_by_release : called after each
+    column : index of the sensitive attribute; of an array, the attacker infers all values together
+    draws : assignments of a class, at most; where there are more, as many are drawn by chance
+    classes : number of classes, at most
     """
     begin = sum(sample.policy.widths[:column])
     columns = slice(begin, begin + sample.policy.widths[column])
     codes, value = np.unique(sample.tuples.sensitive[:, columns], axis=0, return_inverse=True)
     value = value.reshape(-1)
-    first = replay_outputs(sample, setting)
-    group = _groups(first)
-    member = first.row
-    names = _named(first, group)
-    votes = np.zeros((len(member), len(codes)), np.int32)
-    formed = np.zeros(int(group.max(initial=-1)) + 1, np.int32)
-    order = np.argsort(group, kind="stable")
-    for _ in range(draws):
-        mixed = value.copy()
-        # Shuffle within each group: sort by group, then by a random number.
-        mixed[member[order]] = value[member[order]][np.lexsort((random.random(len(order)), group[order]))]
-        sensitive = sample.tuples.sensitive.copy()
-        sensitive[:, columns] = codes[mixed]
-        again = replay_outputs(replace(sample, tuples=replace(sample.tuples, sensitive=sensitive)), setting)
-        kept = np.isin(names, _named(again, _groups(again)))
-        formed += kept
-        rows = np.flatnonzero(kept[group])
-        votes[rows, mixed[member[rows]]] += 1
-        on_progress()
-    # Singleton releases have nothing to permute.
-    used = ((formed >= _LEAST) & (np.bincount(group, minlength=len(formed)) > 1))[group]
-    truth = value[member]
-    common = np.zeros((len(formed), len(codes)), np.int32)
-    np.add.at(common, (group, truth), 1)
-    # The prior is the frequency of each value in the group, with the weight of `_LEAST` votes.
-    shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1)
-    guessed = np.argmax(votes + _LEAST * shares[group], axis=1)
-    usual = np.argmax(common, axis=1)[group]
-    tried = int(used.sum())
-    right, without = (float((of == truth)[used].sum()) for of in (guessed, usual))
-    return Tries(tried, right), Tries(tried, without)
+    counts = np.bincount(value)
+    is_rare = counts <= _RARE * counts.max()
+    formed = {
+        number: [*replay_shard(sample, setting, number, _AT_ONCE)]
+        for number in np.unique(sample.shards(setting.shards)).tolist()
+    }
+    found = [one for one in _classes(formed, len(sample) - 1) if len(np.unique(value[one.members])) > 1]
+    truth, guess, usual, certain = [], [], [], []
+    for number in random.permutation(len(found))[:classes]:
+        one = found[number]
+        held = value[one.members]
+        votes = np.zeros((len(held), len(codes)))
+        shares = np.bincount(held, minlength=len(codes)) / len(held)
+        assignments, whole = _assignments(held, draws, random)
+        for assigned in assignments:
+            changed = sample.tuples.sensitive.copy()
+            changed[one.members, columns] = codes[assigned]
+            other = replace(sample, tuples=replace(sample.tuples, sensitive=changed))
+            if (assigned == held).all() or _forms(other, setting, one, formed[one.shard]):
+                votes[np.arange(len(held)), assigned] += 1
+        if not whole:
+            votes += _PRIOR * shares
+        likely = votes / votes.sum(axis=1, keepdims=True)
+        # Of equally likely values, the most common one of the class is guessed.
+        guess.append(np.argmax(likely + 1e-9 * shares, axis=1))
+        certain.append(likely.max(axis=1) >= _CERTAIN)
+        usual.append(np.full(len(held), np.argmax(shares)))
+        truth.append(held)
+    return _judged(
+        *(np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (truth, guess, usual, certain)), is_rare
+    )
 
 
-def _groups(replayed: Replayed) -> Integers:
-    """Return (released rows,) the number of each row's release."""
-    both = np.column_stack([replayed.shard, replayed.release])
-    return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+def _judged(
+    truth: Integers, guess: Integers, usual: Integers, certain: Integers, is_rare: NDArray[np.bool_]
+) -> Inferred:
+    """Count guesses and deductions, (members,) each; ``certain``: 1 where a value is deduced."""
+    right, rare, sure = guess == truth, is_rare[truth], certain > 0
+
+    def tries(among: NDArray[np.bool_], succeeded: NDArray[np.bool_]) -> Tries:
+        return Tries(int(among.sum()), float((among & succeeded).sum()))
+
+    everybody = np.ones(len(truth), np.bool_)
+    return Inferred(
+        guessed=tries(everybody, right),
+        usual=tries(everybody, usual == truth),
+        deduced=tries(everybody, sure & right),
+        rare=tries(rare, sure & right),
+        deductions=tries(sure, right),
+        usual_deductions=tries(sure, usual == truth),
+    )
 
 
-def _named(replayed: Replayed, group: Integers) -> NDArray[np.uint64]:
-    """Return (releases,) a hash of the set of members."""
-    mixed = replayed.row.astype(np.uint64) + np.uint64(1)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    found = np.zeros(int(group.max(initial=-1)) + 1, np.uint64)
-    np.add.at(found, group, mixed)
-    return found
+def _classes(formed: dict[int, list[ShardOutput]], last: int) -> Iterator[_Class]:
+    """Yield all classes, without those of the end of the sample where there are others."""
+    ended = all(output.after == last for outputs in formed.values() for output in outputs)
+    for number, outputs in formed.items():
+        for i, output in enumerate(outputs):
+            if output.after < last or ended:
+                ends = np.concatenate([[0], np.cumsum(output.releases.tuples)]).tolist()
+                for release, (start, stop) in enumerate(pairwise(ends)):
+                    yield _Class(number, i, release, output.rows[start:stop])
+
+
+def _forms(sample: Sample, setting: Setting, one: _Class, formed: list[ShardOutput]) -> bool:
+    """Return whether a sample forms a class and all releases of its shard before."""
+    again = replay_shard(sample, setting, one.shard, _AT_ONCE)
+    for i in range(one.output + 1):
+        output = next(again, None)
+        if output is None:
+            return False
+        if i == one.output:
+            return _same(output, formed[i], one.release + 1)
+        if not (_same(output, formed[i]) and np.array_equal(output.suppressed_rows, formed[i].suppressed_rows)):
+            return False
+    return True
+
+
+def _same(one: ShardOutput, other: ShardOutput, releases: int | None = None) -> bool:
+    """Return whether two outputs have the same members in each release, or in each of the first ``releases``."""
+    first, second = (_sorted(output, releases) for output in (one, other))
+    return one.after == other.after and np.array_equal(first, second)
+
+
+def _sorted(output: ShardOutput, releases: int | None) -> Floats:
+    """Return (members, 2) release and row of each, in this order."""
+    release = np.repeat(np.arange(len(output.releases.tuples)), output.releases.tuples)
+    both = np.column_stack([release, output.rows])[: None if releases is None else int(np.sum(release < releases))]
+    return both[np.lexsort(both.T[::-1])]
+
+
+def _assignments(held: Integers, draws: int, random: np.random.Generator) -> tuple[list[Integers], bool]:
+    """Return assignments of values to members, and whether these are all; otherwise ``draws`` by chance."""
+    count, left = 1, len(held)
+    for of_value in np.bincount(held).tolist():
+        count *= comb(left, of_value)
+        left -= of_value
+    if count > draws:
+        return [random.permutation(held) for _ in range(draws)], False
+    return [np.array(values) for values in _arranged(sorted(held.tolist()))], True
+
+
+def _arranged(values: list[int]) -> Iterator[list[int]]:
+    """Yield each distinct order of values."""
+    if not values:
+        yield []
+    for value in sorted(set(values)):
+        left = values.copy()
+        left.remove(value)
+        for order in _arranged(left):
+            yield [value, *order]

@@ -42,6 +42,8 @@ RELEASE_KNOWN = f"{ALL}, and the release"
 """Knowledge of an attacker who knows the release of a person's row."""
 MOMENT_KNOWN = f"{ALL}, and the moment"
 """Knowledge of the rows that were released together with the row of a person."""
+SEED_KNOWN = f"{ALL}, order, other values, seed"
+"""Knowledge of all but the assignment of the sensitive values of one class to its members."""
 FOLDS = 5
 """Number of folds of persons: each seed holds out one fold, and attacks another."""
 
@@ -274,15 +276,23 @@ class _Attacker:
         self._sums.add("downcoding of fully generalized rows", knows, found, baseline=without, note=note)
 
     def minimality(self) -> None:
-        """Infer sensitive values from the way groups were formed."""
+        """Infer sensitive values from the way classes were formed."""
         effort, setting = self._effort, self._setting
         sample = self._scene.sample.first(effort.tuples)
         for column, name in enumerate(sample.policy.sensitive):
             if not effort.draws or not _matters(setting, name):
                 continue
-            found, usual = minimality(sample, setting, column, effort.draws, self._random)
-            note = "{count} members of groups that form again; baseline: the commonest value of the release"
-            self._sums.add(f"minimality in {name}", f"{ALL}, order, and the seed", found, baseline=usual, note=note)
+            found = minimality(sample, setting, column, effort.draws, effort.classes, self._random)
+            attack, usual = f"minimality in {name}", "baseline: the commonest value of the class"
+            note = f"{{count}} members of classes with several values; {usual}"
+            self._sums.add(attack, SEED_KNOWN, found.guessed, baseline=found.usual, note=note)
+            note = "{count} such members; success: a value that is certain to the attacker, and right"
+            self._sums.add(f"{attack}, deduced", SEED_KNOWN, found.deduced, note=note)
+            note = "{count} such members with a rare value"
+            self._sums.add(f"{attack}, rare values deduced", SEED_KNOWN, found.rare, note=note)
+            note = f"{{count}} values that are certain to the attacker; {usual}"
+            baseline = found.usual_deductions
+            self._sums.add(f"{attack}, deductions right", SEED_KNOWN, found.deductions, baseline=baseline, note=note)
 
 
 def _sets(count: int, size: int) -> list[Integers]:

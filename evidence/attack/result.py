@@ -55,7 +55,8 @@ class Effort:
     within_rows : errors of the attacker's knowledge of arrival order, in tuples of the stream, 0 or more each
     within_time : errors of the attacker's knowledge of arrival times, in milliseconds of event time, 0 or more each
     known : numbers of attributes that a partially informed attacker knows
-    draws : exchanges of sensitive values per seed, for the minimality attack
+    draws : assignments of sensitive values to the members of a class, for the minimality attack; 0: no such attack
+    classes : classes per seed for the minimality attack, at most
     tuples : tuples of the sample for the minimality attack, at most
     queries : range count queries per seed
     """
@@ -66,7 +67,8 @@ class Effort:
     within_time: tuple[int, ...] = (60_000,)
     known: tuple[int, ...] = (1, 2, 3)
     draws: int = 20
-    tuples: int = 1000
+    classes: int = 20
+    tuples: int = 3000
     queries: int = 200
 
 

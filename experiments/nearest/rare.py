@@ -29,6 +29,7 @@ _EVERY_CLASS = ((T, 1.0),)
 
 _ATTACKED = 3_000  # records of an attacked stream
 _DRAWS = 20
+_CLASSES = 20
 _SMALL = 5  # the largest k whose classes are attacked; larger ones hardly form again
 
 _Case: TypeAlias = tuple[str, int, ConfiguredModels, int, float, int]
@@ -121,7 +122,8 @@ def _attacked(given: tuple[_Case, int]) -> tuple[Tries, Tries]:
     tuples = shuffled(with_rare_income(share), seed).rows(np.arange(_ATTACKED))
     setting = attack.Setting(NEAREST, Privacy(k, diversity, models), NearestParameters(delay), seed=seed)
     sample = attack.Sample.of_blocks(tuples.policy, tuples.blocks(BLOCK))
-    return minimality(sample, setting, 0, _DRAWS, np.random.default_rng(seed))
+    found = minimality(sample, setting, 0, _DRAWS, _CLASSES, np.random.default_rng(seed))
+    return found.guessed, found.usual
 
 
 def _cell(runs: list[Replay]) -> str:

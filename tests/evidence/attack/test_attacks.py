@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.builtin import ALPHA
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Shards
@@ -48,6 +53,15 @@ from tests.support.example_counts import FEW
 from tests.support.strategies import Case, cases
 
 AGE = Numeric("age", (0, 100))
+
+CHOOSING: tuple[tuple[Algorithm, Any], ...] = (
+    (CASTLE, CastleParameters(50)),
+    (NEAREST, NearestParameters(50)),
+    (SUHDSA, SuhdsaParameters(50)),
+    (MONDRIAN, MondrianParameters(ClosedBy(50))),
+    (OLA, OlaParameters(ClosedBy(50))),
+)
+"""Algorithms whose classes have sensitive values, with parameters."""
 
 
 def sample(
@@ -223,9 +237,49 @@ def test_who_knows_why_a_group_was_formed_knows_more_of_its_members() -> None:
     people = sample([[1]] * 4 + [[99]] * 3, illness=["a", "b", "b", "b", "a", "a", "a"])
     setting = Setting(MONDRIAN, Privacy(2, 2), MondrianParameters(ClosedBy(7)))
     assert len(groups(Scene.of_replay(replay_outputs(people, setting), people)).size) == 1
-    found, usual = minimality(people, setting, 0, 1500, np.random.default_rng(0))
-    assert usual == Tries(7, 4.0)
-    assert found == Tries(7, 6.0)
+    found = minimality(people, setting, 0, 1500, 10, np.random.default_rng(0))
+    assert found.usual == Tries(7, 4.0)
+    assert found.guessed == Tries(7, 6.0)
+    assert found.deduced == Tries(7, 0.0)  # the three have another value in four of five assignments
+
+
+def rare_illness(count: int = 900) -> Sample:
+    """Return people with three numbers, and an illness of every fifth."""
+    random = np.random.default_rng(5)
+    illness = random.choice(["a", "b"], count, p=[0.8, 0.2]).tolist()
+    return sample(random.random((count, 3)).tolist(), [Numeric(name, (0, 1)) for name in "xyz"], illness=illness)
+
+
+def test_a_class_discloses_the_values_of_its_members_where_the_last_one_had_to_add_a_value() -> None:
+    setting = Setting(NEAREST, Privacy(8, 2), NearestParameters(100))
+    found = minimality(rare_illness(600), setting, 0, 30, 12, np.random.default_rng(0))
+    assert found.deductions.share == 1
+    assert found.deduced.share > 0.1
+    assert found.rare.succeeded > 0
+    assert found.guessed.succeeded > found.usual.succeeded
+
+
+def test_classes_formed_without_regard_to_values_disclose_none() -> None:
+    setting = Setting(NEAREST, Privacy(8), NearestParameters(100))
+    found = minimality(rare_illness(), setting, 0, 10, 10, np.random.default_rng(0))
+    assert (found.deduced.succeeded, found.deductions.count) == (0, 0)
+    assert found.deduced.count == found.guessed.count >= 80
+
+
+@pytest.mark.parametrize("algorithm", CHOOSING, ids=[algorithm.name for algorithm, _ in CHOOSING])
+def test_minimality_attacks_each_algorithm_under_each_privacy_model(algorithm: tuple[Algorithm, Any]) -> None:
+    tree = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
+    random = np.random.default_rng(5)
+    illness = random.choice(["a", "b"], 200, p=[0.8, 0.2]).tolist()
+    people = sample(
+        random.integers(0, 4, (200, 2)).tolist(), [Categorical(name, tree) for name in "xy"], illness=illness
+    )
+    models = ((ALPHA, 0.9), (ENTROPY_L, 1.2), (RECURSIVE, (6.0, 2.0)), (T, 0.6), (BETA, 4.0))
+    for privacy in (Privacy(5, 2), *(Privacy(5, 1, (model,)) for model in models)):
+        setting = Setting(algorithm[0], privacy, algorithm[1])
+        found = minimality(people, setting, 0, 4, 2, np.random.default_rng(0))
+        assert found.guessed.count >= 5
+        assert found.usual.succeeded > 0
 
 
 def test_who_is_told_the_window_finds_the_class_that_others_confuse_with_those_of_other_windows() -> None:
@@ -390,7 +444,7 @@ def test_placement_gains_only_where_full_generalization_meets_shards_by_value(
         assert found["homogeneity in illness", PLACED].success == 0
 
 
-EFFORT = Effort(seeds=5, targets=300, known=(1, 2), draws=6, tuples=600, queries=20)
+EFFORT = Effort(seeds=5, targets=300, known=(1, 2), draws=6, classes=2, tuples=600, queries=20)
 
 
 @pytest.fixture(scope="module")
