@@ -10,13 +10,12 @@ which its members were buffered and not chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers
@@ -38,26 +37,43 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True)
+class Posterior:
+    """What an attacker infers about the members of a class with several values.
+
+    Attributes
+    ----------
+    value : (members,) number of the true value
+    likely : (members, values) probability of each value
+    share : (values,) share of each value in the class
+    """
+
+    value: Integers
+    likely: Floats
+    share: Floats
+
+
+@dataclass(frozen=True)
 class Inferred:
-    """Inference about members of classes with several values.
+    """Success of inference about members of classes with several values.
 
     Attributes
     ----------
     guessed : guesses of each member's value
     usual : the same by the most common value of the class
-    deduced : values that are certain to the attacker, of all members; success: a right one
-    rare : the same, of the members with a rare value: at most half as many records of the sample have it as the
-        most common one
-    deductions : values that are certain to the attacker
-    usual_deductions : the same members by the most common value of the class
+    rare : guesses, one in each class with rare values, which member has such a value
+    usual_rare : the same by chance
+    deduced : values that are certain to the attacker
+    usual_deduced : the same members by the most common value of the class
+    rare_deduced : the members with a rare value; success: it is certain to the attacker
     """
 
     guessed: Tries
     usual: Tries
-    deduced: Tries
     rare: Tries
-    deductions: Tries
-    usual_deductions: Tries
+    usual_rare: Tries
+    deduced: Tries
+    usual_deduced: Tries
+    rare_deduced: Tries
 
 
 @dataclass(frozen=True)
@@ -83,61 +99,63 @@ def minimality(
     draws : assignments of a class, at most; where there are more, as many are drawn by chance
     classes : number of classes, at most
     """
-    begin = sum(sample.policy.widths[:column])
-    columns = slice(begin, begin + sample.policy.widths[column])
-    codes, value = np.unique(sample.tuples.sensitive[:, columns], axis=0, return_inverse=True)
-    value = value.reshape(-1)
-    counts = np.bincount(value)
-    is_rare = counts <= _RARE * counts.max()
+    columns = _columns(sample, column)
+    codes, value = np.unique(sample.tuples.sensitive[:, columns], axis=0), numbered(sample, column)
     formed = {
         number: [*replay_shard(sample, setting, number, _AT_ONCE)]
         for number in np.unique(sample.shards(setting.shards)).tolist()
     }
-    found = [one for one in _classes(formed, len(sample) - 1) if len(np.unique(value[one.members])) > 1]
-    truth, guess, usual, certain = [], [], [], []
-    for number in random.permutation(len(found))[:classes]:
-        one = found[number]
+    several = [one for one in _classes(formed, len(sample) - 1) if len(np.unique(value[one.members])) > 1]
+    found = []
+    for number in random.permutation(len(several))[:classes]:
+        one = several[number]
         held = value[one.members]
-        votes = np.zeros((len(held), len(codes)))
-        shares = np.bincount(held, minlength=len(codes)) / len(held)
+        share = np.bincount(held, minlength=int(value.max()) + 1) / len(held)
         assignments, whole = _assignments(held, draws, random)
+        votes = np.zeros((len(held), len(share))) if whole else np.repeat(_PRIOR * share[None], len(held), axis=0)
         for assigned in assignments:
             changed = sample.tuples.sensitive.copy()
             changed[one.members, columns] = codes[assigned]
             other = replace(sample, tuples=replace(sample.tuples, sensitive=changed))
             if (assigned == held).all() or _forms(other, setting, one, formed[one.shard]):
                 votes[np.arange(len(held)), assigned] += 1
-        if not whole:
-            votes += _PRIOR * shares
-        likely = votes / votes.sum(axis=1, keepdims=True)
-        # Of equally likely values, the most common one of the class is guessed.
-        guess.append(np.argmax(likely + 1e-9 * shares, axis=1))
-        certain.append(likely.max(axis=1) >= _CERTAIN)
-        usual.append(np.full(len(held), np.argmax(shares)))
-        truth.append(held)
-    return _judged(
-        *(np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (truth, guess, usual, certain)), is_rare
-    )
+        found.append(Posterior(held, votes / votes.sum(axis=1, keepdims=True), share))
+    return judged(found, value)
 
 
-def _judged(
-    truth: Integers, guess: Integers, usual: Integers, certain: Integers, is_rare: NDArray[np.bool_]
-) -> Inferred:
-    """Count guesses and deductions, (members,) each; ``certain``: 1 where a value is deduced."""
-    right, rare, sure = guess == truth, is_rare[truth], certain > 0
+def numbered(sample: Sample, column: int) -> Integers:
+    """Return (tuples,) the number of the value of a sensitive attribute, or of all values of an array, from 0."""
+    codes = sample.tuples.sensitive[:, _columns(sample, column)]
+    number: Integers = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return number
 
-    def tries(among: NDArray[np.bool_], succeeded: NDArray[np.bool_]) -> Tries:
-        return Tries(int(among.sum()), float((among & succeeded).sum()))
 
-    everybody = np.ones(len(truth), np.bool_)
-    return Inferred(
-        guessed=tries(everybody, right),
-        usual=tries(everybody, usual == truth),
-        deduced=tries(everybody, sure & right),
-        rare=tries(rare, sure & right),
-        deductions=tries(sure, right),
-        usual_deductions=tries(sure, usual == truth),
-    )
+def judged(found: Sequence[Posterior], value: Integers) -> Inferred:
+    """Return the success of an attacker; ``value``: (tuples,) numbers of all values of the sample."""
+    counts = np.bincount(value)
+    is_rare = counts <= _RARE * counts.max(initial=0)
+    nothing = Tries(0, 0.0)
+    names = ("guessed", "usual", "rare", "usual_rare", "deduced", "usual_deduced", "rare_deduced")
+    sums = dict.fromkeys(names, nothing)
+    for one in found:
+        # Of equally likely values, the attacker guesses the most common one of the class.
+        guess = np.argmax(one.likely + 1e-9 * one.share, axis=1)
+        right, usual, rare = guess == one.value, one.value == one.share.argmax(), is_rare[one.value]
+        certain = one.likely.max(axis=1) >= max(_CERTAIN, float(one.share.max()) + 1e-9)
+        tried = {"guessed": right, "usual": usual, "deduced": right[certain], "usual_deduced": usual[certain]}
+        tried["rare_deduced"] = (right & certain)[rare]
+        if rare.any():
+            tried["rare"] = rare[[one.likely[:, is_rare].sum(axis=1).argmax()]]
+            tried["usual_rare"] = rare.mean(keepdims=True)
+        for name, succeeded in tried.items():
+            sums[name] += Tries(len(succeeded), float(succeeded.sum()))
+    return Inferred(**sums)
+
+
+def _columns(sample: Sample, column: int) -> slice:
+    """Return the columns of the codes of a sensitive attribute."""
+    begin = sum(sample.policy.widths[:column])
+    return slice(begin, begin + sample.policy.widths[column])
 
 
 def _classes(formed: dict[int, list[ShardOutput]], last: int) -> Iterator[_Class]:
@@ -171,11 +189,11 @@ def _same(one: ShardOutput, other: ShardOutput, releases: int | None = None) -> 
     return one.after == other.after and np.array_equal(first, second)
 
 
-def _sorted(output: ShardOutput, releases: int | None) -> Floats:
+def _sorted(output: ShardOutput, releases: int | None) -> Integers:
     """Return (members, 2) release and row of each, in this order."""
     release = np.repeat(np.arange(len(output.releases.tuples)), output.releases.tuples)
     both = np.column_stack([release, output.rows])[: None if releases is None else int(np.sum(release < releases))]
-    return both[np.lexsort(both.T[::-1])]
+    return np.asarray(both[np.lexsort(both.T[::-1])])
 
 
 def _assignments(held: Integers, draws: int, random: np.random.Generator) -> tuple[list[Integers], bool]:

@@ -30,7 +30,8 @@ from crenel.evidence.attack.attack_data import (
     runs,
 )
 from crenel.evidence.attack.downcoding import downcode, downcode_placed
-from crenel.evidence.attack.minimality import minimality
+from crenel.evidence.attack.formation import learned_minimality
+from crenel.evidence.attack.minimality import Inferred, minimality
 from crenel.evidence.attack.published_records import add_homogeneity, add_intersection
 from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, InputNames, Sums, Tries
@@ -42,7 +43,9 @@ RELEASE_KNOWN = f"{ALL}, and the release"
 """Knowledge of an attacker who knows the release of a person's row."""
 MOMENT_KNOWN = f"{ALL}, and the moment"
 """Knowledge of the rows that were released together with the row of a person."""
-SEED_KNOWN = f"{ALL}, order, other values, seed"
+FORMATION_KNOWN = f"{ALL}, order, and the releases"
+"""Knowledge of the order of arrival and of the members of each release."""
+SEED_KNOWN = f"{ALL}, order, all other values, and the seed"
 """Knowledge of all but the assignment of the sensitive values of one class to its members."""
 FOLDS = 5
 """Number of folds of persons: each seed holds out one fold, and attacks another."""
@@ -282,17 +285,21 @@ class _Attacker:
         for column, name in enumerate(sample.policy.sensitive):
             if not effort.draws or not _matters(setting, name):
                 continue
+            found = learned_minimality(self._scene.sample.first(2 * effort.tuples), setting, column, self._random)
+            self._inferred(name, FORMATION_KNOWN, found)
             found = minimality(sample, setting, column, effort.draws, effort.classes, self._random)
-            attack, usual = f"minimality in {name}", "baseline: the commonest value of the class"
-            note = f"{{count}} members of classes with several values; {usual}"
-            self._sums.add(attack, SEED_KNOWN, found.guessed, baseline=found.usual, note=note)
-            note = "{count} such members; success: a value that is certain to the attacker, and right"
-            self._sums.add(f"{attack}, deduced", SEED_KNOWN, found.deduced, note=note)
-            note = "{count} such members with a rare value"
-            self._sums.add(f"{attack}, rare values deduced", SEED_KNOWN, found.rare, note=note)
-            note = f"{{count}} values that are certain to the attacker; {usual}"
-            baseline = found.usual_deductions
-            self._sums.add(f"{attack}, deductions right", SEED_KNOWN, found.deductions, baseline=baseline, note=note)
+            self._inferred(name, SEED_KNOWN, found)
+
+    def _inferred(self, name: str, knows: str, found: Inferred) -> None:
+        add, attack, usual = self._sums.add, f"minimality in {name}", "baseline: the commonest value of the class"
+        note = f"{{count}} members of classes with several values; {usual}"
+        add(attack, knows, found.guessed, baseline=found.usual, note=note)
+        note = "{count} classes with rare values, a member of each; baseline: by chance"
+        add(f"{attack}, rare value at 1", knows, found.rare, baseline=found.usual_rare, note=note)
+        note = f"{{count}} values that are certain to the attacker; {usual}"
+        add(f"{attack}, deduced", knows, found.deduced, baseline=found.usual_deduced, note=note)
+        note = "{count} members with a rare value, of which the attacker is certain"
+        add(f"{attack}, rare values deduced", knows, found.rare_deduced, note=note)
 
 
 def _sets(count: int, size: int) -> list[Integers]:

@@ -39,6 +39,7 @@ from crenel.evidence.attack.attack_data import (
     runs,
 )
 from crenel.evidence.attack.downcoding import downcode, downcode_placed
+from crenel.evidence.attack.formation import learned_minimality
 from crenel.evidence.attack.minimality import minimality
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.queries import errors, median
@@ -240,30 +241,42 @@ def test_who_knows_why_a_group_was_formed_knows_more_of_its_members() -> None:
     found = minimality(people, setting, 0, 1500, 10, np.random.default_rng(0))
     assert found.usual == Tries(7, 4.0)
     assert found.guessed == Tries(7, 6.0)
-    assert found.deduced == Tries(7, 0.0)  # the three have another value in four of five assignments
+    assert found.deduced.count == 0  # the three have another value in four of five assignments
 
 
-def rare_illness(count: int = 900) -> Sample:
-    """Return people with three numbers, and an illness of every fifth."""
+def rare_illness(count: int = 900, share: float = 0.2) -> Sample:
+    """Return people with three numbers, of whom a share has the rarer of two illnesses."""
     random = np.random.default_rng(5)
-    illness = random.choice(["a", "b"], count, p=[0.8, 0.2]).tolist()
+    illness = random.choice(["a", "b"], count, p=[1 - share, share]).tolist()
     return sample(random.random((count, 3)).tolist(), [Numeric(name, (0, 1)) for name in "xyz"], illness=illness)
 
 
 def test_a_class_discloses_the_values_of_its_members_where_the_last_one_had_to_add_a_value() -> None:
     setting = Setting(NEAREST, Privacy(8, 2), NearestParameters(100))
     found = minimality(rare_illness(600), setting, 0, 30, 12, np.random.default_rng(0))
-    assert found.deductions.share == 1
-    assert found.deduced.share > 0.1
-    assert found.rare.succeeded > 0
+    assert found.deduced.share == 1
+    assert found.deduced.count > found.guessed.count / 10
+    assert found.rare_deduced.succeeded > 0
     assert found.guessed.succeeded > found.usual.succeeded
+
+
+def test_an_attacker_learns_from_other_records_how_classes_disclose_values() -> None:
+    setting = Setting(NEAREST, Privacy(8, 2), NearestParameters(100))
+    found = learned_minimality(rare_illness(3000, 0.1), setting, 0, np.random.default_rng(0))
+    assert wilson(found.rare)[0] > 2 * found.usual_rare.share
+    assert found.guessed.succeeded > found.usual.succeeded
+    assert found.deduced.count > 50
+    assert wilson(found.deduced)[1] > 0.95
 
 
 def test_classes_formed_without_regard_to_values_disclose_none() -> None:
     setting = Setting(NEAREST, Privacy(8), NearestParameters(100))
     found = minimality(rare_illness(), setting, 0, 10, 10, np.random.default_rng(0))
-    assert (found.deduced.succeeded, found.deductions.count) == (0, 0)
-    assert found.deduced.count == found.guessed.count >= 80
+    assert found.deduced.count == 0
+    assert found.guessed.count >= 80
+    learned = learned_minimality(rare_illness(3000), setting, 0, np.random.default_rng(0))
+    assert wilson(learned.rare)[0] <= learned.usual_rare.share <= wilson(learned.rare)[1]
+    assert learned.deduced.count < 0.02 * learned.guessed.count
 
 
 @pytest.mark.parametrize("algorithm", CHOOSING, ids=[algorithm.name for algorithm, _ in CHOOSING])
@@ -277,9 +290,12 @@ def test_minimality_attacks_each_algorithm_under_each_privacy_model(algorithm: t
     models = ((ALPHA, 0.9), (ENTROPY_L, 1.2), (RECURSIVE, (6.0, 2.0)), (T, 0.6), (BETA, 4.0))
     for privacy in (Privacy(5, 2), *(Privacy(5, 1, (model,)) for model in models)):
         setting = Setting(algorithm[0], privacy, algorithm[1])
-        found = minimality(people, setting, 0, 4, 2, np.random.default_rng(0))
-        assert found.guessed.count >= 5
-        assert found.usual.succeeded > 0
+        for found in (
+            minimality(people, setting, 0, 4, 2, np.random.default_rng(0)),
+            learned_minimality(people, setting, 0, np.random.default_rng(0)),
+        ):
+            assert found.guessed.count >= 5
+            assert found.usual.succeeded > 0
 
 
 def test_who_is_told_the_window_finds_the_class_that_others_confuse_with_those_of_other_windows() -> None:
