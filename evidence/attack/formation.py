@@ -95,12 +95,8 @@ def _observed(sample: Sample, replayed: Replayed, value: Integers, values: int) 
         lower, upper, growth = space.apart(rows)
         farthest = int(growth.argmax())
         if np.count_nonzero(held) > 1:
-            nearer = [
-                np.count_nonzero(space.growth(lower[i], upper[i], waiting) < growth[i] - _SAME)
-                for i in range(len(rows))
-            ]
             about = (
-                np.log1p(nearer),
+                np.log1p(space.passed(rows, waiting)),
                 growth / max(growth.mean(), _SAME),
                 np.searchsorted(waiting, rows) / max(len(waiting), 1),
                 rows == rows[0],
@@ -185,6 +181,19 @@ class _Space:
         lower = np.where(own == points[0], points[1], points[0])
         upper = np.where(own == points[-1], points[-2], points[-1])
         return lower, upper, self._loss(points[0], points[-1]) - self._loss(lower, upper)
+
+    def passed(self, rows: Integers, waiting: Integers) -> Integers:
+        """Return (rows,) the number of waiting rows nearer than each, where the nearest row joins the first in turn."""
+        left, count = np.arange(1, len(rows)), np.zeros(len(rows), np.int64)
+        lower = upper = self._points[rows[0]]
+        while len(left):
+            growth = self.growth(lower, upper, rows[left])
+            place = int(growth.argmin())
+            one = left[place]
+            count[one] = np.count_nonzero(self.growth(lower, upper, waiting) < growth[place] - _SAME)
+            lower, upper = (of(end, self._points[rows[one]]) for of, end in ((np.minimum, lower), (np.maximum, upper)))
+            left = np.delete(left, place)
+        return count
 
     def growth(self, lower: Floats, upper: Floats, rows: Integers) -> Floats:
         """Return (rows,) the growth of a box by each row."""

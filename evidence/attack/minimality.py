@@ -29,8 +29,11 @@ _RARE = 0.5
 _CERTAIN = 0.95
 """Minimum probability of a value that the attacker counts as deduced."""
 
-_PRIOR = 5
-"""Number of assignments that the shares of the values in the class weigh as much as, where assignments are sampled."""
+_LEAST = 5
+"""Minimum number of consistent assignments that would give a member another value than the most common one by chance.
+
+With fewer, all of them may agree by chance, and the attacker guesses by the shares of the values.
+"""
 
 _AT_ONCE = 500
 """Maximum tuples per step of a replay, which ends with the first step that differs."""
@@ -112,13 +115,15 @@ def minimality(
         held = value[one.members]
         share = np.bincount(held, minlength=int(value.max()) + 1) / len(held)
         assignments, whole = _assignments(held, draws, random)
-        votes = np.zeros((len(held), len(share))) if whole else np.repeat(_PRIOR * share[None], len(held), axis=0)
+        votes = np.zeros((len(held), len(share)))
         for assigned in assignments:
             changed = sample.tuples.sensitive.copy()
             changed[one.members, columns] = codes[assigned]
             other = replace(sample, tuples=replace(sample.tuples, sensitive=changed))
             if (assigned == held).all() or _forms(other, setting, one, formed[one.shard]):
                 votes[np.arange(len(held)), assigned] += 1
+        if not whole and votes[0].sum() * (1 - share.max()) < _LEAST:
+            votes[:] = share
         found.append(Posterior(held, votes / votes.sum(axis=1, keepdims=True), share))
     return judged(found, value)
 

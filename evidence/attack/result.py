@@ -66,8 +66,8 @@ class Effort:
     within_rows: tuple[int, ...] = (0, 50)
     within_time: tuple[int, ...] = (60_000,)
     known: tuple[int, ...] = (1, 2, 3)
-    draws: int = 20
-    classes: int = 20
+    draws: int = 50
+    classes: int = 10
     tuples: int = 3000
     queries: int = 200
 

@@ -9,28 +9,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
 from crenel.anonymity.builtin import ALPHA, CASTLE, ENTROPY_L, NEAREST, RECURSIVE, T
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import ConfiguredModels
-from crenel.evidence import sample as attack
-from crenel.evidence.attack.minimality import minimality
-from crenel.evidence.attack.result import Tries, wilson
 from experiments.castle.contenders import shuffled
-from experiments.harness import Replay, Setting, Stream, Table, in_processes, mean_interval, replays, seeds
+from experiments.harness import Replay, Setting, Stream, Table, mean_interval, replays
 from experiments.suhdsa.tables import of_majority
 
 _SEEDS = 5
 _TUPLES = 15_000
 _EVERY_CLASS = ((T, 1.0),)
 """A condition that every class satisfies. It compares with a reference, so nearest keeps classes of k."""
-
-_ATTACKED = 3_000  # records of an attacked stream
-_DRAWS = 20
-_CLASSES = 20
-_SMALL = 5  # the largest k whose classes are attacked; larger ones hardly form again
 
 _Case: TypeAlias = tuple[str, int, ConfiguredModels, int, float, int]
 """Privacy model, its l, the model, k, share of the rarer income, and delay."""
@@ -96,34 +87,6 @@ def results() -> Iterator[Table]:
         sizes = [run.counters.released / sum(run.counters.releases.values()) for run in runs[1]]
         table.add(name, k, f"{share:.0%}", f"{delay:,}", *map(_cell, runs), mean_interval(sizes, ".1f"))
     yield table
-
-
-def formation() -> Iterator[Table]:
-    """Tabulate the attack by minimality, by privacy model: what the size and the formation of classes disclose."""
-    table = Table(
-        f"Attack by minimality on nearest with rare sensitive values (Adult, three quasi-identifiers, {_ATTACKED:,} "
-        "records in each of five random orders; 95 % confidence interval)",
-        ["model", "k", "rarer income", "delay", "values guessed, %", "most common value of the release, %", "guesses"],
-    )
-    cases = [case for case in _CASES if case[3] <= _SMALL and case[5] < 2000]
-    every = seeds(_SEEDS)
-    found = in_processes(_attacked, [(case, seed) for case in cases for seed in every])
-    for name, _, _, k, share, delay in cases:
-        right, usual = map(sum, zip(*(next(found) for _ in every), strict=True), (Tries(0, 0.0), Tries(0, 0.0)))
-        low, high = wilson(right)
-        guessed = f"{100 * right.share:.1f} ({100 * low:.1f} to {100 * high:.1f})"
-        table.add(name, k, f"{share:.0%}", f"{delay:,}", guessed, f"{100 * usual.share:.1f}", f"{right.count:,}")
-    yield table
-
-
-def _attacked(given: tuple[_Case, int]) -> tuple[Tries, Tries]:
-    """Return the guesses of an attacker, and those of the most common value of each release."""
-    (_, diversity, models, k, share, delay), seed = given
-    tuples = shuffled(with_rare_income(share), seed).rows(np.arange(_ATTACKED))
-    setting = attack.Setting(NEAREST, Privacy(k, diversity, models), NearestParameters(delay), seed=seed)
-    sample = attack.Sample.of_blocks(tuples.policy, tuples.blocks(BLOCK))
-    found = minimality(sample, setting, 0, _DRAWS, _CLASSES, np.random.default_rng(seed))
-    return found.guessed, found.usual
 
 
 def _cell(runs: list[Replay]) -> str:

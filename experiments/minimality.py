@@ -1,0 +1,133 @@
+"""Minimality attacks on Adult by algorithm and privacy model: what the formation of classes discloses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from benchmarks.adult import SUHDSA_COLUMNS, stream
+from benchmarks.measure import BLOCK
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, NEAREST, OLA, RECURSIVE, SUHDSA, T
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy_model import ConfiguredModels
+from crenel.evidence.attack.formation import learned_minimality
+from crenel.evidence.attack.minimality import Inferred, minimality
+from crenel.evidence.attack.result import Tries, wilson
+from crenel.evidence.sample import Sample, Setting
+from experiments.castle.contenders import shuffled
+from experiments.harness import Table, in_processes, seeds
+
+_SEEDS = 3
+_K = 10
+_LEARNED = 8000
+"""Records of the attacker who learns from half of them, and attacks the other half."""
+_DELAYS = 3
+"""Length of the stream, in delays, of the attacker who knows all values but those of one class."""
+_DRAWS = 50
+_CLASSES = 12
+
+_DELAY = {"ten": 1000, "three": 200}
+_MODELS: dict[str, tuple[int, ConfiguredModels]] = {
+    "k alone": (1, ()),
+    "`l: 2`": (2, ()),
+    "`alpha: 0.8`": (1, ((ALPHA, 0.8),)),
+    "`entropy_l: 1.5`": (1, ((ENTROPY_L, 1.5),)),
+    "`recursive: {c: 4, l: 2}`": (1, ((RECURSIVE, (4.0, 2.0)),)),
+    "`t: 0.2`": (1, ((T, 0.2),)),
+    "`beta: 1`": (1, ((BETA, 1.0),)),
+}
+
+_Case: TypeAlias = tuple[str, str, str, int]
+"""Number of attributes, algorithm, privacy model, and seed."""
+
+
+def _algorithms(attributes: str) -> dict[str, tuple[Algorithm, Any]]:
+    """Return the algorithms with their parameters; OLA needs categorical attributes, as the three are."""
+    delay = _DELAY[attributes]
+    found: dict[str, tuple[Algorithm, Any]] = {
+        "nearest": (NEAREST, NearestParameters(delay)),
+        "CASTLE": (CASTLE, CastleParameters(delay)),
+        "SUHDSA": (SUHDSA, SuhdsaParameters(delay)),
+        "Mondrian": (MONDRIAN, MondrianParameters(ClosedBy(delay))),
+    }
+    return found if attributes == "ten" else {**found, "OLA": (OLA, OlaParameters(ClosedBy(delay)))}
+
+
+def results() -> Iterator[Table]:
+    """Tabulate the attacks with ten quasi-identifiers, and with three."""
+    for attributes, delay in _DELAY.items():
+        table = Table(
+            f"Minimality attacks by algorithm and privacy model (Adult, {attributes} quasi-identifiers, income "
+            f"sensitive, k = {_K}, delay and windows of {delay:,}; %, in brackets the 95 % confidence interval)",
+            [
+                "algorithm",
+                "privacy model",
+                "learned: rare value at 1",
+                "by chance",
+                "deduced",
+                "of these right",
+                "commonest value",
+                "rare values deduced",
+                "all else known: deduced",
+                "of these right",
+                "rare values deduced",
+            ],
+        )
+        every = seeds(_SEEDS)
+        rows = [(algorithm, model) for algorithm in _algorithms(attributes) for model in _MODELS]
+        found = in_processes(_attacked, [(attributes, *row, seed) for row in rows for seed in every])
+        for row in rows:
+            runs = [next(found) for _ in every]
+            learned, known = (_sum([run[i] for run in runs]) for i in range(2))
+            table.add(
+                *row,
+                _percent(learned.rare),
+                f"{100 * learned.usual_rare.share:.1f}",
+                _share(learned.deduced, learned.guessed),
+                _percent(learned.deduced),
+                f"{100 * learned.usual_deduced.share:.1f}" if learned.deduced.count else "-",
+                _percent(learned.rare_deduced),
+                _share(known.deduced, known.guessed),
+                _percent(known.deduced),
+                _percent(known.rare_deduced),
+            )
+        yield table
+
+
+def _attacked(case: _Case) -> tuple[Inferred, Inferred]:
+    """Return the inference of the attacker who learns, and of the one who knows all else."""
+    attributes, name, model, seed = case
+    tuples = shuffled(stream() if attributes == "ten" else stream().of_attributes(SUHDSA_COLUMNS), seed)
+    sample = Sample.of_blocks(tuples.policy, tuples.blocks(BLOCK))
+    (algorithm, parameters), (diversity, models) = _algorithms(attributes)[name], _MODELS[model]
+    setting = Setting(algorithm, Privacy(_K, diversity, models), parameters, seed=seed)
+    random = np.random.default_rng(seed)
+    short = sample.first(_DELAYS * _DELAY[attributes])
+    return (
+        learned_minimality(sample.first(_LEARNED), setting, 0, random),
+        minimality(short, setting, 0, _DRAWS, _CLASSES, random),
+    )
+
+
+def _sum(runs: list[Inferred]) -> Inferred:
+    nothing = Tries(0, 0.0)
+    return Inferred(*(sum((getattr(run, of.name) for run in runs), nothing) for of in fields(Inferred)))
+
+
+def _share(some: Tries, everything: Tries) -> str:
+    return f"{100 * some.count / everything.count:.1f}" if everything.count else "-"
+
+
+def _percent(tries: Tries) -> str:
+    low, high = wilson(tries)
+    return f"{100 * tries.share:.1f} ({100 * low:.1f} to {100 * high:.1f})" if tries.count else "-"
