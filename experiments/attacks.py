@@ -25,7 +25,7 @@ from crenel.anonymity.builtin import ALPHA
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Lasting, Privacy
-from crenel.evidence.attack.replays import RELEASE_KNOWN, SEED_KNOWN, attack_replays
+from crenel.evidence.attack.replays import FORMATION_KNOWN, RELEASE_KNOWN, attack_replays
 from crenel.evidence.attack.result import ALL, PLACED, Attack, AttackResults, Effort
 from crenel.evidence.replay import replay
 from crenel.evidence.sample import Sample, Setting
@@ -38,7 +38,7 @@ from experiments.suhdsa import tables as suhdsa
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EFFORT = Effort(targets=300, draws=20, tuples=2000)
+EFFORT = Effort(targets=300)
 _EFFORT_WITH_PLACEMENT = replace(EFFORT, within_rows=(0,), within_time=(), known=(), draws=0)
 """Effort of the tables about placement, without the attacks that placement does not change."""
 _MARKERS = "osD^vPX*<>"
@@ -279,7 +279,7 @@ def _of_values(name: str, runs: list[Measured]) -> Table:
     for run in runs:
         column = next(a.name for a in run.found.attacks if a.name.startswith("disclosure of")).split(" ")[2]
         among, beside = run.attack(f"disclosure of {column}"), run.attack(f"disclosure of {column}, beside control")
-        minimal = run.attack(f"minimality in {column}", SEED_KNOWN)
+        minimal = run.attack(f"minimality in {column}, rare value at 1", FORMATION_KNOWN)
         finer = run.attack("downcoding", "no values")
         wrong = run.found.queries
         table.add(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Categorical
 from crenel.evidence.attack.attack_data import part_of, persons_of
@@ -25,6 +26,9 @@ _LOOKS = 16
 
 _FACTS = 11
 """Number of facts about a member and a value."""
+
+_VALUES = 50
+"""Maximum number of values of a class that the attacker examines."""
 
 _STEPS = 50
 """Maximum number of steps of the fit."""
@@ -45,8 +49,8 @@ class _Formed:
 
     Attributes
     ----------
-    classes : values of the members, and the share of each value in the class
-    facts : (members of all classes, values, facts) facts for or against a value of a member
+    classes : with at most ``_VALUES`` values each
+    facts : (members of all classes, ``_VALUES``, facts) facts for or against a value of a member
     """
 
     classes: list[Posterior]
@@ -60,41 +64,42 @@ def learned_minimality(sample: Sample, setting: Setting, column: int, random: np
     ----------
     column : index of the sensitive attribute; of an array, the attacker infers all values together
     """
-    value = numbered(sample, column)
-    values, person = int(value.max(initial=-1)) + 1, persons_of(sample)
+    (value, is_rare), person = numbered(sample, column), persons_of(sample)
     half = random.permutation(int(person.max(initial=-1)) + 1)[person] % 2
     formed = []
     for number in range(2):
         rows = np.flatnonzero(half == number)
         part = part_of(sample, rows)
         replayed = replay_outputs(part, replace(setting, seed=setting.seed + number), _LOOKS)
-        formed.append(_observed(part, replayed, value[rows], values))
+        formed.append(_observed(part, replayed, value[rows], is_rare))
     found = [one for number in range(2) for one in _inferred(formed[number], formed[1 - number])]
-    return judged(found, value)
+    return judged(found)
 
 
-def _observed(sample: Sample, replayed: Replayed, value: Integers, values: int) -> _Formed:
-    """Return the classes of a replay with the facts about them; ``value``: (tuples,) below ``values``."""
+def _observed(sample: Sample, replayed: Replayed, value: Integers, is_rare: NDArray[np.bool_]) -> _Formed:
+    """Return the classes of a replay with the facts about them; ``value``: (tuples,) number of the value of each."""
     space = _Space(sample)
     classes: list[Posterior] = []
-    facts = [np.zeros((0, values, _FACTS))]
+    facts = [np.zeros((0, _VALUES, _FACTS))]
     release = np.column_stack([replayed.shard, replayed.release])
     bounds = [0, *(np.flatnonzero((release[1:] != release[:-1]).any(axis=1)) + 1).tolist(), len(release)]
     # The release of each tuple, in order; later ones for tuples that stay until the end.
     order, shard = np.full(len(sample), len(bounds)), np.full(len(sample), -1)
     for number, (start, stop) in enumerate(pairwise(bounds)):
         order[replayed.row[start:stop]], shard[replayed.row[start:stop]] = number, replayed.shard[start:stop]
-    passed, against = np.zeros(len(sample)), np.zeros((len(sample), values))
+    passed, against = np.zeros(len(sample)), np.zeros((len(sample), len(is_rare)))
+    last = len(sample) - 1
+    ended = bool((replayed.left == last).all())
     for number, (start, stop) in enumerate(pairwise(bounds)):
-        left = int(replayed.left[start]) if stop > start else 0
-        if stop - start < 2 or left == len(sample) - 1:
+        left = int(replayed.left[start]) if stop > start else last
+        if stop - start < 2 or (left == last and not ended):
             continue
         rows = np.sort(replayed.row[start:stop])
         waiting = np.flatnonzero((order[: left + 1] > number) & (shard[: left + 1] == replayed.shard[start]))
-        held = np.bincount(value[rows], minlength=values)
+        known = Posterior.of(value[rows], is_rare)
         lower, upper, growth = space.apart(rows)
         farthest = int(growth.argmax())
-        if np.count_nonzero(held) > 1:
+        if 1 < len(known.values) <= _VALUES:
             about = (
                 np.log1p(space.passed(rows, waiting)),
                 growth / max(growth.mean(), _SAME),
@@ -102,14 +107,16 @@ def _observed(sample: Sample, replayed: Replayed, value: Integers, values: int) 
                 rows == rows[0],
                 np.log1p(passed[rows]),
             )
-            share = held / len(rows)
-            rarity = -np.log(np.maximum(share, _SAME)), held == 1
+            rarity = -np.log(known.share), known.share * len(rows) < 1.5
             crossed = [np.column_stack(about)[:, None, :] * of[None, :, None] for of in rarity]
-            facts.append(np.concatenate([*crossed, np.log1p(against[rows])[:, :, None]], axis=2))
-            classes.append(Posterior(value[rows], np.repeat(share[None], len(rows), axis=0), share))
+            facts.append(np.zeros((len(rows), _VALUES, _FACTS)))
+            facts[-1][:, : len(known.values)] = np.concatenate(
+                [*crossed, np.log1p(against[np.ix_(rows, known.values)])[:, :, None]], axis=2
+            )
+            classes.append(known)
         over = waiting[space.growth(lower[farthest], upper[farthest], waiting) < growth[farthest] - _SAME]
         passed[over] += 1
-        against[over] += np.where(held > 0, 1 / np.maximum(held, 1) ** 2, 0)
+        against[np.ix_(over, known.values)] += (known.share * len(rows)) ** -2.0
     return _Formed(classes, np.concatenate(facts))
 
 
@@ -117,13 +124,12 @@ def _inferred(formed: _Formed, other: _Formed) -> list[Posterior]:
     """Return the classes with what the attacker infers who has learned from others."""
     if not formed.classes or not other.classes:
         return formed.classes
-    scale = np.sqrt((other.facts**2).mean(axis=(0, 1))) + _SAME
-    weight = _fitted(other, scale) / scale
+    weight = _fitted(other)
     found, start = [], 0
     for one in formed.classes:
-        stop = start + len(one.value)
-        likely = _likely(one.likely, formed.facts[start:stop] @ weight)
-        held = one.share * len(one.value)
+        stop = start + len(one.own)
+        likely = _likely(one.likely, formed.facts[start:stop, : len(one.values)] @ weight)
+        held = one.share * len(one.own)
         for _ in range(_BALANCES):
             likely = likely * (held / np.maximum(likely.sum(axis=0), _SAME))
             likely = likely / np.maximum(likely.sum(axis=1, keepdims=True), _SAME)
@@ -132,10 +138,16 @@ def _inferred(formed: _Formed, other: _Formed) -> list[Posterior]:
     return found
 
 
-def _fitted(formed: _Formed, scale: Floats) -> Floats:
+def _fitted(formed: _Formed) -> Floats:
     """Return the coefficients of the facts in a conditional logit of the values, with the shares as offset."""
-    share = np.concatenate([one.likely for one in formed.classes])
-    facts, own = formed.facts / scale, (np.arange(len(share)), np.concatenate([one.value for one in formed.classes]))
+    facts = formed.facts[:, : max(len(one.values) for one in formed.classes)]
+    share, start = np.zeros(facts.shape[:2]), 0
+    for one in formed.classes:
+        share[start : start + len(one.own), : len(one.values)] = one.likely
+        start += len(one.own)
+    own = np.arange(start), np.concatenate([one.own for one in formed.classes])
+    scale = np.sqrt((facts**2).mean(axis=(0, 1))) + _SAME
+    facts = facts / scale
 
     def fit(weight: Floats) -> float:
         likely = np.maximum(_likely(share, facts @ weight)[own], 1e-300)
@@ -146,14 +158,15 @@ def _fitted(formed: _Formed, scale: Floats) -> Floats:
         likely = _likely(share, facts @ weight)
         mean = np.einsum("mv,mvf->mf", likely, facts)
         slope = (facts[own] - mean).sum(axis=0) - _RIDGE * weight
-        spread = np.einsum("mv,mvf,mvg->fg", likely, facts, facts) - mean.T @ mean + _RIDGE * np.eye(_FACTS)
+        weighted = (likely[:, :, None] * facts).reshape(-1, _FACTS)
+        spread = weighted.T @ facts.reshape(-1, _FACTS) - mean.T @ mean + _RIDGE * np.eye(_FACTS)
         step, before = np.linalg.solve(spread, slope), fit(weight)
         while fit(weight + step) < before and np.abs(step).max() > 1e-6:
             step = step / 2
         if np.abs(step).max() <= 1e-6:
             break
         weight = weight + step
-    return weight
+    return np.asarray(weight / scale)
 
 
 def _likely(share: Floats, score: Floats) -> Floats:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from math import comb
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers
@@ -45,14 +46,25 @@ class Posterior:
 
     Attributes
     ----------
-    value : (members,) number of the true value
-    likely : (members, values) probability of each value
-    share : (values,) share of each value in the class
+    values : (values,) numbers of the values of the class, ascending
+    is_rare : (values,) whether each is rare
+    own : (members,) index of the true value among them
+    share : (values,) share of each in the class
+    likely : (members, values) probability of each
     """
 
-    value: Integers
-    likely: Floats
+    values: Integers
+    is_rare: NDArray[np.bool_]
+    own: Integers
     share: Floats
+    likely: Floats
+
+    @classmethod
+    def of(cls, held: Integers, is_rare: NDArray[np.bool_]) -> Posterior:
+        """Return what an attacker knows before the attack, from the values of the members."""
+        values, own, counts = np.unique(held, return_inverse=True, return_counts=True)
+        share = counts / len(held)
+        return cls(values, is_rare[values], own.reshape(-1), share, np.repeat(share[None], len(held), axis=0))
 
 
 @dataclass(frozen=True)
@@ -103,7 +115,8 @@ def minimality(
     classes : number of classes, at most
     """
     columns = _columns(sample, column)
-    codes, value = np.unique(sample.tuples.sensitive[:, columns], axis=0), numbered(sample, column)
+    codes = np.unique(sample.tuples.sensitive[:, columns], axis=0)
+    value, is_rare = numbered(sample, column)
     formed = {
         number: [*replay_shard(sample, setting, number, _AT_ONCE)]
         for number in np.unique(sample.shards(setting.shards)).tolist()
@@ -112,45 +125,46 @@ def minimality(
     found = []
     for number in random.permutation(len(several))[:classes]:
         one = several[number]
-        held = value[one.members]
-        share = np.bincount(held, minlength=int(value.max()) + 1) / len(held)
-        assignments, whole = _assignments(held, draws, random)
-        votes = np.zeros((len(held), len(share)))
+        known = Posterior.of(value[one.members], is_rare)
+        assignments, whole = _assignments(known.own, draws, random)
+        votes = np.zeros_like(known.likely)
         for assigned in assignments:
             changed = sample.tuples.sensitive.copy()
-            changed[one.members, columns] = codes[assigned]
+            changed[one.members, columns] = codes[known.values[assigned]]
             other = replace(sample, tuples=replace(sample.tuples, sensitive=changed))
-            if (assigned == held).all() or _forms(other, setting, one, formed[one.shard]):
-                votes[np.arange(len(held)), assigned] += 1
-        if not whole and votes[0].sum() * (1 - share.max()) < _LEAST:
-            votes[:] = share
-        found.append(Posterior(held, votes / votes.sum(axis=1, keepdims=True), share))
-    return judged(found, value)
+            if (assigned == known.own).all() or _forms(other, setting, one, formed[one.shard]):
+                votes[np.arange(len(votes)), assigned] += 1
+        if not whole and votes[0].sum() * (1 - known.share.max()) < _LEAST:
+            found.append(known)
+        else:
+            found.append(replace(known, likely=votes / votes.sum(axis=1, keepdims=True)))
+    return judged(found)
 
 
-def numbered(sample: Sample, column: int) -> Integers:
-    """Return (tuples,) the number of the value of a sensitive attribute, or of all values of an array, from 0."""
+def numbered(sample: Sample, column: int) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return (tuples,) the number of the value of a sensitive attribute, from 0, and (values,) whether each is rare.
+
+    All values of an array count as one value.
+    """
     codes = sample.tuples.sensitive[:, _columns(sample, column)]
-    number: Integers = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return number
+    _, number, counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    return number.reshape(-1).astype(np.int64), counts <= _RARE * counts.max(initial=0)
 
 
-def judged(found: Sequence[Posterior], value: Integers) -> Inferred:
-    """Return the success of an attacker; ``value``: (tuples,) numbers of all values of the sample."""
-    counts = np.bincount(value)
-    is_rare = counts <= _RARE * counts.max(initial=0)
+def judged(found: Sequence[Posterior]) -> Inferred:
+    """Return the success of an attacker."""
     nothing = Tries(0, 0.0)
     names = ("guessed", "usual", "rare", "usual_rare", "deduced", "usual_deduced", "rare_deduced")
     sums = dict.fromkeys(names, nothing)
     for one in found:
         # Of equally likely values, the attacker guesses the most common one of the class.
         guess = np.argmax(one.likely + 1e-9 * one.share, axis=1)
-        right, usual, rare = guess == one.value, one.value == one.share.argmax(), is_rare[one.value]
+        right, usual, rare = guess == one.own, one.own == one.share.argmax(), one.is_rare[one.own]
         certain = one.likely.max(axis=1) >= max(_CERTAIN, float(one.share.max()) + 1e-9)
         tried = {"guessed": right, "usual": usual, "deduced": right[certain], "usual_deduced": usual[certain]}
         tried["rare_deduced"] = (right & certain)[rare]
         if rare.any():
-            tried["rare"] = rare[[one.likely[:, is_rare].sum(axis=1).argmax()]]
+            tried["rare"] = rare[[one.likely[:, one.is_rare].sum(axis=1).argmax()]]
             tried["usual_rare"] = rare.mean(keepdims=True)
         for name, succeeded in tried.items():
             sums[name] += Tries(len(succeeded), float(succeeded.sum()))
