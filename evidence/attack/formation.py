@@ -121,7 +121,7 @@ def _observed(sample: Sample, replayed: Replayed, value: Integers, is_rare: NDAr
 
 
 def _inferred(formed: _Formed, other: _Formed) -> list[Posterior]:
-    """Return the classes with what the attacker infers who has learned from others."""
+    """Return the classes with the inference of an attacker who has learned from others."""
     if not formed.classes or not other.classes:
         return formed.classes
     weight = _fitted(other)

@@ -42,7 +42,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Posterior:
-    """What an attacker infers about the members of a class with several values.
+    """Inference about the members of a class with several values.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Posterior:
 
     @classmethod
     def of(cls, held: Integers, is_rare: NDArray[np.bool_]) -> Posterior:
-        """Return what an attacker knows before the attack, from the values of the members."""
+        """Return the state before the attack: each value is as likely as its share of the class."""
         values, own, counts = np.unique(held, return_inverse=True, return_counts=True)
         share = counts / len(held)
         return cls(values, is_rare[values], own.reshape(-1), share, np.repeat(share[None], len(held), axis=0))
