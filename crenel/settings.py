@@ -611,7 +611,7 @@ class Ola:
     Attributes
     ----------
     window : what closes a window; None: the end of a bounded input
-    max_suppression : maximum share of a window's tuples that are suppressed, from 0 to 1
+    max_suppression : maximum share of a window's tuples that are suppressed, from 0 to 1, unless no levels satisfy it
     metric : loss to minimize
     """
 

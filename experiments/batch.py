@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from math import prod
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from benchmarks.adult import MEMBERS, frame, stream
+from benchmarks.adult import DATA, MEMBERS, frame, stream
 from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import Algorithm, ShardContext
+from crenel.anonymity.algorithms.batch.stored import initial_snapshot
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
 from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
-from crenel.anonymity.builtin import MONDRIAN, OLA
+from crenel.anonymity.algorithms.ola.lattice import Node
+from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, MONDRIAN, OLA, RECURSIVE, T
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.hierarchy import from_paths, load
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy_model import ConfiguredModels
+from crenel.state.block import NO_TIME, Block
 from experiments.harness import Replay, Stream, Table, replay
 from experiments.kepsilon.populations import adult
 
 _RUNS = 3
+
+_ROWS = 3000
+"""Rows of the window on which the tested nodes of OLA's lattice are counted."""
+
+_CATEGORIES = ("age", "workclass", "education", "marital-status", "race", "sex", "native-country")
+"""Attributes of this lattice with the hierarchies of the data set."""
+
+_STEPS = {"hours-per-week": (5, 10, 20), "fnlwgt": (10_000, 20_000, 40_000, 80_000, 160_000, 320_000)}
+"""Its numbers, with the widths of their levels."""
 
 
 def _fastest(tuples: Stream, algorithm: Algorithm, privacy: Privacy, parameters: Any) -> Replay:
@@ -109,3 +127,61 @@ def ola() -> Iterator[Table]:
             releases = run.counters.releases["cluster"]
             table.add(k, metric, f"{run.loss:.4f}", releases, f"{run.suppressed:.2%}", f"{run.seconds:.3f}")
     yield table
+    yield _combinations()
+
+
+class _Counted(Ola):
+    """Shard that counts the nodes it tests."""
+
+    tested = 0
+
+    def _classes(self, node: Node) -> Any:
+        self.tested += 1
+        return super()._classes(node)
+
+
+def _combinations() -> Table:
+    """Tabulate the tested nodes of a large lattice: seven categories and two numbers, of random rows."""
+    rows = frame().sample(_ROWS, random_state=0)
+    attributes = [Categorical(name, load(DATA / f"hierarchy_{name}.csv")) for name in _CATEGORIES]
+    for name, steps in _STEPS.items():
+        paths = [(f"{n}", *(f"{step}:{n // step}" for step in steps), "*") for n in sorted(set(rows[name]))]
+        attributes.append(Categorical(name, from_paths(paths)))
+    leaves = [
+        pd.Index(a.hierarchy.labels[: a.hierarchy.leaves]).get_indexer(rows[a.name].astype(str)) for a in attributes
+    ]
+    levels = prod(len(attribute.hierarchy.level_nodes()) for attribute in attributes)
+    occupation = rows["occupation"].to_numpy(object)
+    block = Block(
+        shard=0,
+        numeric=np.zeros((_ROWS, 0)),
+        categorical=np.stack(leaves, axis=1).astype(np.int32),
+        subject=None,
+        sensitive=pd.util.hash_array(occupation).reshape(-1, 1),
+        event_time=np.full(_ROWS, NO_TIME),
+        members=pa.record_batch({"occupation": occupation}),
+    )
+    models: dict[str, ConfiguredModels] = {
+        "k alone": (),
+        "alpha 0.3": ((ALPHA, 0.3),),
+        "entropy_l 2": ((ENTROPY_L, 2.0),),
+        "recursive 2, 2": ((RECURSIVE, (2.0, 2.0)),),
+        "t 0.2": ((T, 0.2),),
+        "beta 2": ((BETA, 2.0),),
+    }
+    table = Table(
+        f"OLA on Adult, {_ROWS:,} random rows: tested combinations of {levels:,}, of nine attributes, by entropy",
+        ["k", "suppressed at most", *models],
+    )
+    policy, members = Policy(tuple(attributes), sensitive=("occupation",)), block.members.schema
+    for k in (2, 5, 20):
+        for most in (0.0, 0.05):
+            found = []
+            for further in models.values():
+                context = ShardContext(policy, Privacy(k, 1, further), OlaParameters(max_suppression=most), members)
+                shard = _Counted(context, initial_snapshot(context, 0, bytes(32)))
+                shard.push(block)
+                shard.finish()
+                found.append(f"{shard.tested:,}")
+            table.add(k, f"{most:.0%}", *found)
+    return table

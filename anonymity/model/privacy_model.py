@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crenel.anonymity.model.reference import Reference
 
 Parameter: TypeAlias = float | tuple[float, ...]
@@ -32,6 +35,9 @@ class PrivacyModel:
         the column follow
     least_values : returns the minimum number of values in a satisfying set for a parameter; algorithms first collect
         this many
+    least_removed : returns a lower bound on the persons outside any satisfying subset of a violating set, given arrays
+        of the persons and shortfalls of sets, and the parameter. OLA searches less with it. Only for a model that the
+        union of two satisfying sets satisfies, where no person is in both or has several values; None: unknown
     fields : descriptions of the numbers in the parameter, by name; empty where it is one number
     compares : whether the model depends on the values themselves, compared with ``Sensitive.reference``
     table : returns the numbers that the model takes from a reference; by default the share of each value
@@ -43,6 +49,7 @@ class PrivacyModel:
     lacking: Callable[..., float]
     reason: str
     least_values: Callable[[Any], int] = lambda parameter: 1
+    least_removed: Callable[[NDArray[np.int64], NDArray[np.float64], Any], NDArray[np.float64]] | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     compares: bool = False
     table: Callable[[Reference], tuple[float, ...]] = lambda reference: reference.shares

@@ -8,6 +8,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 
@@ -21,6 +24,12 @@ def least_values(alpha: float) -> int:
     return ceil(1 / alpha - 1e-9)
 
 
+def least_removed(persons: NDArray[np.int64], shortfall: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    """Return a bound: d fewer of the most common value's c persons satisfy only if c - d <= alpha * (persons - d)."""
+    bound: NDArray[np.float64] = persons * shortfall / (1 - alpha)
+    return bound
+
+
 ALPHA = add_privacy_model(
     PrivacyModel(
         name="alpha",
@@ -29,5 +38,6 @@ ALPHA = add_privacy_model(
         lacking=lacking,
         reason="alpha",
         least_values=least_values,
+        least_removed=least_removed,
     )
 )

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-9
@@ -32,6 +35,11 @@ def lacking(persons: int, counts: Any, parameters: Any, rows: Any, reference: An
     return missing if missing > _EXACT * (1.0 + parameters[0]) else 0.0
 
 
+def least_removed(persons: NDArray[np.int64], shortfall: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
+    """Return one person: a relative excess of a rare value may be that of one person."""
+    return np.ones(len(persons))
+
+
 BETA = add_privacy_model(
     PrivacyModel(
         name="beta",
@@ -40,5 +48,6 @@ BETA = add_privacy_model(
         lacking=lacking,
         reason="beta",
         compares=True,
+        least_removed=least_removed,
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from crenel.anonymity.privacy_models.value_frequencies import share_of
 if TYPE_CHECKING:
     from crenel.anonymity.model.policy import Policy
     from crenel.anonymity.model.privacy import Privacy
-    from crenel.anonymity.model.privacy_model import PrivacyModel
+    from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 
 SUBJECTS, VALUES = 1, 2
 """Positions of the reasons of k and l in ``crenel.anonymity.model.outcomes.SUPPRESSIONS``."""
@@ -69,18 +70,17 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
     rows: list[tuple[int, int, tuple[float, ...], int, int]] = []
     compared: list[tuple[float, ...]] = []
     references = [privacy.reference_of(column) for column in policy.sensitive]
-    for attribute, column in enumerate(policy.sensitive):
-        l, reason = privacy.l_of(column)  # noqa: E741 - the field's own name for it
-        if l > 1 or aimed:
-            rows.append((_DIVERSITY, attribute, (l,), l, privacy.reasons.index(reason)))
+    for attribute, model, parameter, reason in models_of(policy, privacy, aimed=aimed):
+        numbers = parameter if isinstance(parameter, tuple) else (parameter,)
+        if model is None:
+            rows.append((_DIVERSITY, attribute, numbers, int(numbers[0]), privacy.reasons.index(reason)))
             compared.append(())
-        for model, parameter, reason in privacy.further_of(column):
-            numbers = parameter if isinstance(parameter, tuple) else (parameter,)
-            values = model.least_values(parameter)
-            address = address_of(model.lacking, compares=model.compares)
-            rows.append((address, attribute, numbers, values, privacy.reasons.index(reason)))
-            reference = references[attribute] if model.compares else None
-            compared.append(() if reference is None else _compared(model, reference))
+            continue
+        values = model.least_values(parameter)
+        address = address_of(model.lacking, compares=model.compares)
+        rows.append((address, attribute, numbers, values, privacy.reasons.index(reason)))
+        reference = references[attribute] if model.compares else None
+        compared.append(() if reference is None else _compared(model, reference))
     parameters = _side_by_side([row[2] for row in rows])
     addresses, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
     return Checks(
@@ -94,6 +94,18 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
         _side_by_side(compared),
         lookup_of(references, policy.widths),
     )
+
+
+def models_of(
+    policy: Policy, privacy: Privacy, *, aimed: bool = False
+) -> Iterator[tuple[int, PrivacyModel | None, Parameter, str]]:
+    """Yield column, model, parameter and reason of each check, in the order of ``checks_of``; None: l-diversity."""
+    for attribute, column in enumerate(policy.sensitive):
+        l, reason = privacy.l_of(column)  # noqa: E741 - the field's own name for it
+        if l > 1 or aimed:
+            yield attribute, None, l, reason
+        for model, parameter, reason in privacy.further_of(column):
+            yield attribute, model, parameter, reason
 
 
 def _compared(model: PrivacyModel, reference: Reference) -> tuple[float, ...]:
@@ -199,6 +211,15 @@ def unsatisfiable(checks: Checks, tally: Tally) -> Int:
         elif lack(checks, np.int64(check), tally) > 0.0:
             return np.int64(check)
     return np.int64(-1)
+
+
+@inner_leaf
+def has_values(checks: Checks, tally: Tally) -> bool:
+    """Return whether a set has as many values as each check needs; otherwise no subset of it satisfies all checks."""
+    for check in range(len(checks.address)):
+        if tally.values[checks.attribute[check]] < checks.values[check]:
+            return False
+    return True
 
 
 @inner_leaf

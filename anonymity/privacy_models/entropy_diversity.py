@@ -9,6 +9,9 @@ from __future__ import annotations
 from math import ceil, exp, log
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-9
@@ -24,6 +27,12 @@ def lacking(persons: int, counts: Any, parameters: Any) -> float:
     return missing if missing > _EXACT * parameters[0] else 0.0
 
 
+def least_removed(persons: NDArray[np.int64], shortfall: NDArray[np.float64], l: float) -> NDArray[np.float64]:  # noqa: E741
+    """Return a bound by concavity: the entropy of a set is at least its kept share times the entropy of the kept."""
+    bound: NDArray[np.float64] = persons * (1 - np.log(l - shortfall) / log(l))
+    return bound
+
+
 ENTROPY_L = add_privacy_model(
     PrivacyModel(
         name="entropy_l",
@@ -32,5 +41,6 @@ ENTROPY_L = add_privacy_model(
         lacking=lacking,
         reason="entropy_l",
         least_values=ceil,
+        least_removed=least_removed,
     )
 )

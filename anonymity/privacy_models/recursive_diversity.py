@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-12
@@ -26,6 +29,12 @@ def lacking(persons: int, counts: Any, parameters: Any) -> float:
     return max(1.0 + counts[0] - most, 1.0) / persons
 
 
+def least_removed(persons: NDArray[np.int64], shortfall: NDArray[np.float64], given: Any) -> NDArray[np.float64]:
+    """Return a bound: the most common value must lose its excess, and the sum of the rare ones never rises."""
+    bound: NDArray[np.float64] = persons * shortfall - 1
+    return bound
+
+
 RECURSIVE = add_privacy_model(
     PrivacyModel(
         name="recursive",
@@ -38,5 +47,6 @@ RECURSIVE = add_privacy_model(
             "c": "a number above 0: the commonest value has fewer than c times as many persons as the l-th and rarer",
             "l": "a whole number from 2 to k",
         },
+        least_removed=least_removed,
     )
 )

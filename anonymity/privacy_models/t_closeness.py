@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 from crenel.anonymity.privacy_models.distances import distance, table_of
 
@@ -21,6 +24,12 @@ def lacking(persons: int, counts: Any, parameters: Any, rows: Any, reference: An
     return missing if missing > _EXACT else 0.0
 
 
+def least_removed(persons: NDArray[np.int64], shortfall: NDArray[np.float64], t: float) -> NDArray[np.float64]:
+    """Return a bound: removing a share of the persons moves that share, by a ground distance of at most 1."""
+    bound: NDArray[np.float64] = persons * shortfall
+    return bound
+
+
 T = add_privacy_model(
     PrivacyModel(
         name="t",
@@ -30,5 +39,6 @@ T = add_privacy_model(
         reason="t",
         compares=True,
         table=table_of,
+        least_removed=least_removed,
     )
 )

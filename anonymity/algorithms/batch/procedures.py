@@ -18,7 +18,7 @@ from crenel.anonymity.buffer.release_buffer import CLUSTER
 from crenel.anonymity.compiled.arrays import extended
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.model.errors import InvariantError
-from crenel.anonymity.privacy_models.checks import first_violation
+from crenel.anonymity.privacy_models.checks import first_violation, has_values, lack
 from crenel.anonymity.privacy_models.lookup import Lookup, note_number
 from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.privacy_models.value_frequencies import ValueFrequencies, add_value
@@ -77,13 +77,26 @@ def judge_set(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
 
 @entry
 def judge_groups(
-    arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], found: NDArray[np.int64]
+    arrays: BatchArrays,
+    members: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    found: NDArray[np.int64],
+    lacks: NDArray[np.float64],
 ) -> None:
-    """Judge each group of tuples, ``members[: ends[0]]`` and so on, and write the results to ``found``, (groups,)."""
-    start = np.int64(0)
+    """Judge each group of tuples, ``members[: ends[0]]`` and so on, and write the results to ``found``, (groups,).
+
+    ``lacks`` (groups,) receives the shortfall for a violated check, if each tuple has one value and a subject of its
+    own; otherwise 0. It is infinite where a group has too few subjects or values for any part of it to satisfy.
+    """
+    checks, tally, start = arrays.checks, arrays.counter.tally, np.int64(0)
     for i in range(len(ends)):
-        found[i] = judge_set(arrays, members[start : ends[i]])
+        check = found[i] = judge_set(arrays, members[start : ends[i]])
+        tuples, lacks[i] = ends[i] - start, 0.0
         start = ends[i]
+        if check == -2 or (check >= 0 and not has_values(checks, tally)):
+            lacks[i] = np.inf
+        elif check >= 0 and tuples == tally.persons[0] == tally.held[checks.attribute[check]]:
+            lacks[i] = lack(checks, check, tally)
 
 
 @entry

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from crenel.anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import ENTRIES
@@ -121,26 +123,39 @@ class ShardOfWindows(BatchShard):
 
     A window closes with its last tuple, or when the watermark has passed the event time of its first arrival by
     ``event_time``. A first tuple that is later than that closes its window at once. No tuple is carried over. If the
-    whole window violates a privacy model, tuples of the most common values are suppressed under that reason until the
-    rest satisfies the models (``suppress_to_satisfy``). If no rest does, the whole window is suppressed.
+    whole window violates a privacy model, and ``divided_despite_violation`` returns nothing, tuples of the most common
+    values are suppressed under that reason until the rest satisfies the models (``suppress_to_satisfy``). If no rest
+    does, the whole window is suppressed.
     """
 
     _closing = False  # whether the rest of a window is released next, in the same step
 
     @abstractmethod
     def divided(self) -> Choice:
-        """Return the groups and suppressed tuples of ``waiting``; each group must satisfy every privacy model."""
+        """Return the groups and suppressed tuples of ``waiting``; each group must satisfy every privacy model.
+
+        All of ``waiting`` together satisfies every privacy model.
+        """
+
+    def divided_despite_violation(self) -> Choice | None:
+        """Return the result of ``divided`` if ``waiting`` as a whole violates a privacy model; None: there is none."""
+        return None
 
     def choose(self, watermark: int, *, ended: bool) -> Choice:
         over = self._over
         if not (self._closing or ended or self._full or (over is not None and watermark >= over)):
             return Choice()
-        self.counted["windows"] = self.counted.get("windows", 0) + (not self._closing)
-        self._closing, dropped = False, suppress_to_satisfy(self)
-        if dropped:
-            self._closing = len(dropped) < len(self._buffer)
-            return Choice(suppressed=dropped)
-        return self.divided()
+        if self._closing:
+            self._closing = False
+            return self.divided()
+        self.counted["windows"] = self.counted.get("windows", 0) + 1
+        if self.first_broken(np.arange(len(self._buffer))) == -1:
+            return self.divided()
+        if (choice := self.divided_despite_violation()) is not None:
+            return choice
+        dropped = suppress_to_satisfy(self)
+        self._closing = len(dropped) < len(self._buffer)
+        return Choice(suppressed=dropped)
 
     def tuples_until_choice(self) -> int | None:
         window = self._window

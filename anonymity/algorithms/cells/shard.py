@@ -169,7 +169,7 @@ class Cells(BatchShard):
         starts = np.flatnonzero(np.diff(key[order, :2], axis=0, prepend=key[order[:1], :2] - 1).any(axis=1))
         ends = np.append(starts[1:], len(order)).astype(np.int64) if len(starts) else starts
         members, broken = leaving[order], np.empty(len(ends), np.int64)
-        procedures.judge_groups(arrays, members, ends, broken)
+        procedures.judge_groups(arrays, members, ends, broken, np.empty(len(ends)))
         groups = np.split(members, ends[:-1]) if len(ends) else []
         for group, check in zip(groups, broken.tolist(), strict=True):
             if check != -1:

@@ -1,15 +1,18 @@
-"""Lattice of generalizations, the search for its minimal satisfying nodes, and their loss metrics.
+"""Lattice of generalizations, the search for its satisfying node of minimum loss, and the loss metrics.
 
-A node is a level for each attribute. If a node satisfies the privacy models, so does every node above it, in which no
-level is lower. This is the predictive tagging of El Emam and others, "A globally optimal k-anonymity method for the
-de-identification of health data", JAMIA 2009. So each judged node settles all nodes above it, or all below. Some
-privacy models lack this monotonicity: a part may satisfy them and the whole not. Then the result is a heuristic: its
-nodes satisfy the models, but lower nodes may as well.
+A node is a level for each attribute. The classes of a node above it, in which no level is lower, are unions of its
+classes. So if a class has too few subjects or values, its parts have too few as well, and a node with too many tuples
+in such classes excludes all nodes below it. This is the predictive tagging of El Emam and others, "A globally optimal
+k-anonymity method for the de-identification of health data", JAMIA 2009. The paper tags in both directions, because a
+node above a k-anonymous one is k-anonymous. Here it may violate a privacy model: a class that satisfies it may be
+united with suppressed tuples, and a person may have a tuple in both. So nodes that are not excluded are tested
+themselves, by rising loss.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +20,46 @@ from numpy.typing import NDArray
 Node = tuple[int, ...]
 
 
+def least_node(
+    levels: Node,
+    loss: Callable[[Node], float],
+    satisfies: Callable[[Node], bool],
+    possible: Callable[[Node], bool],
+) -> Node | None:
+    """Return a satisfying node of minimum loss, without an equal one below it; None if no node satisfies.
+
+    The search excludes nodes by ``possible``, and tests the others by rising loss until one satisfies. If all possible
+    nodes satisfy, this is the first, and the search is that of the paper.
+
+    Parameters
+    ----------
+    levels : number of levels of each attribute, 1 or more
+    loss : returns the loss of a node, which is that of any node below it or more
+    satisfies : returns whether a node satisfies
+    possible : returns false only if neither a node nor any node below it satisfies
+    """
+    if not possible(tuple(size - 1 for size in levels)):
+        return None
+    seen = set(minimal_nodes(levels, possible))
+    waiting = [(loss(node), node) for node in seen]
+    heapify(waiting)
+    while waiting:
+        _, node = heappop(waiting)
+        if satisfies(node):
+            return node
+        for a, size in enumerate(levels):
+            above = (*node[:a], node[a] + 1, *node[a + 1 :])
+            if above[a] < size and above not in seen:
+                seen.add(above)
+                heappush(waiting, (loss(above), above))
+    return None
+
+
 def minimal_nodes(levels: Node, satisfies: Callable[[Node], bool]) -> list[Node]:
     """Return the satisfying nodes without satisfying nodes below them; the highest node must satisfy.
 
     A binary search along a path from an undecided node to the top finds its first satisfying node (OLA, Figure 4). The
-    search repeats until every node is decided, so the result is exact for any lattice.
+    search repeats until every node is decided, so the result is exact if all nodes above a satisfying one satisfy.
 
     Parameters
     ----------
@@ -93,8 +131,8 @@ def discernibility(sizes: NDArray[np.int64]) -> float:
     """Return the discernibility loss, given the sizes of all classes.
 
     It is the sum of their squares, suppressed classes included (DM*). Bayardo and Agrawal (2005) charge the window's
-    size per suppressed tuple. That penalty is not monotonic: a node above a satisfying one could lose less, and the
-    lattice could not be searched.
+    size per suppressed tuple. With that penalty a node could lose less than one below it, and ``least_node`` would have
+    to test all nodes.
     """
     return float((sizes.astype(np.float64) ** 2).sum())
 

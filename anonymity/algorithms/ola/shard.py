@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from math import floor
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +11,15 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.batch import procedures
 from crenel.anonymity.algorithms.batch.shard import Choice, published_boxes
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
-from crenel.anonymity.algorithms.ola.lattice import Node, discernibility, entropies, minimal_nodes, precision
+from crenel.anonymity.algorithms.ola.lattice import Node, discernibility, entropies, least_node, precision
+from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
+from crenel.anonymity.privacy_models.checks import models_of
 
 _MOST_CODES = 2**62
+"""Maximum number of codes of classes, which must fit into 64 bits."""
+
+_ROUNDED = 1e-6
+"""Tolerance for rounding errors of a lower bound on suppressed tuples."""
 
 
 class _Classes(NamedTuple):
@@ -25,11 +30,13 @@ class _Classes(NamedTuple):
     order : (tuples,) tuples ordered by class
     ends : (classes,) end of each class in ``order``
     broken : (classes,) first check that the class violates; -1: none, -2: it has too few subjects
+    below : (classes,) lower bound on the suppressed tuples of the class at any node below
     """
 
     order: NDArray[np.int64]
     ends: NDArray[np.int64]
     broken: NDArray[np.int64]
+    below: NDArray[np.float64]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -41,6 +48,14 @@ class _Classes(NamedTuple):
         return int(self.sizes[self.broken != -1].sum())
 
 
+class _Judged(NamedTuple):
+    """Numbers of a node: suppressed tuples, lower bound on those of any node below, and loss by discernibility."""
+
+    suppressed: int
+    below: float
+    discernibility: float
+
+
 class Ola(ShardOfWindows):
     """In-memory state of one shard; its parameters are ``OlaParameters``.
 
@@ -49,7 +64,13 @@ class Ola(ShardOfWindows):
     """
 
     def divided(self) -> Choice:
-        node = self._best()
+        choice = self.divided_despite_violation()
+        assert choice is not None  # the highest node satisfies
+        return choice
+
+    def divided_despite_violation(self) -> Choice | None:
+        if (node := self._best()) is None:
+            return None
         classes = self._classes(node)
         starts = classes.ends - classes.sizes
         kept = np.flatnonzero(classes.broken == -1)
@@ -68,20 +89,29 @@ class Ola(ShardOfWindows):
         """Node of each leaf at each level, (levels, leaves), for each attribute."""
         return [attribute.hierarchy.level_nodes() for attribute in self.context.policy.categorical]
 
-    def _best(self) -> Node:
+    def _best(self) -> Node | None:
         levels: Node = tuple(len(nodes) for nodes in self._levels)
-        most = floor(self.context.parameters.max_suppression * len(self.waiting))
-        found = minimal_nodes(levels, lambda node: self._classes(node).suppressed <= most)
         bits = entropies(self.waiting.categorical, self._levels)
+        tuples, most = len(self.waiting), self.context.parameters.max_suppression
+
+        @cache
+        def judged(node: Node) -> _Judged:
+            classes = self._classes(node)
+            return _Judged(classes.suppressed, float(classes.below.sum()), discernibility(classes.sizes))
 
         def loss(node: Node) -> float:
             if self.context.parameters.metric == "precision":
                 return precision(node, levels)
             if self.context.parameters.metric == "entropy":
                 return float(sum(of[level] for of, level in zip(bits, node, strict=True)))
-            return discernibility(self._classes(node).sizes)
+            return judged(node).discernibility
 
-        return min(found, key=lambda node: (loss(node), node))
+        return least_node(
+            levels,
+            loss,
+            satisfies=lambda node: judged(node).suppressed / tuples <= most,
+            possible=lambda node: judged(node).below / tuples <= most,
+        )
 
     def _classes(self, node: Node) -> _Classes:
         leaf = self.waiting.categorical
@@ -94,6 +124,27 @@ class Ola(ShardOfWindows):
             code, codes = code * size + of[level][leaf[:, a]], codes * size
         order = np.argsort(code, kind="stable")
         ends = np.append(np.flatnonzero(np.diff(code[order])) + 1, len(order))
-        broken = np.empty(len(ends), np.int64)
-        procedures.judge_groups(self.arrays(), order, ends, broken)
-        return _Classes(order, ends, broken)
+        broken, lacks = np.empty(len(ends), np.int64), np.empty(len(ends))
+        procedures.judge_groups(self.arrays(), order, ends, broken, lacks)
+        return _Classes(order, ends, broken, self._below(np.diff(ends, prepend=0), broken, lacks))
+
+    def _below(
+        self, sizes: NDArray[np.int64], broken: NDArray[np.int64], lacks: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return ``_Classes.below``, from the results of ``procedures.judge_groups``.
+
+        The published tuples of a class at a node below are a union of classes that satisfy the check.
+        """
+        found = np.where(np.isinf(lacks), sizes, 0.0)
+        for check, (_, model, parameter, _) in enumerate(self._models):
+            if model is None or model.least_removed is None:
+                continue
+            of = np.flatnonzero((broken == check) & (lacks > 0) & np.isfinite(lacks))
+            if len(of):
+                bound = np.ceil(model.least_removed(sizes[of], lacks[of], parameter) - _ROUNDED)
+                found[of] = np.clip(bound, 1, sizes[of])
+        return found
+
+    @cached_property
+    def _models(self) -> list[tuple[int, PrivacyModel | None, Parameter, str]]:
+        return list(models_of(self.context.policy, self.context.privacy))

@@ -61,6 +61,36 @@ def test_values_that_are_equally_common_keep_what_they_just_keep(values: int, pe
         assert lacks(RECURSIVE, (1 / tail + 0.001, 2.0), even) == 0.0
 
 
+compared_choices = st.one_of(
+    st.tuples(st.just(T), st.integers(1, 9).map(lambda tenth: tenth / 10)), st.tuples(st.just(BETA), tenths)
+)
+
+
+@given(st.one_of(model_choices, compared_choices), st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any))
+@LAWS
+def test_no_part_with_fewer_persons_removed_than_stated_keeps_a_promise(
+    of: tuple[PrivacyModel, Parameter], counts: list[int]
+) -> None:
+    model, parameter = of
+
+    def shortfall(held: tuple[int, ...]) -> float:
+        if not model.compares:
+            return lacks(model, parameter, [count for count in held if count])
+        rows = np.flatnonzero(held)
+        persons, counts, shares = sum(held), np.array(held)[rows], (0.5, 0.3, 0.2)
+        table = np.array(model.table(Reference(("a", "b", "c"), shares)))
+        return model.lacking(persons, counts, np.array(numbers(parameter)), rows, table)
+
+    persons, lacking = sum(counts), shortfall(tuple(counts))
+    if lacking == 0.0:
+        return
+    assert model.least_removed is not None
+    (stated,) = model.least_removed(np.array([persons]), np.array([lacking]), parameter)
+    for part in product(*(range(count + 1) for count in counts)):
+        if any(part) and shortfall(part) == 0.0:
+            assert persons - sum(part) >= stated - 1e-9
+
+
 @given(model_choices, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=6))
 @LAWS
 def test_two_sets_that_keep_a_promise_keep_it_together(
