@@ -618,10 +618,9 @@ class _Plan:
             found = layout(settings, SourceColumns(types, True, problems, limits=limits), "data")
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
-        if problems := [
-            _unfit(name, kind) for name in policy.unchanged if not is_copyable(kind := schema.field(name).type)
-        ]:
-            raise ConfigError("data", problems)
+        unfit = [_unfit(name, kind) for name in policy.unchanged if not is_copyable(kind := schema.field(name).type)]
+        if unfit:
+            raise ConfigError("data", unfit)
         found = replace(found, encode=found.encode.readable)
         if not found.encode.divided_by_row:
             found = replace(found, encode=replace(found.encode, passthrough=()))

@@ -186,7 +186,7 @@ def _join(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_sati
 
     ``check`` is a privacy model that is violated, ``NONE`` if there is none.
     """
-    found = np.int64(NONE)
+    found: Int = np.int64(NONE)
     if check != NONE:
         lacking = _values_lacking(shard) * shard.choice.cohort
         if lacking >= size - members or _next_must_help(shard, members, size):
