@@ -230,7 +230,7 @@ def test_a_job_that_fails_names_field_cause_and_remedy_and_no_value(mini: Host, 
     ended = mini.crenel("run", path)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "source.ddl: column wage: a value of the source could not be read as the type of its column" in ended.stderr
-    assert "ecret" not in ended.stderr
+    assert not [value for value in ("Secret", "4711-secret") if value in ended.stderr]
     shutil.rmtree(ended.stderr.split("Flink's logs are in ")[1].split(";")[0])
     ended = mini.crenel("check", path, "--set", "policy.sensitive=[illnes]")
     assert ended.returncode == 2
