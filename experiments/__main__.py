@@ -71,7 +71,7 @@ EXPERIMENTS = {
     "kepsilon-stream": ("Noise within releases on a stream.", "4 min", "kepsilon.stream.results"),
     "kepsilon-causes": ("Causes of differences from the paper.", "1 min", "kepsilon.causes.results"),
     "mondrian": ("Mondrian on Adult by cut, k, l and window.", "1 min", "batch.mondrian"),
-    "ola": ("OLA on Adult by k and metric.", "10 s", "batch.ola"),
+    "ola": ("OLA on Adult by k and metric; combinations that its search tests.", "2 min", "batch.ola"),
     "nearest-loss": ("Loss of nearest beside that of CASTLE.", "2 min", "nearest.comparison.losses"),
     "nearest-ends": ("Loss by the grid of published ends.", "1 min", "nearest.comparison.ends"),
     "nearest-missing": ("Loss with missing numbers, kept or rejected.", "1 min", "nearest.comparison.missing"),

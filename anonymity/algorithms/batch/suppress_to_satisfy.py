@@ -14,9 +14,11 @@ def suppress_to_satisfy(shard: BatchShard) -> list[tuple[int, int]]:
     """Return the tuples to suppress so that the other buffered tuples satisfy every privacy model.
 
     For a model other than l-diversity, these are the newest tuples of the most common values. Each value keeps at most
-    the largest number of tuples for which the model holds. If the model compares with a reference distribution, that
-    number applies to the reference's most common value. Other values keep a number in proportion to their reference
-    share, and values outside the reference keep none. A tuple with several values is kept where each of them has room.
+    a number of tuples, the largest for which the model holds. Bisection finds it; where persons have several tuples, a
+    smaller number may violate a model with a reference, and the result may be below the largest. If the model compares
+    with a reference distribution, that number applies to the reference's most common value. Other values keep a number
+    in proportion to their reference share, and values outside the reference keep none. A tuple with several values is
+    kept where each of them has room.
 
     Returns
     -------
