@@ -143,7 +143,8 @@ def test_what_check_shows_fits_on_a_line_each() -> None:
 
 def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
     config = load(DEMO, [SALARY, HALF])
-    columns = dict.fromkeys(config.policy.roles, "STRING") | {"age": "INT", "salary": "DOUBLE", "visited": "TIMESTAMP_LTZ(3) *ROWTIME*"}
+    types = {"age": "INT", "salary": "DOUBLE", "visited": "TIMESTAMP_LTZ(3) *ROWTIME*"}
+    columns = dict.fromkeys(config.policy.roles, "STRING") | types
     found = layout(config, SourceColumns(columns, has_watermark=True))
     terms = operator_plan(config, found).context
     assert terms.sampling_and_noise == config.sampling_and_noise is not None
