@@ -252,7 +252,7 @@ def rare_illness(count: int = 900, share: float = 0.2) -> Sample:
 
 
 def test_a_class_discloses_the_values_of_its_members_where_the_last_one_had_to_add_a_value() -> None:
-    setting = Setting(NEAREST, Privacy(8, 2), NearestParameters(100))
+    setting = Setting(NEAREST, Privacy(2, 2), NearestParameters(100))  # without room for a pair
     found = minimality(rare_illness(600), setting, 0, 30, 12, np.random.default_rng(0))
     assert found.deduced.share == 1
     assert found.deduced.count > found.guessed.count / 10
