@@ -97,7 +97,7 @@ EXPERIMENTS = {
         "privacy_models.results:income",
     ),
     "pycanon": ("Privacy models of the core beside those of pycanon, from PyPI.", "10 min", "pycanon_check.results"),
-    "minimality": ("Attacks on the formation of classes, on Adult.", "30 min", "minimality.results"),
+    "minimality": ("Attacks on the formation of classes, on Adult.", "10 min", "minimality.results"),
     "lasting": ("Intersection attacks, and the cost of lasting.", "20 min", "lasting.results"),
     "timing": ("Attackers with timing knowledge, by jitter of the delay.", "1 min", "timing.results"),
     "attacks-adult": ("Attacks on Adult, ten quasi-identifiers.", "3 min", "attacks.results:adult"),

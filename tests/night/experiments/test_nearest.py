@@ -55,27 +55,22 @@ def _numbers(values: np.ndarray) -> Stream:
     )
 
 
-@pytest.mark.parametrize("l", [1, 3])
-def test_without_reuse_the_base_rule_loses_what_nearest_release_loses(l: int) -> None:  # noqa: E741
+def test_without_reuse_the_base_rule_loses_what_nearest_release_loses() -> None:
     tuples = _stream()
     parameters = NearestParameters(delay_tuples=90, delay_jitter=0.0, reuse_limit=0)
-    found = run(tuples, Rule(k=5, l=l, delay=90, reuse_limit=0))
-    real = replay(tuples, NEAREST, Privacy(5, l), parameters)
+    found = run(tuples, Rule(k=5, l=1, delay=90, reuse_limit=0))
+    real = replay(tuples, NEAREST, Privacy(5), parameters)
     assert found.loss == pytest.approx(real.loss, rel=1e-12)
     assert found.suppressed == real.suppressed
 
 
-@pytest.mark.parametrize(("l", "delay", "rows"), [(1, 90, 1500), (3, 90, 1500), (2, 400, 1500), (1, 5000, 7000)])
-def test_nearest_with_a_price_of_isolation_loses_what_the_prototype_of_its_rule_loses(
-    l: int,  # noqa: E741
-    delay: int,
-    rows: int,
-) -> None:
+@pytest.mark.parametrize(("delay", "rows"), [(90, 1500), (400, 1500), (5000, 7000)])
+def test_nearest_with_a_price_of_isolation_loses_what_the_prototype_of_its_rule_loses(delay: int, rows: int) -> None:
     tuples = _stream(rows)
     sample: dict[str, Any] = {"sample": 256, "neighbors": 6, "sample_share": 10}
-    rule = Rule(k=5, l=l, delay=delay, reuse_limit=0, price=0.55, age_weight=0.5, cheapest=8, **sample)
-    found, plain = run(tuples, rule), run(tuples, Rule(k=5, l=l, delay=delay, reuse_limit=0))
-    real = replay(tuples, NEAREST, Privacy(5, l), NearestParameters(delay, isolation_price=0.55))
+    rule = Rule(k=5, l=1, delay=delay, reuse_limit=0, price=0.55, age_weight=0.5, cheapest=8, **sample)
+    found, plain = run(tuples, rule), run(tuples, Rule(k=5, l=1, delay=delay, reuse_limit=0))
+    real = replay(tuples, NEAREST, Privacy(5), NearestParameters(delay, isolation_price=0.55))
     assert found.loss == pytest.approx(real.loss, rel=1e-12)
     assert found.suppressed == real.suppressed
     # Where buffered tuples are many and dense, the price of isolation does not pay.
