@@ -134,10 +134,15 @@ def minimality(
             other = replace(sample, tuples=replace(sample.tuples, sensitive=changed))
             if (assigned == known.own).all() or _forms(other, setting, one, formed[one.shard]):
                 votes[np.arange(len(votes)), assigned] += 1
-        if not whole and votes[0].sum() * (1 - known.share.max()) < _LEAST:
+        consistent = votes[0].sum()
+        if whole:
+            found.append(replace(known, likely=votes / consistent))
+        elif consistent * (1 - known.share.max()) < _LEAST:
             found.append(known)
         else:
-            found.append(replace(known, likely=votes / votes.sum(axis=1, keepdims=True)))
+            # Nothing is certain that one of some assignments contradicts.
+            likely = np.where(votes < consistent, np.minimum(votes / consistent, _CERTAIN - 1e-9), 1.0)
+            found.append(replace(known, likely=likely))
     return judged(found)
 
 
