@@ -213,7 +213,9 @@ def _join_cohort(shard: NearestArrays, members: Int) -> Int:
 
     A cohort is the nearest tuple and its next nearest neighbor, chosen by quasi-identifiers alone. An attacker who sees
     that nearer tuples were skipped learns that the cohort adds a lacking value, and not by which of its members. One of
-    ``_PASSES`` cohorts that would help is skipped too, so that a skipped tuple proves nothing of its value.
+    ``_PASSES`` cohorts that would help is skipped too, so that a skipped tuple proves nothing of its value. All but one
+    of as many are skipped where each member helps, because they use up rare values, and none of them hides the other.
+    Models that compare with a reference ask for so many members that this would widen classes.
     """
     checks, trial, choice = shard.checks, shard.trial, shard.choice
     weigh(checks, trial.tally, trial.lacks, np.int64(0))
@@ -230,8 +232,10 @@ def _join_cohort(shard: NearestArrays, members: Int) -> Int:
             joined += 1
         if joined == choice.cohort:
             weigh(checks, trial.tally, trial.lacks, np.int64(0))
-            if trial.lacks[0].sum() < lacked and randbelow(shard.random, _PASSES) > 0:
-                return joined
+            if trial.lacks[0].sum() < lacked:
+                several = only_counts(checks) and _helpful(shard, members, joined, lacked) > 1
+                if randbelow(shard.random, _PASSES) >= (_PASSES - 1 if several else 1):
+                    return joined
         for i in range(members, members + joined):
             slot = np.int64(shard.group[i])
             remove_tuple(trial, shard.codes, slot, True)
@@ -248,6 +252,22 @@ def _join_cohort(shard: NearestArrays, members: Int) -> Int:
         shard.tuples.cluster[shard.group[len(shard.group) - 1 - i]] = WAITS
     choice.skipped = 0
     return np.int64(0)
+
+
+@leaf
+def _helpful(shard: NearestArrays, members: Int, joined: Int, lacked: float) -> Int:
+    """Return how many of the ``joined`` last members each reduce the group's shortfall, ``lacked``, alone."""
+    checks, trial, group, helpful = shard.checks, shard.trial, shard.group, np.int64(0)
+    for i in range(members, members + joined):
+        for j in range(members, members + joined):
+            if j != i:
+                remove_tuple(trial, shard.codes, np.int64(group[j]), True)
+        weigh(checks, trial.tally, trial.lacks, np.int64(0))
+        helpful += trial.lacks[0].sum() < lacked
+        for j in range(members, members + joined):
+            if j != i:
+                put(trial, shard.codes, np.int64(group[j]), True)
+    return helpful
 
 
 @leaf
