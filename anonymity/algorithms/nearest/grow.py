@@ -121,7 +121,6 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
         find_candidates(shard, slot)
     else:
         measure(shard.metric, shard.cells, shard.box, _NOW)
-    shard.choice.skipped = 0
     _choose(shard, np.int64(0), slot)
     members, result = np.int64(1), np.int64(NONE)
     while True:
@@ -145,8 +144,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float, buffer_satisfies: b
         forget(shard.trial)
     for i in range(members):
         shard.tuples.cluster[shard.group[i]] = WAITS
-    for i in range(shard.choice.skipped):
-        shard.tuples.cluster[shard.group[len(shard.group) - 1 - i]] = WAITS
+    _free_skipped(shard)
     return result
 
 
@@ -247,11 +245,16 @@ def _join_cohort(shard: NearestArrays, members: Int) -> Int:
             measure(shard.metric, shard.cells, shard.box, _NOW)
         if joined < choice.cohort:
             break
-    # A single tuple may still help.
-    for i in range(choice.skipped):
-        shard.tuples.cluster[shard.group[len(shard.group) - 1 - i]] = WAITS
-    choice.skipped = 0
+    _free_skipped(shard)  # a single tuple may still help
     return np.int64(0)
+
+
+@leaf
+def _free_skipped(shard: NearestArrays) -> None:
+    """Let the members of skipped cohorts wait again."""
+    for i in range(shard.choice.skipped):
+        shard.tuples.cluster[shard.group[len(shard.group) - 1 - i]] = WAITS
+    shard.choice.skipped = 0
 
 
 @leaf
