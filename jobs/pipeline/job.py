@@ -98,10 +98,7 @@ class Job:
         ends = list(self._environment.getTransformations())[-len(self._sinks) :]
         self._name_operators(ends)
         if self._conceals:
-            seen: set[int] = set()
-            for end in (self._operator, *ends):
-                for transformation in upwards(end, seen):
-                    transformation.setDescription(transformation.getName())
+            conceal(self._operator, *ends)
         get_gateway().jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(self._environment)
         set_pace(self._environment, self._operator, list(upwards(self._operator, set())))
         return JobClient(self._environment.executeAsync(self._environment.getStreamGraph()))
@@ -183,6 +180,14 @@ def upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:
         # By number: an iterator of Java ends with an exception, which costs ten requests.
         for number in range(inputs.size()):
             yield from upwards(inputs.get(number), seen)
+
+
+def conceal(*ends: Any) -> None:
+    """Have Flink's web page show only the names of operators; descriptions hold texts of the query."""
+    seen: set[int] = set()
+    for end in ends:
+        for transformation in upwards(end, seen):
+            transformation.setDescription(transformation.getName())
 
 
 def _what(transformation: Any, kind: str) -> str:

@@ -6,8 +6,10 @@ import re
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
+from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
 from crenel.anonymity.model.policy import Policy, Shards
@@ -15,7 +17,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.anonymizer import encoded, operator_plan
 from crenel.jobs.pipeline.build import job_setup, read_layout
 from crenel.jobs.pipeline.bundle_timing import ends
-from crenel.jobs.pipeline.job import upwards
+from crenel.jobs.pipeline.job import conceal, upwards
 from crenel.jobs.pipeline.source_table import append_only, read_from
 from crenel.state.block import Block
 
@@ -58,15 +60,22 @@ class SourceBlocks:
         self._members = found.members_schema
         one = replace(found.encode, shards=Shards(), keys=found.encode.keys[:1])
         rows = encoded(tables, config, replace(found, encode=one))
-        self._table = tables.sql_query(f"SELECT e.b AS b FROM ({rows}) WHERE e.b IS NOT NULL")
-        behind = _BEHIND.search(self._table.explain())
+        query = f"SELECT e.b AS b FROM ({rows}) WHERE e.b IS NOT NULL"
+        behind = _BEHIND.search(tables.sql_query(query).explain())
+        self._stream = append_only(tables, query)._j_data_stream
         self.lag = 0 if behind is None else int(behind[1])
 
     def read(self) -> Generator[Block, None, None]:
         """Run a job that reads the blocks; closing the iterator cancels it."""
-        with closing(self._table.execute().collect()) as rows:
-            for number, row in enumerate(rows):
-                yield Block.from_bytes(bytes(row[0]), self._members, f"block {number}")
+        conceal(self._stream.getTransformation())
+        get_gateway().jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(
+            self._stream.getExecutionEnvironment()
+        )
+        with closing(self._stream.executeAndCollect()) as rows:
+            for number in count():
+                if not rows.hasNext():
+                    return
+                yield Block.from_bytes(bytes(rows.next().getField(0)), self._members, f"block {number}")
 
 
 def _ends(tables: StreamTableEnvironment) -> bool:
