@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.errors import PolicyError
-from crenel.columns import decoded, milliseconds, texts
+from crenel.columns import decoded, texts
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.replays import attack_replays
 from crenel.evidence.attack.result import AttackResults, Effort, InputNames
@@ -20,6 +20,7 @@ from crenel.evidence.verify.verdict import Verdict
 from crenel.frames import Frame
 from crenel.jobs.pipeline.sink_columns import written
 from crenel.operators.encode.columns import array_texts
+from crenel.operators.encode.values import milliseconds
 from crenel.results import Result
 from crenel.settings import Duration, Settings
 from crenel.stream import milliseconds_of, read_sample

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from crenel.anonymity.model.policy import ITEMS
 from crenel.jobs.pipeline.nested import flat_paths
-from crenel.operators.encode.columns import field_at, is_list
+from crenel.operators.encode.columns import field_at
+from crenel.operators.encode.values import is_list
 
 ROWS = 32_768
 """Maximum number of rows of a batch."""

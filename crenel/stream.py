@@ -26,12 +26,7 @@ from crenel.columns import (
     decoded_type,
     event_time_problems,
     event_time_type,
-    is_simple,
-    is_text,
-    limits_of,
-    milliseconds,
-    missing_argument,
-    sql_type,
+    event_times,
     texts,
     times_argument,
 )
@@ -49,6 +44,7 @@ from crenel.operators.bounds import as_written
 from crenel.operators.encode.columns import without_formulas, without_nan
 from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
+from crenel.operators.encode.values import is_simple, is_text, limits_of, sql_type
 from crenel.results import Result, Summary, summarize
 from crenel.settings import Duration, Settings, Shards
 from crenel.state.block import NO_TIME, Block, Rejected
@@ -470,7 +466,7 @@ class Stream:
         name = self._config.policy.event_time
         if name is None:
             return None, self._watermark
-        times = milliseconds(columns[name])
+        times = event_times(columns[name])
         limit = self._config.policy.event_time_limit
         watermarks = np.where(times == NO_TIME, np.int64(NO_TIME), times - self._lateness)
         if limit is None:
@@ -666,12 +662,12 @@ class _Plan:
         """Return the arguments of the encoder for one batch."""
         found: list[Any] = [None] * len(self.layout.arguments)
         for read in self.layout.encode.reads:
-            if read is self.layout.encode.watermark:
-                found[read.value] = times_argument(watermarks)
-                continue
-            found[read.value] = argument(read, columns[read.name])
-            if read.missing is not None:
-                found[read.missing] = missing_argument(columns[read.name])
+            for position in (read.value, read.missing):
+                if position is None:
+                    continue
+                form = self.layout.argument_forms[position]
+                # The watermark alone has no form: no column of a program has its type.
+                found[position] = times_argument(watermarks) if form is None else argument(columns[form[0]], form[1])
         return found
 
     def members(self, block: Block, rows: NDArray[np.int64]) -> pa.RecordBatch:

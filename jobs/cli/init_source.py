@@ -14,9 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from crenel.anonymity.model.errors import InputError
-from crenel.columns import sql_type
 from crenel.evidence.profile.profile import SMALL, ColumnProfile, Profile, form_of_type
 from crenel.jobs.config.source import TOKEN
+from crenel.operators.encode.values import sql_type
 from crenel.profiling import profile
 
 _DELIMITERS = (",", ";", "\t", "|")

@@ -341,10 +341,8 @@ def member_kind(role: str, sql: SqlType) -> Kind:
 
 
 def _as_text(name: str, sql: SqlType) -> str:
-    """Return a column as text, null also where a number is NaN."""
-    if sql.name in _REALS:
-        return f"NULLIF({_cast(name, sql, 'STRING')}, 'NaN')"
-    return quote(name) if sql.name in ("STRING", "VARCHAR") else _cast(name, sql, "STRING")
+    """Return a column as text; FLOAT and DOUBLE as they are, because their text in SQL depends on the Java version."""
+    return quote(name) if sql.name in ("STRING", "VARCHAR", *_REALS) else _cast(name, sql, "STRING")
 
 
 def _cast(name: str, sql: SqlType, target: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crenel.operators.encode import values
 from crenel.operators.encode.columns import with_elements
 from crenel.operators.encode.packed_arrays import pack
 from crenel.operators.encode.records import Form
@@ -18,8 +18,7 @@ from crenel.operators.encode.try_cast import WHOLE
 FORMS: dict[str, tuple[Form, ...]] = {
     "STRING": ("text",),
     "BOOLEAN": ("boolean", "text"),
-    "FLOAT": ("number", "missing"),
-    "DOUBLE": ("number", "missing"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), ("number", "text", "missing")),
     "DECIMAL": ("number", "text"),
     "DATE": ("time", "text", "day"),
     "TIME": ("text",),
@@ -31,9 +30,6 @@ FORMS: dict[str, tuple[Form, ...]] = {
 
 UNITS = {0: "s", 3: "ms", 6: "us"}
 """Arrow units by the precision of a TIMESTAMP."""
-
-_PLAIN_DECIMALS = 6
-"""Maximum scale of a DECIMAL that Arrow always writes without an exponent."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +52,11 @@ class Cells:
 
     Parameters
     ----------
-    kind : type of the field
-    cells : (rows,) text, bool, int64, float64 (float32 for FLOAT), decimal128, date32, time32 of milliseconds or
-        timestamp, null where missing
+    cells : (rows,) values of a type that ``crenel.operators.encode.values`` has a text for, null where missing
     """
 
-    def __init__(self, kind: CellType, cells: pa.Array) -> None:
-        self._kind, self._cells = kind, cells
+    def __init__(self, cells: pa.Array) -> None:
+        self._cells = cells
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -70,16 +64,11 @@ class Cells:
 
     @property
     def number(self) -> NDArray[Any]:
-        cells = self._cells
-        if self._kind.name == "DECIMAL":
-            cells = pc.cast(self.text, pa.float64())  # a cast of decimals is not exact
-        if cells.null_count or not pa.types.is_integer(cells.type):
-            cells = pc.cast(cells, pa.float64(), safe=False).fill_null(np.nan)
-        return _array(cells)
+        return values.numbers(self._cells)
 
     @property
     def integer(self) -> NDArray[np.int64]:
-        return _array(self._cells.fill_null(0))
+        return values.integers(self._cells)
 
     @property
     def boolean(self) -> NDArray[Any]:
@@ -87,22 +76,15 @@ class Cells:
 
     @property
     def time(self) -> NDArray[np.datetime64]:
-        cells = pc.cast(self._cells, pa.timestamp("ms")) if self._kind.name == "DATE" else self._cells
-        return _array(pc.cast(pc.floor_temporal(cells, unit="millisecond"), pa.timestamp("ms")))
+        return values.milliseconds(self._cells).view("datetime64[ms]")
 
     @property
     def text(self) -> pa.StringArray:
-        if self._kind.name == "DECIMAL" and self._kind.scale > _PLAIN_DECIMALS:
-            cells = self._cells.to_pylist()
-            return pa.array([None if cell is None else f"{cell:f}" for cell in cells], pa.string())
-        texts = pc.cast(self._cells, pa.string())
-        if self._kind.name == "TIME":
-            return pc.replace_substring_regex(texts, r"(\.[0-9]+?)0*$", r"\1")
-        return pc.utf8_upper(texts) if self._kind.name == "BOOLEAN" else texts
+        return values.texts(self._cells)
 
     @property
     def day(self) -> pa.StringArray:
-        return pc.utf8_slice_codeunits(self.text, 0, 10)
+        return values.days(self._cells)
 
 
 class ArrayCells:
@@ -111,7 +93,7 @@ class ArrayCells:
     Parameters
     ----------
     kind : type of the elements
-    cells : (rows,) lists of elements as in ``Cells``, null where missing
+    cells : (rows,) lists of elements as in ``Cells``, null where missing; whole numbers are int64
     """
 
     def __init__(self, kind: CellType, cells: pa.ListArray) -> None:
@@ -121,7 +103,7 @@ class ArrayCells:
     def list(self) -> pa.ListArray:
         if self._kind.name == "STRING" or self._kind.name in WHOLE:
             return self._cells
-        return with_elements(self._cells, Cells(self._kind, self._cells.values).text)
+        return with_elements(self._cells, values.texts(self._cells.values))
 
     @property
     def packed(self) -> pa.BinaryArray:
@@ -129,5 +111,5 @@ class ArrayCells:
 
 
 def _array(cells: pa.Array) -> NDArray[Any]:
-    values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
-    return values
+    found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+    return found

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode import hashing
+from crenel.operators.encode.values import is_list
+from crenel.operators.encode.values import texts as texts_of
 from crenel.state.block import NO_TIME
 from crenel.state.columns import NO_FURTHER
 
@@ -29,7 +31,7 @@ Kind: TypeAlias = Literal[
 - ``real``: float64 in which NaN stands for a missing value, as in each form: it equals no number, not even itself
 - ``single``: as ``real``, from a float32 column
 - ``number_text``: text to be read as a number, null where missing
-- ``text``: text, null where missing
+- ``text``: text, null where missing; float32 or float64 of a FLOAT or DOUBLE column, whose text is made here
 - ``integer``: int64
 - ``boolean``: bool, None where missing
 - ``timestamp``: datetime64, in UTC where it has a zone, NaT where missing
@@ -154,7 +156,11 @@ class Batch:
 
     def texts(self, read: Read) -> pa.StringArray:
         """Return (rows,) the texts of a column, null where missing."""
-        texts = as_arrow(self._argument(read.value), pa.string())
+        argument = self._argument(read.value)
+        if isinstance(argument, pd.Series) and argument.dtype.kind == "f":
+            texts = texts_of(pa.array(argument, from_pandas=True))
+        else:
+            texts = as_arrow(argument, pa.string())
         return without_formulas(texts) if read.neutralized else texts
 
     def distinct(self, read: Read) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
@@ -368,13 +374,9 @@ def with_elements(lists: pa.ListArray, elements: pa.Array) -> pa.ListArray:
 def array_texts(lists: pa.Array | pa.ChunkedArray) -> pa.StringArray:
     """Return arrays as JSON, null where missing; elements other than whole numbers are text."""
     if not pa.types.is_integer(lists.type.value_type):
-        lists = lists.cast(pa.list_(pa.string()))
+        lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+        lists = with_elements(lists, texts_of(lists.values))
     return pa.array([None if array is None else json.dumps(array) for array in lists.to_pylist()], pa.string())
-
-
-def is_list(of: pa.DataType) -> bool:
-    """Return whether a type is one of lists."""
-    return bool(pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of))
 
 
 def field_at(column: pa.Array, path: Sequence[str]) -> pa.Array:

@@ -48,7 +48,7 @@ class CsvFields:
     def columns(self, records: pa.BinaryArray) -> list[Cells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         texts = self._texts(_without_bom(_as_text(records.fill_null(b""))))
-        return [Cells(kind, read_as(kind, texts[str(place)].combine_chunks())) for place, kind in self.fields]
+        return [Cells(read_as(kind, texts[str(place)].combine_chunks())) for place, kind in self.fields]
 
     def _texts(self, lines: pa.BinaryArray) -> pa.Table:
         """Return the texts of each field to read, null where missing or unreadable."""

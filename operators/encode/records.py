@@ -101,7 +101,7 @@ class RecordsPlan:
         arguments = []
         for position, field in enumerate(self.arguments):
             with reading(position):
-                arguments.append(next(given) if field is None else _argument(columns[field[0]], field[1]))
+                arguments.append(next(given) if field is None else argument(columns[field[0]], field[1]))
         return tuple(arguments)
 
     def readable(self, record: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
@@ -113,10 +113,11 @@ class RecordsPlan:
             for position, field in enumerate(self.arguments):
                 if field is not None:
                     with suppress(Exception):
-                        arguments[position] = _argument(columns[field[0]], field[1])
+                        arguments[position] = argument(columns[field[0]], field[1])
         return tuple(arguments)
 
 
-def _argument(cells: object, form: Form) -> pd.Series[Any] | pa.Array:
+def argument(cells: object, form: Form) -> pd.Series[Any] | pa.Array:
+    """Return values in a form, which ``cells`` has as an attribute, as an argument of encode."""
     found = getattr(cells, form)
     return found if isinstance(found, pa.Array) else pd.Series(found)

@@ -78,7 +78,7 @@ class AvroFields:
             if program.unknown:
                 self.unknown.add(program.unknown, int(np.count_nonzero(slots.read[those])))
         return [
-            Cells(kind, self._cells(slots, path, kind, absent))
+            Cells(self._cells(slots, path, kind, absent))
             if array_of(path) is None
             else ArrayCells(kind, self._lists(slots, path, kind, absent))
             for path, kind in self.fields

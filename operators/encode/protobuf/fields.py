@@ -133,7 +133,7 @@ class ProtobufFields:
         layout, leaf = self._compiled[0], self.message.find(path)[-1]
         parts = [layout.slots[part] for part in _parts(path, leaf)]
         if array_of(path) is None:
-            return Cells(kind, _values(slots, parts, leaf, kind))
+            return Cells(_values(slots, parts, leaf, kind))
         array = layout.array_slot(path)
         _, items = slots.items_of(array, [part - layout.of_records for part in parts])
         values = _values(items, [*range(len(parts))], leaf, kind)

@@ -318,9 +318,9 @@ def test_lines_of_csv_are_read_by_encode_alone() -> None:
     assert plan == RecordsPlan(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
     assert records_plan(records, [None, ("ts", "time")]) is None
     with pytest.raises(ConfigError) as raised:
-        records_plan(records, [("real", "text"), ("it's", "text"), ("paid", "integer")])
+        records_plan(records, [("real", "integer"), ("it's", "text"), ("paid", "integer")])
     assert raised.value.problems == (
-        "source.from_csv.fields.real: DOUBLE is not read as text; declare it as STRING",
+        "source.from_csv.fields.real: DOUBLE is not read as integer; declare it as STRING",
         "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
     )
 
