@@ -53,6 +53,13 @@ def plain_type(of: pa.DataType) -> pa.DataType:
     return pa.list_(_plain_field(of.value_field)) if pa.types.is_list(of) else of
 
 
+def empty(of: pa.DataType) -> pa.Array:
+    """Return an array of a type without rows; ``pyarrow.nulls`` crashes for an extension of structs."""
+    if isinstance(of, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(of, pa.nulls(0, of.storage_type))
+    return pa.nulls(0, of)
+
+
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the names and types of columns without any metadata."""
     return pa.schema([_plain_field(field) for field in schema])
@@ -92,7 +99,8 @@ def _compacted(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _united(column: pa.ChunkedArray) -> pa.Array:
     """Return the chunks of a column as one array, which has one dictionary."""
-    chunks, of = column.chunks or [pa.nulls(0, column.type)], column.type
+    of = column.type
+    chunks = column.chunks or [empty(of)]
     if pa.types.is_dictionary(of) and of.ordered and len(chunks) > 1:
         dictionary = reduce(_merged, (chunk.dictionary for chunk in chunks))
         indices = [pc.index_in(chunk.dictionary, dictionary).take(chunk.indices) for chunk in chunks]

@@ -27,13 +27,13 @@ class Frame:
     kind : kind of the data, in which results are returned
     schema : names and types of the columns
     source : a table, or an iterator of batches
-    categories : of each categorical column of a pandas DataFrame, in their order
+    dtypes : dtype of each column of a pandas DataFrame
     """
 
     kind: Literal["pyarrow", "pandas", "polars"]
     schema: pa.Schema
     source: pa.Table | Iterator[pa.RecordBatch]
-    categories: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Any) -> Frame:
@@ -49,8 +49,7 @@ class Frame:
         package = type(data).__module__.partition(".")[0]
         if package == "pandas":
             frame = cls._of_table("pandas", _from_pandas(data))
-            found = {name: data[name].dtype for name in data.columns}
-            return replace(frame, categories={n: of.categories for n, of in found.items() if _is_category(of)})
+            return replace(frame, dtypes=dict(data.dtypes))
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):
@@ -101,18 +100,54 @@ class Frame:
     def back(self, table: pa.Table) -> Any:
         """Return a table in the kind of the data."""
         if self.kind == "pandas":
-            frame = table.to_pandas()
-            for name in self.categories.keys() & {*frame.columns}:
-                if _is_category(frame[name].dtype):
-                    own, known = frame[name].cat.categories, self.categories[name]
-                    order = [*known[known.isin(own)], *own[~own.isin(known)]]
-                    frame[name] = frame[name].cat.reorder_categories(order)
-            return frame
+            import pandas as pd
+
+            return pd.DataFrame({name: self._series(name, table[name]) for name in table.column_names})
         if self.kind == "polars":
             import polars
 
             return polars.from_arrow(table)
         return table
+
+    def _series(self, name: str, column: pa.ChunkedArray) -> Any:
+        """Return a column of an output as pandas has it, with the dtype of the column of the data that it comes from.
+
+        Whole numbers of which some are missing are no floats, which would change large ones.
+        """
+        import pandas as pd
+
+        own = next((each for each in (name, *map(name.removesuffix, _ENDS)) if each in self.dtypes), None)
+        of = column.type
+        dtype = None if own is None or self.schema.field(own).type != of else self.dtypes[own]
+        if isinstance(dtype, pd.CategoricalDtype):
+            return _ordered(column.to_pandas(), dtype)
+        if isinstance(dtype, pd.ArrowDtype):
+            return pd.Series(pd.array(column.cast(dtype.pyarrow_dtype), dtype))
+        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "__from_arrow__"):
+            return pd.Series(dtype.__from_arrow__(column))
+        if dtype is not None and dtype.kind == "O" and not pa.types.is_nested(of):
+            is_text = pa.types.is_string(of) or pa.types.is_large_string(of)
+            return pd.Series(column.to_numpy() if is_text else column.to_pylist(), dtype=object)
+        if pa.types.is_integer(of) and column.null_count:
+            return column.to_pandas(types_mapper=_nullable)
+        return column.to_pandas()
+
+
+_ENDS = ("_min", "_max")
+"""Suffixes of the ends of an interval, which have the type of their column."""
+
+
+def _nullable(of: pa.DataType) -> Any:
+    """Return the dtype of whole numbers, such as ``UInt8``, of which some may be missing."""
+    import pandas as pd
+
+    return pd.api.types.pandas_dtype(str(of).capitalize().replace("Ui", "UI"))
+
+
+def _ordered(series: Any, dtype: Any) -> Any:
+    """Return a series of categories with its categories in the order of a dtype that may have others."""
+    own, known = series.cat.categories, dtype.categories
+    return series.cat.reorder_categories([*known[known.isin(own)], *own[~own.isin(known)]])
 
 
 def flat_schema(schema: pa.Schema, roles: Collection[str]) -> pa.Schema:
@@ -169,12 +204,6 @@ def _from_pandas(data: Any) -> pa.Table:
         raise TypeError(
             f"data: {column} has values of several types, or of none that Arrow has; convert them"
         ) from None
-
-
-def _is_category(of: Any) -> bool:
-    import pandas as pd
-
-    return isinstance(of, pd.CategoricalDtype)
 
 
 def _from_polars(data: Any) -> pa.Table:

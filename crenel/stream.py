@@ -30,7 +30,7 @@ from crenel.columns import (
     texts,
     times_argument,
 )
-from crenel.copies import appended, compacted, is_copyable, plain_schema
+from crenel.copies import appended, compacted, empty, is_copyable, plain_schema
 from crenel.evidence.replay import ROW
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.tables import ShardOutput, TableWriter, joined
@@ -557,8 +557,7 @@ class _Rows:
     def __init__(self, schema: pa.Schema, kept: Sequence[str]) -> None:
         self.kept = tuple(kept)
         self.numbers: NDArray[np.int64] = np.zeros(0, np.int64)
-        columns = {name: schema.field(name).type for name in self.kept}
-        self.table = pa.table({name: pa.nulls(0, of) for name, of in columns.items()})
+        self.table = pa.table({name: empty(schema.field(name).type) for name in self.kept})
 
     def add(self, batch: pa.RecordBatch, first: int) -> None:
         """Add the records of a batch, whose numbers begin with ``first``."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,58 @@ def test_a_pandas_frame_comes_back_as_one() -> None:
     assert found.released["diagnosis"].tolist() == WANTED.released["diagnosis"].to_pylist()
     assert found.released["clinic"].dtype == "category"
     assert isinstance(found.suppressed, pd.DataFrame)
+
+
+DTYPES: dict[str, Any] = {
+    "int8": pd.Series([1, 2, 3], dtype="int8"),
+    "uint64": pd.Series([2**64 - 1, 2, 3], dtype="uint64"),
+    "float32": pd.Series([1.5, None, 2], dtype="float32"),
+    "Int64": pd.Series([2**53 + 1, None, 2**53 + 3], dtype="Int64"),
+    "UInt8": pd.Series([255, None, 3], dtype="UInt8"),
+    "Float64": pd.Series([0.1, None, 3], dtype="Float64"),
+    "boolean": pd.Series([True, None, False], dtype="boolean"),
+    "string": pd.Series(["a", None, "c"], dtype="string"),
+    "int64[pyarrow]": pd.Series([2**53 + 1, None, 3], dtype="int64[pyarrow]"),
+    "dictionary[pyarrow]": pd.Series(
+        pd.array(["a", None, "c"], dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
+    ),
+    "decimal[pyarrow]": pd.Series(pd.array([Decimal("0.10"), None], dtype=pd.ArrowDtype(pa.decimal128(9, 2)))),
+    "objects: whole numbers": pd.Series([2**53 + 1, None, 3], dtype=object),
+    "objects: Booleans": pd.Series([True, None, False], dtype=object),
+    "objects: text": pd.Series(["a", None, "c"], dtype=object),
+    "objects: days": pd.Series([date(1960, 1, 1), None, date(2024, 2, 29)]),
+    "category of numbers": pd.Series([3, None, 1], dtype="category"),
+    "seconds": pd.Series(["1960-01-01", None]).astype("datetime64[s]"),
+    "nanoseconds with a zone": pd.Series(["1960-01-01", None]).astype("datetime64[ns, Europe/Berlin]"),
+    "period": pd.Series(pd.period_range("2024-01", periods=3, freq="M")),
+    "interval": pd.Series(pd.interval_range(0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_series_comes_back_with_its_dtype_and_values(name: str) -> None:
+    column = pd.concat([DTYPES[name]] * 6, ignore_index=True)
+    frame = pd.DataFrame({"age": range(len(column)), "kept": column, "secret": column})
+    secret = {"drop": ["secret"]} if name in ("period", "interval") else {"sensitive": ["secret"]}
+    policy = crenel.Policy(
+        quasi_identifiers={"age": crenel.Numeric((0, 99))}, passthrough=["kept"], missing="value", **secret
+    )
+    made = replace(keeping("value"), policy=policy, privacy=crenel.Privacy(k=2))
+    released = crenel.anonymize(frame, made, row_numbers=True).released
+    assert len(released) == len(frame)
+    for each in {"kept", "secret"} & {*released.columns}:
+        wanted = column[released["row"]].reset_index(drop=True).rename(each)
+        pd.testing.assert_series_equal(released[each], wanted)
+
+
+def test_ends_of_which_some_are_missing_have_the_dtype_of_their_column_or_a_nullable_one() -> None:
+    for dtype in ("Int64", "int64[pyarrow]", object, "category"):
+        number = pd.Series([2**53 + 1, None] * 6, dtype=object).astype(dtype)
+        policy = crenel.Policy(quasi_identifiers={"number": crenel.Numeric((0, 2.0**60), missing="value")})
+        made = replace(keeping("value"), policy=policy, privacy=crenel.Privacy(k=2))
+        released = crenel.anonymize(pd.DataFrame({"number": number}), made).released
+        assert released["number_min"].dtype == ("Int64" if dtype == "category" else dtype)
+        assert int(released["number_min"].dropna().iloc[0]) <= 2**53 + 1 <= int(released["number_max"].dropna().iloc[0])
 
 
 def test_a_polars_frame_comes_back_as_one() -> None:
