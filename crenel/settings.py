@@ -1062,6 +1062,8 @@ def _section(value: Any) -> Any:
         return f"{value // timedelta(milliseconds=1)} ms"
     if isinstance(value, Path | date):
         return str(value)
+    if isinstance(value, float) and hasattr(value, "text"):  # a day, a time or a duration
+        return value.text
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_section(each) for each in value]
     return value

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from math import floor, gcd, inf, isfinite
 from typing import ClassVar, Literal, TypeAlias
@@ -54,6 +55,24 @@ SEPARATOR = ";"
 """Separator of the values of a set in text; no label of a hierarchy with ``publish: set`` contains it."""
 
 
+class Milliseconds(float):
+    """Milliseconds of a duration in a policy, in which only days and times are measured."""
+
+    @property
+    def text(self) -> str:
+        """The duration as a policy has it."""
+        return f"{self:.17g} ms"
+
+
+class Instant(Milliseconds):
+    """Epoch milliseconds of a day or a time in a policy."""
+
+    @property
+    def text(self) -> str:
+        """The time as a policy has it."""
+        return str(datetime(1970, 1, 1) + timedelta(milliseconds=self))
+
+
 @dataclass(frozen=True)
 class Numeric:
     """A numeric quasi-identifier, published as an interval or as one number per class.
@@ -90,6 +109,11 @@ class Numeric:
         lowest, highest = self.domain or (0.0, 0.0)
         middle = lowest / 2 + highest / 2
         return float(floor(middle)) if float(lowest).is_integer() and float(highest).is_integer() else middle
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether the domain or a grid was given as days, times or durations, so that the column must be of these."""
+        return any(isinstance(of, Milliseconds) for of in (*(self.domain or ()), self.step, self.ends))
 
     @property
     def has_representative(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
 
+from crenel.anonymity.model.attributes import Instant, Milliseconds
 from crenel.anonymity.model.durations import LONGEST, parse_duration
 
 _MOST = 2**31 - 1
@@ -26,21 +27,25 @@ def _as_typed(value: object) -> object:
     return value
 
 
-def _instant(value: object) -> object:
-    """Return the epoch milliseconds of a day or a time, in UTC unless it has a zone."""
+def _instant(value: object, validate: Callable[[object], float]) -> float:
+    """Return a number; the epoch milliseconds of a day or a time, in UTC unless it has a zone."""
     if not isinstance(value, date) and not (isinstance(value, str) and _DAY.match(value.strip())):
-        return value
+        number = validate(value)
+        return value if isinstance(value, Instant) else number
     try:
         time = datetime.fromisoformat(str(value).strip().replace("Z", "+00:00"))
     except ValueError:
         raise ValueError("is no day or time such as 2024-02-29 or '2024-02-29 08:30'") from None
     time = time.replace(tzinfo=time.tzinfo or timezone.utc)
-    return (time - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(milliseconds=1)
+    return Instant((time - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(milliseconds=1))
 
 
-def _span(value: object) -> object:
-    """Return the milliseconds of a duration with a unit."""
-    return parse_duration(value) if isinstance(value, str) and value.strip()[-1:].isalpha() else value
+def _span(value: object, validate: Callable[[object], float]) -> float:
+    """Return a number; the milliseconds of a duration with a unit."""
+    if isinstance(value, str) and value.strip()[-1:].isalpha():
+        return Milliseconds(validate(parse_duration(value)))
+    number = validate(value)
+    return value if isinstance(value, Milliseconds) else number
 
 
 def _flat(value: object) -> object:
@@ -82,11 +87,11 @@ Real: TypeAlias = Annotated[float, BeforeValidator(_as_typed), Field(allow_inf_n
 Positive: TypeAlias = Annotated[Whole, Field(ge=1, le=_MOST)]
 Natural: TypeAlias = Annotated[Whole, Field(ge=0, le=_MOST)]
 Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=LONGEST)]
-Position: TypeAlias = Annotated[Real, BeforeValidator(_instant)]
-"""A number; a day or a time becomes epoch milliseconds."""
+Position: TypeAlias = Annotated[Real, WrapValidator(_instant)]
+"""A number; a day or a time becomes an ``Instant``."""
 
-Span: TypeAlias = Annotated[float, BeforeValidator(_span), BeforeValidator(_as_typed), Field(allow_inf_nan=False, gt=0)]
-"""A number above 0; a duration becomes milliseconds."""
+Span: TypeAlias = Annotated[float, BeforeValidator(_as_typed), Field(allow_inf_nan=False, gt=0), WrapValidator(_span)]
+"""A number above 0; a duration becomes ``Milliseconds``."""
 
 AboveZero: TypeAlias = Annotated[Real, Field(gt=0)]
 Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, Validat
 from pydantic import model_validator as check
 
 from crenel.anonymity.algorithm import Algorithm, known_algorithms
-from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric
+from crenel.anonymity.model.attributes import Categorical, Generalized, Instant, Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 from crenel.anonymity.model.hierarchy import load as load_hierarchy
@@ -52,6 +52,8 @@ _SECTIONS = ("quasi_identifiers", "noised", "pseudonym", "contract", "arrays", "
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
     if domain[0] > domain[1]:
         raise ValueError("the lower bound is above the upper one")
+    if isinstance(domain[0], Instant) != isinstance(domain[1], Instant):
+        raise ValueError("one bound is a day or a time, and the other a number; give two of one kind")
     return domain
 
 

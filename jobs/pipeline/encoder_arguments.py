@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Generalized, Instant, Noised, Numeric, QuasiIdentifier
 from crenel.jobs.pipeline.nested import first_field
 from crenel.jobs.pipeline.packing import CARRIED, packed
 from crenel.jobs.pipeline.sql_types import INSTANTS, INTEGERS, TEXTS, SqlType, element_of, quote
@@ -66,7 +66,17 @@ class Reader:
             return self._categorical(where, attribute, sql)
         self._within_type(attribute, sql)
         if sql.name in INSTANTS:
+            if attribute.domain is not None and not isinstance(attribute.domain[0], Instant):
+                self.problems.append(
+                    f"{attribute.place}.domain: is of numbers, and the column has the type {sql.text}; give two days "
+                    "or times, such as 2024-02-29"
+                )
             return self._instant(where, name, sql)
+        if attribute.is_temporal:
+            self.problems.append(
+                f"{where}: its domain, step or ends are days, times or durations, and the column has the type "
+                f"{sql.text}; CAST it to DATE or TIMESTAMP(3) in source.query, or give numbers in its own unit"
+            )
         self._require_numbers(where, sql, "a numeric one", ", DATE, TIMESTAMP(3), TIMESTAMP_LTZ(3)")
         return self._number(name, sql)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 
 import crenel
 from tests.crenel.stream import records as visits
@@ -116,3 +118,35 @@ def test_an_attacker_who_knows_times_reads_intervals_of_times() -> None:
 def test_times_finer_than_milliseconds_are_refused(unit: str) -> None:
     with pytest.raises(crenel.ConfigError, match=r"policy.quasi_identifiers.visited: the type TIMESTAMP\(.\) is finer"):
         crenel.anonymize(records(pa.timestamp(unit)).drop(["tests", "age", "height"]), timed())
+
+
+@pytest.mark.parametrize(
+    ("column", "number", "words"),
+    [
+        (
+            [19710308, 19800101],
+            crenel.Numeric(("1920-01-01", "2026-12-31")),
+            "type BIGINT; CAST it to DATE",
+        ),
+        (["1971-03-08", "1980-01-01"], crenel.Numeric(("1920-01-01", "2026-12-31")), "the type STRING"),
+        ([1971.5, 1980], crenel.Numeric((0, 1e9), ends="1 h"), "the type DOUBLE"),
+        ([1971, 1980], crenel.Numeric((0, 1e9), step="1 h"), "the type BIGINT"),
+        ([date(1971, 3, 8)], crenel.Numeric((1920, 2026)), "domain: is of numbers, and the column has the type DATE"),
+    ],
+)
+def test_days_fit_columns_of_days_alone(column: list[Any], number: crenel.Numeric, words: str) -> None:
+    of = crenel.Settings(
+        policy=crenel.Policy(quasi_identifiers={"born": number}),
+        privacy=crenel.Privacy(k=2),
+        algorithm=crenel.Nearest(crenel.Delay(tuples=9)),
+    )
+    for made in (of, crenel.settings.settings_of(yaml.safe_load(of.to_yaml()), Path(), "here")):
+        with pytest.raises(crenel.ConfigError, match=words):
+            crenel.anonymize(pa.table({"born": column}), made)
+        again = crenel.settings.settings_of(yaml.safe_load(made.to_yaml()), Path(), "here")
+        assert again.policy == made.policy or made is of
+
+
+def test_a_domain_of_a_day_and_a_number_is_refused() -> None:
+    with pytest.raises(crenel.ConfigError, match=r"visited.domain: one bound is a day or a time"):
+        timed(visited=crenel.Numeric(("1920-01-01", 2e12)))

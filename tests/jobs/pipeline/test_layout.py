@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.attributes import Categorical, Instant, Noised, Numeric
 from crenel.anonymity.model.builders.addresses import Addresses
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.builders.dates import Dates
@@ -791,7 +791,8 @@ def test_what_is_wrong_with_the_source_already_is_told_first() -> None:
     ],
 )
 def test_published_ends_are_bounded_by_the_type_of_the_column(sql: str, limits: tuple[float, float] | None) -> None:
-    for attribute in (Numeric("pay"), Numeric("pay", (0, 0)), Numeric("pay", step=86_400_000, ends=86_400_000)):
+    zero = Instant(0) if sql == "DATE" else 0.0
+    for attribute in (Numeric("pay"), Numeric("pay", (zero, zero)), Numeric("pay", step=86_400_000, ends=86_400_000)):
         found = layout_of(Policy((attribute,)), {"pay": sql}).generalization
         assert dict(found.extremes) == ({} if limits is None else {"pay": limits})
 
