@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Admission, Shard, ShardContext, Step
 from crenel.anonymity.compiled.notice import announce_compilation
 from crenel.anonymity.compiled.random import shard_key
-from crenel.anonymity.model.attributes import SEPARATOR
+from crenel.anonymity.model.attributes import EXACT, SEPARATOR
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.privacy import Privacy
 from crenel.columns import (
@@ -297,7 +297,8 @@ class Stream:
         Raises
         ------
         ValueError
-            The policy names no subject, or the values are of another type than its column.
+            The policy names no subject; or the values are no list, one is missing, or one is no value of the type of
+            the column.
         """
         self._require_open()
         name = self._config.policy.subject
@@ -305,11 +306,7 @@ class Stream:
             raise ValueError("policy.subject: names no column, so no person can be forgotten; name one")
         if self._plan is None:
             return self._result([], [])
-        kind = decoded_type(self._plan.schema.field(name).type)
-        try:
-            values = texts(pa.array(list(subjects), kind))
-        except (pa.ArrowException, OverflowError):  # their messages hold a value
-            raise ValueError(f"subjects: are not of the type of the column {name!r}, {kind}") from None
+        values = texts(_exactly(subjects, name, decoded_type(self._plan.schema.field(name).type)))
         key = self._config.subject_key.hash_key
         hashes = text_codes(values.to_numpy(zero_copy_only=False), key, repeated=False)
         found = self._result([self._part(shard, shard.live.forget(hashes)) for shard in self._in_order()], [])
@@ -730,6 +727,35 @@ def _neutral(texts: pa.Array) -> pa.Array:
 
 def _without_nan(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([without_nan(column) for column in batch.columns], schema=batch.schema)
+
+
+def _exactly(subjects: Iterable[Any], name: str, kind: pa.DataType) -> pa.Array:
+    """Return values of the column of the subject; none is rounded, cut or read as another type.
+
+    Raises
+    ------
+    ValueError
+        The values are no list of values of the column's type; the message holds none of them.
+    """
+    if (
+        isinstance(subjects, str | bytes | Mapping)
+        or hasattr(subjects, "columns")
+        or not isinstance(subjects, Iterable)
+    ):
+        raise ValueError(f"subjects: is a {type(subjects).__name__}; give a list of values of the column {name!r}")
+    given = [value.as_py() if isinstance(value, pa.Scalar) else value for value in subjects]
+    is_exact = not any(isinstance(value, float) and abs(value) >= EXACT for value in given)
+    try:
+        values = pa.array(given, kind)
+        is_exact &= not values.null_count and values.to_pylist() == given
+        is_exact &= pa.types.is_boolean(kind) or not any(isinstance(value, bool) for value in given)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):  # their messages hold a value
+        is_exact = False
+    if not is_exact:
+        raise ValueError(
+            f"subjects: are not of the type of the column {name!r}, {kind}, or one is missing; convert them"
+        )
+    return values
 
 
 def _in_data(problem: str) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -144,6 +148,38 @@ def test_forgetting_erases_the_buffered_records_of_a_person() -> None:
     assert parts[-1].summary.forgotten > 0
     with pytest.raises(ValueError, match="has finished"):
         stream.push(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("column", "subjects"),
+    [
+        (["p12", "p", "1"], "p12"),
+        (["p12", "p", "1"], b"p12"),
+        (["5", "6", "7"], [5]),
+        (["5", "6", "7"], ["5", None]),
+        (["person", "6", "7"], pd.DataFrame({"person": ["6"]})),
+        (["5", "6", "7"], {"5": 1}),
+        (["5", "6", "7"], 5),
+        ([5, 6, 7], [5.5]),
+        ([5, 6, 7], ["5"]),
+        ([0, 1, 2], [True]),
+        ([5, 6, 7], np.array([5.0, np.nan])),
+        ([2**53, 2**53 + 1], [2.0**53]),
+        ([date(2024, 1, 1), date(2024, 1, 2)], [datetime(2024, 1, 1, 8)]),
+        ([datetime(2024, 1, 1, 8)], [date(2024, 1, 1)]),
+        (pa.array([1, 2], pa.timestamp("s")), [datetime(1970, 1, 1, 0, 0, 1, 500_000)]),
+        (pa.array([1, 2], pa.decimal128(5, 2)), [Decimal("1.001")]),
+    ],
+)
+def test_only_the_persons_that_are_named_exactly_are_forgotten(column: Any, subjects: Any) -> None:
+    policy = crenel.Policy(subject="person", quasi_identifiers={"age": crenel.Numeric((0, 110))})
+    with crenel.open_stream(replace(settings(), policy=policy, privacy=crenel.Privacy(k=9))) as stream:
+        persons = pa.array(column)
+        stream.push(pa.table({"person": persons, "age": range(len(persons))}))
+        with pytest.raises(ValueError, match=r"^subjects: "):
+            stream.forget(subjects)
+        assert stream.forget(persons.slice(0, 1)).summary.forgotten == 1
+        assert stream.forget(pd.Series(persons.to_pylist()[1:2])).summary.forgotten == min(len(persons), 2)
 
 
 def test_nobody_is_forgotten_where_no_column_names_a_person() -> None:
