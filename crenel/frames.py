@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -198,12 +197,30 @@ def _from_pandas(data: Any) -> pa.Table:
         raise ValueError(f"data: has the index {names}, which would be lost; make it a column by reset_index()")
     try:
         return pa.Table.from_pandas(data, preserve_index=False)
-    except (pa.ArrowException, OverflowError) as error:  # whose message holds a value of a record
-        words = re.fullmatch(r"Conversion failed for column (.*) with type .*", str(error.args[-1]))
-        column = "a column" if words is None else f"the column {words[1]!r}"
+    except _UNREADABLE:  # whose message holds a value of a record
         raise TypeError(
-            f"data: {column} has values of several types, or of none that Arrow has; convert them"
+            next(filter(None, map(_unreadable, map(data.get, data.columns))), "data: is unreadable")
         ) from None
+
+
+_UNREADABLE = (pa.ArrowException, ArithmeticError, TypeError, ValueError)
+
+
+def _unreadable(column: Any) -> str | None:
+    """Return why Arrow cannot hold a Series, with the types of its values; None where it can."""
+    try:
+        pa.Table.from_pandas(column.to_frame(), preserve_index=False)
+    except _UNREADABLE:
+        types = sorted({type(value).__name__ for value in column[column.notna()]})[:_SHOWN]
+        return (
+            f"data: the column {column.name!r} is of {column.dtype} with values of {', '.join(types)}, which Arrow "
+            "does not hold as one type; convert or remove it"
+        )
+    return None
+
+
+_SHOWN = 5
+"""Maximum number of types that an error names."""
 
 
 def _from_polars(data: Any) -> pa.Table:

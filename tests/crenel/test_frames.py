@@ -257,6 +257,10 @@ def test_fewer_persons_than_k_are_suppressed() -> None:
         (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="person")), ValueError, r"index 'person'.*reset_index"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "two columns 'a'; rename one"),
         (pd.DataFrame({1: [1]}), ValueError, "a column whose name is not text"),
+        (pd.DataFrame({"a": [1.5, "x"]}), TypeError, "the column 'a' is of object with values of float, str, which"),
+        (pd.DataFrame({"a": ["x\ud800"]}), TypeError, "the column 'a' is of object with values of str, which"),
+        (pd.DataFrame({"b": [1], "a": [2**70]}), TypeError, "the column 'a' is of object with values of int, which"),
+        (pd.DataFrame({"a": pd.arrays.SparseArray([1.5])}), TypeError, r"the column 'a' is of Sparse\[float64, nan\]"),
         (pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), ValueError, "two columns 'a'; rename one"),
     ],
 )

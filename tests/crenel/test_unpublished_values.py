@@ -322,6 +322,14 @@ def _mixed() -> None:
     crenel.anonymize(frame, NEAREST)
 
 
+def _mixed_text() -> None:
+    crenel.profile(pd.DataFrame({"age": [1.5, *markers("in")]}))
+
+
+def _no_text() -> None:
+    crenel.profile(pd.DataFrame({"age": [f"{marker}\ud800" for marker in markers("in")]}))
+
+
 def _other_columns() -> None:
     stream = crenel.open_stream(NEAREST)
     stream.push(TABLE)
@@ -335,7 +343,7 @@ def _other_person() -> None:
     stream.forget(markers("su"))
 
 
-@pytest.mark.parametrize("fail", [_mixed, _other_columns, _other_person])
+@pytest.mark.parametrize("fail", [_mixed, _mixed_text, _no_text, _other_columns, _other_person])
 def test_errors_and_logs_hold_no_value(
     fail: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
