@@ -141,7 +141,7 @@ class Reader:
         self._within_type(attribute, sql)
         if sql.name in INTEGERS:
             return self._integer(name, sql)
-        return self._real(name, sql)
+        return replace(self._real(name, sql), kind="single" if sql.name == "FLOAT" else "real")
 
     def _within_type(self, attribute: Numeric, sql: SqlType) -> None:
         largest = extremes(sql)

@@ -53,6 +53,7 @@ _TYPES = {
     "text": pa.string(),
     "integer": pa.int64(),
     "real": pa.float64(),
+    "single": pa.float64(),
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("ms"),
     "bytes": pa.binary(),
@@ -255,7 +256,7 @@ class Batch:
         values = self.values(read)
         if read.kind == "integer":
             codes = hashing.integer_codes(values.astype(np.int64, copy=False))
-        elif read.kind == "real":
+        elif read.kind in ("real", "single"):
             codes = hashing.real_codes(values.astype(np.float64, copy=False))
         else:
             codes = hashing.boolean_codes(values.astype(np.bool_))

@@ -277,7 +277,8 @@ class Encoder:
             with reading(read.value):
                 member, missing = batch.member(read)
                 values, _, bad = batch.numbers(read)
-                values = _within_float32(values, attribute)
+                if read.kind == "single":
+                    values = _within_float32(values, attribute)
                 wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute, is_time=False))
                 members.append(member)
                 if plan.divided_by_row:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pandas.arrays import ArrowExtensionArray
 
 from crenel.anonymity.buffer.members import Members
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import MISSING, Hierarchy, from_paths
 from crenel.anonymity.model.outcomes import REJECTIONS
@@ -388,6 +388,28 @@ def test_a_float_is_compared_with_its_domain_in_its_own_type() -> None:
         [block] = blocks_of(plan, [{"speed": float(value)} for value in (*good, *bad)])
         assert sorted(block.numeric[:, 0].tolist()) == list(domain)  # what is published is a FLOAT again
         assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["outside_domain"] * 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "end", "value", "admitted"),
+    [
+        ("BIGINT", 99_999_999, 100_000_000, False),
+        ("INT", -99_999_999, -100_000_000, False),
+        ("DOUBLE", 0.1, float(np.float32(0.1)), False),
+        ("FLOAT", 0.1, float(np.float32(0.1)), True),
+        ("FLOAT", 99_999_999, 100_000_000.0, True),
+    ],
+)
+def test_only_a_float_is_compared_with_the_domain_as_one(sql: str, end: float, value: float, admitted: bool) -> None:
+    domain = (min(end, 0), max(end, 0))
+    for policy in (
+        Policy(quasi_identifiers=(Numeric("speed", domain),)),
+        Policy(quasi_identifiers=(Numeric("age", (0, 100)),), noised=(Noised("speed", domain, step=1 if sql.endswith("INT") else 1e-3),)),
+    ):
+        plan = plan_of(policy, {"speed": sql, "age": "INT"})
+        [block] = blocks_of(plan, [{"speed": value, "age": 1}])
+        reasons = [] if admitted else ["outside_domain"]
+        assert [REJECTIONS[reason] for reason in block.rejected.reason] == reasons
 
 
 def test_a_double_beside_its_domain_is_outside() -> None:
