@@ -53,11 +53,11 @@ def plain_type(of: pa.DataType) -> pa.DataType:
     return pa.list_(_plain_field(of.value_field)) if pa.types.is_list(of) else of
 
 
-def empty(of: pa.DataType) -> pa.Array:
-    """Return an array of a type without rows; ``pyarrow.nulls`` crashes for an extension of structs."""
+def empty(of: pa.DataType, rows: int = 0) -> pa.Array:
+    """Return an array of a type without values; ``pyarrow.nulls`` crashes for an extension of structs."""
     if isinstance(of, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(of, pa.nulls(0, of.storage_type))
-    return pa.nulls(0, of)
+        return pa.ExtensionArray.from_storage(of, pa.nulls(rows, of.storage_type))
+    return pa.nulls(rows, of)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

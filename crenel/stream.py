@@ -22,6 +22,8 @@ from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.privacy import Privacy
 from crenel.columns import (
     argument,
+    as_type,
+    conformed,
     decoded,
     decoded_type,
     event_time_problems,
@@ -29,6 +31,7 @@ from crenel.columns import (
     event_times,
     texts,
     times_argument,
+    type_of_nothing,
 )
 from crenel.copies import appended, compacted, empty, is_copyable, plain_schema
 from crenel.evidence.replay import ROW
@@ -232,15 +235,16 @@ class Stream:
         if self._plan is None:
             self._plan = _Plan.of(self._config, schema, restorable=self._restorable)
             self._rows = _Rows(schema, self._plan.kept)
-        elif not self._plan.schema.equals(schema):
-            raise ConfigError("data", ["data: has other columns than before; push batches of one schema"])
+            return
+        conformed(pa.RecordBatch.from_arrays([empty(of) for of in schema.types], schema=schema), self._plan.schema)
 
     def push(self, data: Any) -> Result:
         """Admit records in their order, and return the outputs that are due by then.
 
         Parameters
         ----------
-        data : as for ``anonymize``, with the same columns each time
+        data : as for ``anonymize``, with the columns of the first data, in any order. A column of another type, such as
+            floats in place of whole numbers because one is missing, is converted if each value stays exactly the same
 
         Raises
         ------
@@ -258,7 +262,7 @@ class Stream:
         parts: list[ShardOutput] = []
         refused: list[_Refused] = []
         for batch in frame.batches():
-            self._push(batch, parts, refused)
+            self._push(conformed(batch, self._opened.schema), parts, refused)
         return self._result(parts, refused)
 
     def advance(self, watermark: datetime | int) -> Result:
@@ -425,6 +429,9 @@ class Stream:
         """Return the blocks of a batch, and the watermark after it."""
         plan = self._opened
         columns = {read.name: decoded(batch.column(read.name)) for read in plan.layout.encode.reads}
+        columns = {
+            name: as_type(of, plan.types[name]) if pa.types.is_null(of.type) else of for name, of in columns.items()
+        }
         watermarks, newest = self._watermarks(columns)
         return plan.encoder.blocks(*plan.arguments(columns, watermarks)), newest
 
@@ -583,6 +590,7 @@ class _Plan:
     ----------
     settings : of the stream
     schema : columns of the data
+    types : type in which each column is read, which differs from ``schema`` for dictionaries, and without any value
     layout : columns between data and outputs
     encoder : encoder of the data
     context : of all shards
@@ -591,6 +599,7 @@ class _Plan:
 
     settings: Config
     schema: pa.Schema
+    types: Mapping[str, pa.DataType]
     layout: Layout
     encoder: Encoder
     context: ShardContext
@@ -599,6 +608,7 @@ class _Plan:
     @classmethod
     def of(cls, settings: Config, schema: pa.Schema, *, restorable: bool) -> _Plan:
         policy, kinds = settings.policy, {field.name: decoded_type(field.type) for field in schema}
+        kinds |= {name: type_of_nothing(policy, name) for name, kind in kinds.items() if pa.types.is_null(kind)}
         types = {name: sql_type(kind) for name, kind in kinds.items()}
         # Columns that are only passed through may have any type.
         types |= {name: "STRING" for name in policy.passthrough if name in types and not is_simple(kinds[name])}
@@ -625,6 +635,7 @@ class _Plan:
         return cls(
             settings=settings,
             schema=schema,
+            types=kinds,
             layout=found,
             encoder=Encoder(found.encode),
             context=ShardContext(
@@ -694,7 +705,7 @@ class _Plan:
             values = [value for part in parts for value in part.releases.members[i]]
             found = pa.array(values, self.context.members.field(name).type)
             if name not in self.settings.policy.sensitive:
-                found = as_written(found, decoded_type(self.schema.field(name).type))
+                found = as_written(found, self.types[name])
             released[name] = found
         released |= self.writer.pseudonyms(self.settings.subject_key, parts)
         suppressed = self.writer.suppressed(parts)

@@ -281,11 +281,80 @@ def test_columns_that_do_not_fit_the_policy_are_all_named() -> None:
     assert "source.query" not in problems
 
 
-def test_a_stream_refuses_batches_of_other_columns() -> None:
-    stream = crenel.open_stream(SETTINGS)
-    stream.push(TABLE)
-    with pytest.raises(crenel.ConfigError, match="other columns than before"):
-        stream.push(TABLE.drop_columns(["clinic"]))
+FIRST = pd.DataFrame({"number": range(9), "form": 1.5, "secret": ["a", "b", "c"] * 3, "kept": date(2024, 1, 1)})
+NEXT = {
+    "a missing number": FIRST.assign(number=[None, *range(1, 9)]),
+    "a column without values": FIRST.assign(secret=None),
+    "no rows": FIRST.iloc[:0],
+    "another order": FIRST[["kept", "form", "secret", "number"]],
+    "categories": FIRST.astype({"secret": "category", "number": "category"}),
+    "other widths": FIRST.astype({"number": "UInt8", "form": "float32", "secret": "string"}),
+    "Arrow": pa.Table.from_pandas(FIRST),
+    "Polars": polars.from_pandas(FIRST),
+}
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_a_stream_converts_the_columns_of_later_data_exactly(name: str) -> None:
+    made = keeping("value")
+    with crenel.open_stream(made) as stream, crenel.open_stream(made, row_numbers=True) as plain:
+        parts = [stream.push(FIRST), stream.push(NEXT[name]), stream.finish()]
+        wanted = FIRST.assign(number=FIRST["number"].astype("Int64"))
+        if name in ("a missing number", "a column without values"):
+            wanted = NEXT[name].astype({"number": "Int64"})
+        rows = pa.Table.from_pandas(wanted, schema=pa.Schema.from_pandas(FIRST))
+        others = [plain.push(FIRST), plain.push(rows.slice(0, 0 if name == "no rows" else 9)), plain.finish()]
+    for part, other in zip(parts, others, strict=True):
+        assert part.released.equals(other.released.drop_columns(["row"]))
+        assert part.audit.equals(other.audit)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (FIRST.drop(columns="kept"), "data: lacks the column 'kept' of the stream"),
+        (FIRST.assign(more=1), "data: has the column 'more', and the stream has none of that name"),
+        (
+            FIRST.assign(number=0.5),
+            "'number' has the type double, and int64 in the stream, which does not",
+        ),
+        (FIRST.assign(number=2.0**53), "'number' has the type double"),
+        (FIRST.assign(number="1"), "'number' has the type string"),
+        (FIRST.assign(secret=1), "'secret' has the type int64, and string in the stream"),
+        (FIRST.assign(kept=pd.Timestamp("2024-01-01")), r"'kept' has the type timestamp\[n?s\], and date32\[day\] in"),
+    ],
+)
+def test_a_stream_refuses_columns_that_cannot_be_converted_exactly(data: pd.DataFrame, words: str) -> None:
+    stream = crenel.open_stream(keeping("value"))
+    stream.push(FIRST)
+    with pytest.raises(crenel.ConfigError, match=words):
+        stream.push(data)
+    untyped = crenel.open_stream(keeping("value"))
+    assert untyped.push(FIRST.iloc[:0]).released.num_rows == 0
+    with pytest.raises(crenel.ConfigError, match=r"'secret' .* null in the stream.*by Stream.open\(schema\)"):
+        untyped.push(FIRST)
+
+
+@pytest.mark.parametrize("role", ["interval", "labels", "noised", "event_time", "arrays"])
+def test_columns_without_any_value_give_empty_results(role: str) -> None:
+    roles: dict[str, Any] = {
+        "interval": {"quasi_identifiers": {"c": crenel.Numeric(("2020-01-01", "2024-01-01"), missing="value")}},
+        "labels": {"quasi_identifiers": {"c": crenel.Categorical(crenel.Dates(domain=("2020-01-01", "2020-12-31")))}},
+        "noised": {"noised": {"c": crenel.Noised((0, 1), 0.5)}},
+        "event_time": {"event_time": "c"},
+        "arrays": {"sensitive": ["c"], "arrays": {"c": 2}},
+    }
+    policy = {"quasi_identifiers": {"n": crenel.Numeric((0, 9))}, "subject": "s", "missing": "value", **roles[role]}
+    policy |= {} if "n" in policy["quasi_identifiers"] else {"drop": ["n"]}
+    noise = {"noise_within_release": crenel.NoiseWithinRelease(epsilon=1)} if role == "noised" else {}
+    made = replace(keeping("value"), policy=crenel.Policy(**policy), privacy=crenel.Privacy(k=2), **noise)
+    for data in (
+        pd.DataFrame({"c": [], "n": [], "s": []}, dtype=object),
+        pd.DataFrame({"c": None, "n": [1, 2], "s": ["a", "b"]}),
+    ):
+        result = crenel.anonymize(data, made)
+        rejected = len(data) if role in ("noised", "event_time") else 0
+        assert (len(result.released), len(result.rejected)) == (len(data) - rejected, rejected)
 
 
 NESTED = pa.Table.from_pylist(

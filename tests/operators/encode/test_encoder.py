@@ -404,7 +404,10 @@ def test_only_a_float_is_compared_with_the_domain_as_one(sql: str, end: float, v
     domain = (min(end, 0), max(end, 0))
     for policy in (
         Policy(quasi_identifiers=(Numeric("speed", domain),)),
-        Policy(quasi_identifiers=(Numeric("age", (0, 100)),), noised=(Noised("speed", domain, step=1 if sql.endswith("INT") else 1e-3),)),
+        Policy(
+            quasi_identifiers=(Numeric("age", (0, 100)),),
+            noised=(Noised("speed", domain, step=1 if sql.endswith("INT") else 1e-3),),
+        ),
     ):
         plan = plan_of(policy, {"speed": sql, "age": "INT"})
         [block] = blocks_of(plan, [{"speed": value, "age": 1}])
