@@ -68,9 +68,13 @@ def decoded_type(of: pa.DataType) -> pa.DataType:
     return of.value_type if pa.types.is_dictionary(of) else of
 
 
-def decoded(column: pa.Array) -> pa.Array:
-    """Return the values of a column without dictionary encoding."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+def decoded(column: Any) -> Any:
+    """Return the values of an Array or a ChunkedArray without dictionary encoding."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
+    return column.dictionary_decode()
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

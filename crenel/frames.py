@@ -63,7 +63,11 @@ class Frame:
                 )
             if package == "polars":
                 return cls._of_table("polars", _from_polars(data))
-            data = pa.RecordBatchReader.from_stream(data)
+            try:
+                data = pa.RecordBatchReader.from_stream(data)
+            except pa.ArrowInvalid:
+                name = f"{type(data).__module__}.{type(data).__qualname__}"
+                raise TypeError(f"data: is a {name}, whose Arrow stream has no named columns; give a table") from None
         _require_names(data.schema)
         return cls("pyarrow", _without_views(data.schema), iter(data))
 
@@ -75,12 +79,10 @@ class Frame:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the data in batches of at most ``ROWS`` rows."""
         if isinstance(self.source, pa.Table):
-            table = self.source.cast(self.schema) if self.source.schema != self.schema else self.source
-            yield from table.combine_chunks().to_batches(max_chunksize=ROWS)
+            yield from _plain(self.source, self.schema).combine_chunks().to_batches(max_chunksize=ROWS)
             return
         for batch in self.source:
-            table = pa.Table.from_batches([batch])
-            yield from (table.cast(self.schema) if table.schema != self.schema else table).to_batches(ROWS)
+            yield from _plain(pa.Table.from_batches([batch]), self.schema).to_batches(ROWS)
 
     def flattened(self, roles: Collection[str]) -> Frame:
         """Return the data with the fields of nested columns as columns, as ``flat_schema`` names them."""
@@ -121,7 +123,7 @@ class Frame:
         if isinstance(dtype, pd.CategoricalDtype):
             return _ordered(column.to_pandas(), dtype)
         if isinstance(dtype, pd.ArrowDtype):
-            return pd.Series(pd.array(column.cast(dtype.pyarrow_dtype), dtype))
+            return pd.Series(pd.array(column, pd.ArrowDtype(of)))  # plain text in the place of a view
         if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "__from_arrow__"):
             return pd.Series(dtype.__from_arrow__(column))
         if dtype is not None and dtype.kind == "O" and not pa.types.is_nested(of):
@@ -223,9 +225,27 @@ _SHOWN = 5
 """Maximum number of types that an error names."""
 
 
+_NOT_IN_ARROW = frozenset(("Object", "Int128", "UInt128"))
+"""Polars types whose values Arrow does not hold."""
+
+
+def _polars_types(of: Any) -> Iterator[str]:
+    """Yield the names of a Polars type and of those within it."""
+    yield getattr(of, "__name__", type(of).__name__)
+    inner = [field.dtype for field in getattr(of, "fields", ())] + [getattr(of, "inner", None)]
+    for each in inner:
+        if each is not None:
+            yield from _polars_types(each)
+
+
 def _from_polars(data: Any) -> pa.Table:
     import polars
 
+    if not isinstance(data, polars.DataFrame):
+        raise TypeError(f"data: is a Polars {type(data).__name__}; give a DataFrame")
+    for name, dtype in data.schema.items():
+        for unfit in _NOT_IN_ARROW.intersection(_polars_types(dtype)):
+            raise TypeError(f"data: the column {name!r} is of {unfit}, which Arrow does not have; cast or remove it")
     return data.to_arrow(compat_level=polars.CompatLevel.oldest())  # without views of text
 
 
@@ -241,7 +261,21 @@ def _twice(name: str) -> str:
     return f"data: has two columns {name!r}; rename one"
 
 
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+
+
 def _without_views(schema: pa.Schema) -> pa.Schema:
     """Return the schema with plain text in the place of views, which Arrow cannot select rows of."""
-    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    return pa.schema([pa.field(f.name, plain.get(str(f.type), f.type)) for f in schema])
+    return pa.schema([pa.field(f.name, _VIEWS.get(str(f.type), f.type)) for f in schema])
+
+
+def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table in the schema of ``_without_views``."""
+    if table.schema == schema:
+        return table
+    columns = [
+        # Arrow 16 has no cast of views.
+        pa.array(column.to_pylist(), field.type) if str(column.type) in _VIEWS else column.cast(field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.table(columns, schema=schema)

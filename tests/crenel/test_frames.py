@@ -262,11 +262,59 @@ def test_fewer_persons_than_k_are_suppressed() -> None:
         (pd.DataFrame({"b": [1], "a": [2**70]}), TypeError, "the column 'a' is of object with values of int, which"),
         (pd.DataFrame({"a": pd.arrays.SparseArray([1.5])}), TypeError, r"the column 'a' is of Sparse\[float64, nan\]"),
         (pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), ValueError, "two columns 'a'; rename one"),
+        (polars.Series("a", [1]), TypeError, "data: is a Polars Series; give a DataFrame"),
+        (pa.chunked_array([[1]]), TypeError, r"pyarrow\.lib\.ChunkedArray, whose Arrow stream has no named columns"),
+        (polars.DataFrame({"a": [1]}, schema={"a": polars.Int128}), TypeError, "column 'a' is of Int128, which Arrow"),
+        (
+            polars.DataFrame({"a": polars.Series([object()])}),
+            TypeError,
+            "the column 'a' is of Object, which Arrow does",
+        ),
+        (
+            polars.DataFrame({"a": [[1]]}, schema={"a": polars.List(polars.Int128)}),
+            TypeError,
+            "the column 'a' is of Int128, which Arrow does not have; cast or remove it",
+        ),
     ],
 )
 def test_data_that_cannot_be_read_is_refused_with_a_remedy(data: object, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         crenel.anonymize(data, SETTINGS)
+
+
+PASSED = {
+    "duration": pa.array([1, None] * 3, pa.duration("ms")),
+    "bytes": pa.array([b"a", None] * 3, pa.binary(1)),
+    "map": pa.array([[("a", 1)], None] * 3, pa.map_(pa.string(), pa.int64())),
+    "wide decimal": pa.array([Decimal("1.5"), None] * 3, pa.decimal256(60, 2)),
+    "no value": pa.nulls(6),
+    "text view": pa.array(["a", None] * 3, pa.string_view()),
+    "bytes view": pa.array([b"a", None] * 3, pa.binary_view()),
+    "list view": pa.array([[1], None] * 3, pa.list_view(pa.int64())),
+}
+PLAIN = {"text view": pa.large_string(), "bytes view": pa.large_binary()}
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_other_types_are_passed_through_or_refused_by_name(name: str) -> None:
+    column = PASSED[name]
+    data = pa.table({"n": range(6), "c": column})
+    policy = crenel.Policy(quasi_identifiers={"n": crenel.Numeric((0, 9))}, passthrough=["c"])
+    made = replace(keeping("reject"), policy=policy, privacy=crenel.Privacy(k=2))
+    if name == "list view":
+        with pytest.raises(crenel.ConfigError, match=r"'c' is of type list_view<item: int64>"):
+            crenel.anonymize(data, made)
+        return
+    released = crenel.anonymize(data, made).released["c"]
+    assert released.type == PLAIN.get(name, column.type)
+    assert sorted(map(repr, released.to_pylist())) == sorted(map(repr, column.to_pylist()))
+    for roles in ({"subject": "c"}, {"event_time": "c"}, {"reference": "c"}, {"sensitive": ["c"]}):
+        other = replace(made, policy=replace(policy, passthrough=[], **roles))
+        if name == "no value" or (name == "text view" and "event_time" not in roles):
+            crenel.anonymize(data, other)
+        else:
+            with pytest.raises(crenel.ConfigError, match=r"column 'c'"):
+                crenel.anonymize(data, other)
 
 
 def test_columns_that_do_not_fit_the_policy_are_all_named() -> None:
