@@ -75,7 +75,7 @@ def anonymize(
     lateness : how far the watermark stays behind the newest event time; it decides when a delay of event time has
         passed, and never drops a record
     row_numbers : whether each output has a column ``row``, the number of the input record from 0, for the holder of the
-        original data
+        original data; no published column may have that name
     repairs : whether the outputs of CASTLE and nearest include their repair log, as ``further["repairs"]``; SUHDSA's
         always do. Keep the log from recipients
 
@@ -200,7 +200,11 @@ class Stream:
         announce_compilation()
         self._settings = settings
         self._config = settings.validated.with_repairs() if repairs else settings.validated
-        self._lateness, self._row_numbers, self._restorable = milliseconds_of(lateness), row_numbers, restorable
+        self._lateness, self._row_numbers, self._restorable = (
+            milliseconds_of(lateness, "lateness"),
+            row_numbers,
+            restorable,
+        )
         self._plan: _Plan | None = None
         self._shards: dict[int, _ShardState[Shard]] = {}
         self._admissions: dict[int, _ShardState[Admission]] = {}
@@ -233,8 +237,10 @@ class Stream:
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
         if self._plan is None:
-            self._plan = _Plan.of(self._config, schema, restorable=self._restorable)
-            self._rows = _Rows(schema, self._plan.kept)
+            plan = _Plan.of(self._config, schema, restorable=self._restorable)
+            if self._row_numbers and any(column.name == "row" for column in plan.layout.sinks["released"]):
+                raise ConfigError("data", ["row_numbers: adds a column 'row', and released has one; rename that one"])
+            self._plan, self._rows = plan, _Rows(schema, plan.kept)
             return
         conformed(pa.RecordBatch.from_arrays([empty(of) for of in schema.types], schema=schema), self._plan.schema)
 
@@ -786,17 +792,25 @@ def _ipc(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def milliseconds_of(value: Duration) -> int:
-    """Return a duration in milliseconds."""
-    if isinstance(value, timedelta):
-        return value // timedelta(milliseconds=1)
-    if isinstance(value, str):
-        from pydantic import TypeAdapter
+def milliseconds_of(value: Duration, name: str = "duration") -> int:
+    """Return a duration in milliseconds.
 
-        from crenel.jobs.config.fields import Duration as Milliseconds
+    Raises
+    ------
+    ValueError
+        It is no duration of whole milliseconds from 0 on; the message begins with ``name``.
+    """
+    from pydantic import TypeAdapter, ValidationError
 
-        return int(TypeAdapter(Milliseconds).validate_python(value))
-    return value
+    from crenel.jobs.config.fields import Duration as Milliseconds
+
+    given: object = value / timedelta(milliseconds=1) if isinstance(value, timedelta) else value
+    try:
+        if not isinstance(value, bool):
+            return int(TypeAdapter(Milliseconds).validate_python(given))
+    except ValidationError:
+        pass
+    raise ValueError(f"{name}: must be whole milliseconds, 0 or more, or a text such as '10 min', not {value!r}")
 
 
 def _epoch(watermark: datetime | int) -> int:

@@ -182,6 +182,20 @@ def test_only_the_persons_that_are_named_exactly_are_forgotten(column: Any, subj
         assert stream.forget(pd.Series(persons.to_pylist()[1:2])).summary.forgotten == min(len(persons), 2)
 
 
+@pytest.mark.parametrize("role", ["sensitive", "passthrough", "quasi_identifiers"])
+def test_row_numbers_replace_no_published_column(role: str) -> None:
+    labels: Any = {"row": crenel.Categorical({"a": ["*"], "b": ["*"]})}
+    roles: dict[str, Any] = {"quasi_identifiers": {"age": crenel.Numeric((0, 9))}}
+    roles |= (
+        {"quasi_identifiers": roles["quasi_identifiers"] | labels} if role == "quasi_identifiers" else {role: ["row"]}
+    )
+    made = replace(settings(), policy=crenel.Policy(**roles), privacy=crenel.Privacy(k=2))
+    data = pa.table({"age": [1, 2], "row": ["a", "b"]})
+    assert sorted(crenel.anonymize(data, made).released["row"].to_pylist()) in (["a", "b"], ["*", "*"])
+    with pytest.raises(crenel.ConfigError, match=r"row_numbers: adds a column 'row', and released has one"):
+        crenel.anonymize(data, made, row_numbers=True)
+
+
 def test_nobody_is_forgotten_where_no_column_names_a_person() -> None:
     made = settings()
     made = replace(made, policy=replace(made.policy, subject=None, drop=["person"]))
