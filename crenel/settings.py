@@ -54,6 +54,9 @@ class Numeric:
     publish: Literal["interval", "mean", "median"] = "interval"
     missing: Literal["reject", "value"] = "reject"
 
+    def __post_init__(self) -> None:
+        _require_pair("Numeric", self.domain)
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -73,6 +76,9 @@ class Numbers:
     origin: float = 0
     whole: bool = True
     open: bool = False
+
+    def __post_init__(self) -> None:
+        _require_pair("Numbers", self.domain)
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,9 @@ class Dates:
 
     domain: tuple[date | str, date | str]
     levels: Sequence[str] = ("day", "month", "quarter", "year", "decade")
+
+    def __post_init__(self) -> None:
+        _require_pair("Dates", self.domain)
 
 
 @dataclass(frozen=True)
@@ -228,6 +237,9 @@ class Noised:
 
     domain: tuple[float, float]
     step: float | None = None
+
+    def __post_init__(self) -> None:
+        _require_pair("Noised", self.domain)
 
 
 @dataclass(frozen=True)
@@ -787,6 +799,7 @@ class Settings:
     subject_key_derivation : ``"scrypt"`` stretches the key before others are derived from it, so that each guess is
         slow; ``"direct"`` does not, as state, pseudonyms and codes of ``forgotten`` of version 0.1.0 require. A restore
         needs the same derivation
+    epoch : of a job: another number makes its shards start anew, under a policy that its state does not fit
     extensions : Python modules that register algorithms or privacy models of your own
     folder : folder that relative paths of hierarchies refer to
 
@@ -829,6 +842,7 @@ class Settings:
     seed: int | None = None
     subject_key: str | bytes | Mapping[str, str] | None = field(default=None, repr=False)
     subject_key_derivation: Literal["scrypt", "direct"] = "scrypt"
+    epoch: int = 1
     extensions: Sequence[str] = ()
     folder: Path = field(default=Path(), repr=False)
 
@@ -877,8 +891,6 @@ class Settings:
         import yaml
 
         sections = self._sections()
-        if isinstance(sections.get("subject_key"), str):
-            sections["subject_key"] = "${CRENEL_SUBJECT_KEY}"
         for role in ("quasi_identifiers", "generalized"):
             for name, attribute in sections["policy"].get(role, {}).items():
                 hierarchy = attribute.get("hierarchy")
@@ -886,6 +898,9 @@ class Settings:
                     raise ValueError(
                         f"policy.{role}.{name}.hierarchy: is an object; save it as a file, and give its path"
                     )
+        sections = _escaped(sections)
+        if self.subject_key is not None and not isinstance(self.subject_key, Mapping):
+            sections["subject_key"] = "${CRENEL_SUBJECT_KEY}"
         text: str = yaml.dump(sections, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120)
         return text
 
@@ -970,6 +985,7 @@ def settings_of(content: Mapping[str, Any], folder: Path, where: Path | str) -> 
         seed=file.seed,
         subject_key=content.get("subject_key"),
         subject_key_derivation=file.subject_key_derivation,
+        epoch=file.epoch,
         extensions=file.extensions,
         folder=folder,
     )
@@ -1067,6 +1083,21 @@ def _section(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_section(each) for each in value]
     return value
+
+
+def _escaped(value: Any) -> Any:
+    """Return a section whose texts have no variables: ``$$`` stands for one dollar in a file."""
+    if isinstance(value, str):
+        return value.replace("$", "$$")
+    if isinstance(value, dict):
+        return {key: _escaped(each) for key, each in value.items()}
+    return [_escaped(each) for each in value] if isinstance(value, list) else value
+
+
+def _require_pair(name: str, domain: object) -> None:
+    """Raise an error where two numbers were given in place of a pair, as in ``Numeric(0, 110)``."""
+    if domain is not None and (isinstance(domain, str) or not isinstance(domain, Sequence) or len(domain) != 2):
+        raise ValueError(f"domain: must be a pair, the lowest and the highest value, as in {name}((LOWEST, HIGHEST))")
 
 
 def _hierarchy(hierarchy: Any) -> Any:

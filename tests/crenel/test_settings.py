@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -84,7 +85,7 @@ def test_each_algorithm_that_comes_with_crenel_has_a_class() -> None:
 
 
 def test_settings_have_the_sections_of_a_file_that_do_not_belong_to_a_job() -> None:
-    job = {"source", "sinks", "catalogs", "flink", "accept_duplicates", "audit_chain", "epoch", "shape"}
+    job = {"source", "sinks", "catalogs", "flink", "accept_duplicates", "audit_chain", "shape"}
     assert {f.name for f in dataclasses.fields(crenel.Settings)} - {"folder"} == {
         *(File.model_fields.keys() - job),
         *("policy", "privacy", "algorithm"),
@@ -165,3 +166,44 @@ def test_an_algorithm_of_ones_own_has_its_section() -> None:
         extensions=["examples.own_algorithm"],
     )
     assert made.validated.algorithm.name == "in_order"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: crenel.Numeric(0, 110),  # type: ignore[arg-type]
+        lambda: crenel.Numeric((0,)),  # type: ignore[arg-type]
+        lambda: crenel.Numeric("2024-01-01", "2024-12-31"),  # type: ignore[arg-type]
+        lambda: crenel.Noised(0, 110),  # type: ignore[arg-type]
+        lambda: crenel.Numbers(0, 110),  # type: ignore[arg-type]
+        lambda: crenel.Dates("2024-01-01", ["day"]),  # type: ignore[arg-type]
+    ],
+)
+def test_a_domain_is_a_pair(make: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=r"^domain: must be a pair, the lowest and the highest value"):
+        make()
+
+
+@pytest.mark.parametrize("lateness", [-5, 1.5, True, "soon", timedelta(-1), timedelta(microseconds=1), None])
+def test_a_lateness_that_is_no_duration_is_refused_at_once(lateness: Any) -> None:
+    with pytest.raises(ValueError, match=r"^lateness: must be whole milliseconds, 0 or more, or a text such as"):
+        crenel.open_stream(settings(), lateness=lateness)
+
+
+def test_the_epoch_and_dollars_survive(tmp_path: Path) -> None:
+    made = replace(settings(), subject_key="sixteen bytes of $HOME", epoch=3)
+    quasi: Any = {"${HOME}": crenel.Numeric((0, 1)), "a$$b": crenel.Categorical("${file:x}$.csv")}
+    (tmp_path / "${file:x}$.csv").write_text("a;*\nb;*\n", encoding="utf-8")
+    policy = crenel.Policy(quasi_identifiers=quasi, sensitive=["$", "$${HOME}"], subject="${person}")
+    made = replace(made, policy=policy, folder=tmp_path)
+    assert "HOME of" not in made.to_yaml()
+    (tmp_path / "job.yaml").write_text(
+        made.to_yaml().replace("${CRENEL_SUBJECT_KEY}", "sixteen bytes of $$HOME"), encoding="utf-8"
+    )
+    read = crenel.load(tmp_path / "job.yaml")
+    assert replace(read, seed=5).epoch == read.validated.epoch == 3
+    assert read.policy.sensitive == ("$", "$${HOME}")
+    assert read.policy.subject == "${person}"
+    assert read.to_yaml() == replace(read, seed=read.seed).to_yaml()
+    assert read.subject_key == made.subject_key
+    assert read.policy.quasi_identifiers.keys() == quasi.keys()
