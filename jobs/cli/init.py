@@ -229,7 +229,7 @@ def _source(described: Described) -> Iterator[str]:
     yield "ddl: |"
     yield indent(described.ddl, "  ")
     if described.query is not None:
-        yield "# The query gives each column its type; a value that cannot be read is missing. Times are read as UTC."
+        yield "# The query gives each column its type; unreadable values are missing, and times without offset are UTC."
         yield "query: |"
         yield indent(described.query, "  ")
 

@@ -16,6 +16,9 @@ import pyarrow.parquet
 from crenel.anonymity.model.errors import InputError
 from crenel.evidence.profile.profile import SMALL, ColumnProfile, Profile, form_of_type
 from crenel.jobs.config.source import TOKEN
+from crenel.jobs.pipeline.sql_times import INSTANT
+from crenel.operators.encode.cells import CellType
+from crenel.operators.encode.csv_values import read_as
 from crenel.operators.encode.values import sql_type
 from crenel.profiling import profile
 
@@ -23,11 +26,14 @@ _DELIMITERS = (",", ";", "\t", "|")
 _LEADING_ZERO = r"^-?0\d"
 """A code such as a ZIP code, which as a number would lose its zeros."""
 
-_TYPES = (
-    *(pa.int64(), pa.float64(), pa.bool_(), pa.date32()),
-    *(pa.timestamp(unit, zone) for unit in ("ms", "us", "ns") for zone in (None, "UTC")),
-)
-"""Types of the fields of CSV; the first that all values of a column have."""
+_TYPES = {
+    pa.int64(): CellType("BIGINT"),
+    pa.float64(): CellType("DOUBLE"),
+    pa.bool_(): CellType("BOOLEAN"),
+    pa.date32(): CellType("DATE"),
+    pa.timestamp("ms"): CellType("TIMESTAMP", 3),
+}
+"""Types of the fields of CSV, each with that of the query; a column has the first that all its values have."""
 
 _TABLE = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CREATE\s+(?:TEMPORARY\s+)?TABLE\s+[^(]+(?P<rest>\(.*)", re.IGNORECASE | re.DOTALL
@@ -169,8 +175,14 @@ def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column of text with the type that all its values have."""
     if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, _LEADING_ZERO)).as_py():
         return column
-    for kind in _TYPES:
-        try:
+    texts = column.combine_chunks()
+    for kind, cell in _TYPES.items():
+        found = read_as(cell, texts)
+        if found.null_count > texts.null_count:
+            continue
+        if pa.types.is_timestamp(kind):
+            return pa.chunked_array([found])
+        try:  # the query reads 1.5 as a whole number, y as a Boolean, and a time as a day
             return column.cast(kind)
         except pa.ArrowInvalid:
             continue
@@ -182,7 +194,7 @@ def _parsed(name: str, kind: pa.DataType) -> str:
     if pa.types.is_string(kind):
         return f"NULLIF(TRIM({name}), '') AS {name}"
     if pa.types.is_timestamp(kind):
-        return _as_instant(f"TRY_CAST(REPLACE(REPLACE(TRIM({name}), 'T', ' '), 'Z', '') AS TIMESTAMP(3))", name)
+        return f"{INSTANT}({name}) AS {name}"
     return f"TRY_CAST(TRIM({name}) AS {sql_type(kind)}) AS {name}"
 
 

@@ -361,15 +361,22 @@ def _contradictions(file: File, parameters: Any) -> Iterator[str]:
 
 
 def _instants_elsewhere(file: File) -> Iterator[str]:
-    """Yield the fields of Avro and Protobuf that are read in UTC, where SQL takes their texts for another zone's."""
+    """Yield the fields of records that are read in UTC, where SQL takes their texts for another zone's."""
     source, zone = file.source, file.flink.get(ZONE, "UTC")
     if source is None or zone in UTC:
         return
-    for section, records in (("from_avro", source.from_avro), ("from_protobuf", source.from_protobuf)):
-        for name, of in () if records is None else records.fields.items():
-            if of.type.upper().startswith("TIMESTAMP_LTZ"):
+    read: dict[str, dict[str, str]] = {
+        "from_csv": {} if source.from_csv is None else source.from_csv.fields,
+        **{
+            name: {} if of is None else {column: field.type for column, field in of.fields.items()}
+            for name, of in (("from_avro", source.from_avro), ("from_protobuf", source.from_protobuf))
+        },
+    }
+    for section, fields in read.items():
+        for name, kind in fields.items():
+            if kind.upper().startswith("TIMESTAMP_LTZ"):
                 yield (
-                    f"source.{section}.fields.{name}: {of.type} is read in UTC, and flink.{ZONE} is not UTC; "
+                    f"source.{section}.fields.{name}: {kind} is read in UTC, and flink.{ZONE} is not UTC; "
                     "set it to UTC, or declare the field as BIGINT"
                 )
 

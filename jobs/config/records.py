@@ -27,7 +27,7 @@ _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
 _TIME = r"(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?"
 _JSON_VALUE = rf"({_WORDS}|{_TIME}|{_DECIMAL})"
 _JSON_TYPE = re.compile(rf"{_JSON_VALUE}|ARRAY<{_JSON_VALUE}>", re.IGNORECASE)
-_CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
+_CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(_LTZ)?(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
 _BINARY = r"STRING|BOOLEAN|INT|BIGINT|FLOAT|DOUBLE|TIMESTAMP(_LTZ)?\([36]\)"
 _AVRO_VALUE = rf"{_BINARY}|DATE|TIME\(3\)|{_DECIMAL}"
 _PROTOBUF_TYPE = re.compile(rf"{_BINARY}|ARRAY<({_BINARY})>", re.IGNORECASE)
@@ -311,7 +311,7 @@ class CsvSection(Section):
     fields: dict[Column, Annotated[str, AfterValidator(_csv_type)]] = Field(
         min_length=1,
         description="'column: TYPE' for each field of a line, in order; a type is one of STRING, BOOLEAN, TINYINT, "
-        "SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(0), TIMESTAMP(3), TIMESTAMP(6)",
+        "SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(p), TIMESTAMP_LTZ(p); p is 0, 3 or 6",
     )
     delimiter: Annotated[str, AfterValidator(_character)] = Field(",", description="one character, such as ';'")
     quote: Annotated[str, AfterValidator(_character)] | None = Field(

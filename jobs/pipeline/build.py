@@ -30,6 +30,7 @@ from crenel.jobs.pipeline.source_table import (
     create_table,
     parsing,
     read_options,
+    register_times,
     source_table,
 )
 from crenel.jobs.pipeline.sql_types import literal, parse
@@ -52,6 +53,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     if named is None:
         create_table(tables, field, config.source, SOURCE)
     else:
+        register_times(tables, config.source)
         tables.create_temporary_view(SOURCE, read_rows(tables, config, field, named, config.source.watermark))
     table = source_table(tables)
     options = table.options if named is None else named.as_connector

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from crenel.anonymity.model.attributes import Categorical, Generalized, Instant, Noised, Numeric, QuasiIdentifier
 from crenel.jobs.pipeline.nested import first_field
 from crenel.jobs.pipeline.packing import CARRIED, packed
+from crenel.jobs.pipeline.sql_times import INSTANT
 from crenel.jobs.pipeline.sql_types import INSTANTS, INTEGERS, TEXTS, SqlType, element_of, quote
 from crenel.operators.encode.columns import EARLIEST, LATEST, Kind, Read
 from crenel.operators.encode.records import Form
@@ -235,7 +236,7 @@ class Reader:
                 "TIMESTAMP": f"CAST({column} AS TIMESTAMP_LTZ(3))",
                 "TIMESTAMP_LTZ": f"CAST({column} AS TIMESTAMP_LTZ(3))",
                 "DATE": f"CAST(CAST({column} AS TIMESTAMP(3)) AS TIMESTAMP_LTZ(3))",
-            }.get(sql.name, f"CAST(TO_TIMESTAMP({column}) AS TIMESTAMP_LTZ(3))")
+            }.get(sql.name, f"{INSTANT}({column})")
             self.problems.append(
                 f"{where} has the type {sql.text}; it is BIGINT (epoch milliseconds) or TIMESTAMP_LTZ(3): "
                 f"add a computed column to source.ddl, such as event_time AS {how}, with the WATERMARK on it"

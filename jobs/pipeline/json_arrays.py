@@ -1,8 +1,9 @@
 """Arrays of JSON records, as a function in Java.
 
 Flink's ``JSON_QUERY`` leaves out the rows of an array that lack a field, so that the values of two fields would not
-match. Here each row of the array has its value, or a missing one. A value is read as ``JSON_VALUE`` and ``TRY_CAST``
-read a field of that type: a value of another kind is missing, and so is an array that is none.
+match. Here each row of the array has its value, or a missing one. A value is read as a field of that type is: by
+``JSON_VALUE`` and ``TRY_CAST``, and a time by ``sql_times``. A value of another kind is missing, and so is an array
+that is none.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Sequence
 
 from crenel.jobs.pipeline.packing import JavaFunction, java_function
+from crenel.jobs.pipeline.sql_times import CLASS, value_of
 from crenel.jobs.pipeline.sql_types import SqlType
 
 _TEXT = "BinaryStringData.fromString(text)"
@@ -26,12 +28,9 @@ _VALUES = {
     "FLOAT": f"(Object) new Float(BinaryStringDataUtil.toFloat({_TRIMMED}))",
     "DOUBLE": f"(Object) new Double(BinaryStringDataUtil.toDouble({_TRIMMED}))",
     "DECIMAL": f"BinaryStringDataUtil.toDecimal({_TRIMMED}, PRECISION, SCALE)",
-    "DATE": f"(Object) new Integer(BinaryStringDataUtil.toDate({_TEXT}))",
     "TIME": f"(Object) new Integer(BinaryStringDataUtil.toTime({_TEXT}, PRECISION))",
-    "TIMESTAMP": f"BinaryStringDataUtil.toTimestamp({_TEXT}, PRECISION)",
-    "TIMESTAMP_LTZ": f'BinaryStringDataUtil.toTimestamp({_TEXT}, PRECISION, TimeZone.getTimeZone("UTC"))',
 }
-"""Value of a text, by type; a text that is none raises, as a cast does."""
+"""Value of a text, by type but times; a text that is none raises, as a cast does."""
 
 _BODY = """private static JsonNode at(JsonNode node, String name) {
         return node == null ? null : (JsonNode) node.get(name);
@@ -114,13 +113,14 @@ def json_array_function(element: SqlType, array: Sequence[str | int], item: Sequ
     array : names of members, and positions in arrays, on the way to the array
     item : those on the way from each of its items to the value
     """
-    value = _VALUES[element.name].replace("PRECISION", str(element.precision)).replace("SCALE", str(element.scale))
+    value = value_of(element) or _VALUES[element.name]
+    value = value.replace("PRECISION", str(element.precision)).replace("SCALE", str(element.scale))
     parts = {"VALUE": value, "ARRAY": _at("record", array), "ITEM": _at("item", item)}
     body = re.sub("|".join(parts), lambda part: parts[part[0]], _BODY)  # members may have such names
     # The name is part of the query, which identifies stored state.
     own = json.dumps([element.text, list(array), list(item)])
     return java_function(
-        "json", own, "Values of an array of JSON.", ["STRING"], f"ARRAY<{element.text}>", body, _PARSED
+        "json", own, "Values of an array of JSON.", ["STRING"], f"ARRAY<{element.text}>", body, _PARSED + CLASS
     )
 
 

@@ -26,7 +26,6 @@ _SOURCE = """
 package crenel;
 
 import java.io.IOException;
-import java.util.TimeZone;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;

@@ -24,7 +24,8 @@ from crenel.jobs.config.records import (
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.packing import JavaFunction
-from crenel.jobs.pipeline.sql_types import SqlType, element_of, literal, parse, quote
+from crenel.jobs.pipeline.sql_times import time_function
+from crenel.jobs.pipeline.sql_types import INSTANTS, SqlType, element_of, literal, parse, quote
 from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.fields import fitting_types as avro_types
@@ -136,6 +137,8 @@ def json_functions(records: Records) -> Iterator[JavaFunction]:
     for kind, path in records.fields.values() if isinstance(records, JsonRecords) else ():
         if is_array(kind):
             yield _array_function(kind, path)
+        elif parse(kind.upper()).name in INSTANTS:
+            yield time_function(parse(kind.upper()))
 
 
 def _array_function(kind: str, path: str) -> JavaFunction:
@@ -149,6 +152,8 @@ def _field(column: str, name: str, kind: str, path: str) -> str:
     if is_array(kind):
         return f"{_array_function(kind, path).name}({quote(column)}) AS {quote(name)}"
     text = f"JSON_VALUE({quote(column)}, {literal(path)})"
+    if (sql := parse(kind.upper())).name in INSTANTS:
+        return f"{time_function(sql).name}({text}) AS {quote(name)}"
     return f"{text if kind.upper() == 'STRING' else f'TRY_CAST({text} AS {kind})'} AS {quote(name)}"
 
 

@@ -24,6 +24,8 @@ from crenel.jobs.config.load import Config, ConfigError, ForgetSource, Source
 from crenel.jobs.config.paths import file_uri
 from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.factories import find_missing_factories
+from crenel.jobs.pipeline.java_functions import register
+from crenel.jobs.pipeline.sql_times import calls_instant, instant_function
 from crenel.jobs.pipeline.sql_types import literal
 
 SOURCE, FORGET = "source", "forget"
@@ -75,6 +77,7 @@ def create_table(tables: StreamTableEnvironment, field: str, read: Source | Forg
         Flink cannot parse the statement, it does not create the table, or Flink lacks its connector or format.
     """
     before = set(tables.list_tables())
+    register_times(tables, read)
     with parsing(field, read.varied):
         tables.execute_sql(read.ddl)
     created = set(tables.list_tables())
@@ -89,6 +92,12 @@ def create_table(tables: StreamTableEnvironment, field: str, read: Source | Forg
     problems = list(find_missing_factories(tables, {field: source_table(tables, name).options or {}}))
     if problems:
         raise ConfigError("it", problems)
+
+
+def register_times(tables: StreamTableEnvironment, read: Source | ForgetSource) -> None:
+    """Register the function of times of text if a statement of a source calls it."""
+    if calls_instant(f"{read.ddl} {read.query or ''}"):
+        register(tables, [instant_function()])
 
 
 def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTable:
@@ -201,6 +210,7 @@ def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str
         raise SampleError("--sample: source.table names a table of a catalog, whose rows no file can replace")
     if not file.exists():
         raise SampleError(f"--sample: {file} is not there; give a file with rows as the source has them")
+    register_times(tables, source)
     with parsing("source.ddl", source.varied):
         tables.execute_sql(source.ddl)
     options = source_table(tables).options

@@ -1,15 +1,13 @@
 """Conversion of a text column to an SQL type: at once for plain notation, one by one otherwise.
 
-Both give the result of ``TRY_CAST`` (``crenel.operators.encode.try_cast``). A time is ISO 8601 to the minute or finer,
-with a space or a T in the middle. Digits beyond the type's precision are dropped, and so is the time of day for DATE. A
-day outside the calendar is not a value.
+Both give the result of ``crenel.operators.encode.try_cast``. Digits beyond the type's precision are dropped, and so is
+the time of day for DATE.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -19,13 +17,13 @@ import pyarrow.compute as pc
 
 from crenel.operators.encode import try_cast as texts
 from crenel.operators.encode.cells import UNITS, CellType
-from crenel.operators.encode.try_cast import WHOLE
+from crenel.operators.encode.try_cast import DAY, OFFSET, WHOLE
 
 _DECIMAL_DIGITS = 38
 """Maximum number of digits of a decimal128."""
 
-_DAY = r"(?:[1-9]\d{3}|0[1-9]\d{2}|00[1-9]\d|000[1-9])-\d\d-\d\d"
-_TIME = re.compile(rf"({_DAY})(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?)?", re.ASCII)
+_MIDDLE_CENTURIES = r"[1-8]\d{3}-\d\d-\d\d"
+"""Regular expression of days whose times are within years 1 to 9999 in UTC at any offset."""
 
 
 def read_as(kind: CellType, column: pa.StringArray) -> pa.Array:
@@ -75,17 +73,25 @@ def _truth(kind: CellType, column: pa.StringArray) -> pa.Array:
 
 def _date(kind: CellType, column: pa.StringArray) -> pa.Array:
     def alone(text: str) -> date | None:
-        found = _time(text, 0)
+        found = texts.time(text, 0)
         return None if found is None else found.date()
 
-    return _read(column, pa.date32(), _DAY, alone, made_of=b"")
+    return _read(column, pa.date32(), DAY, alone, made_of=b"")
 
 
 def _timestamp(kind: CellType, column: pa.StringArray) -> pa.Array:
     fraction = rf"(\.\d{{1,{kind.precision}}})?" if kind.precision else ""
-    pattern = rf"{_DAY}([ T]\d\d:\d\d(:\d\d{fraction})?)?"
-    stored = pa.timestamp(UNITS[kind.precision])
-    return _read(column, stored, pattern, partial(_time, digits=kind.precision), made_of=b"")
+    clock = rf"[ T]\d\d:\d\d(:\d\d{fraction})?"
+    stored, alone = pa.timestamp(UNITS[kind.precision]), partial(texts.time, digits=kind.precision)
+    zoned = pc.match_substring_regex(column, rf"^{_MIDDLE_CENTURIES}{clock}(Z|{OFFSET})$").fill_null(False)
+    if pc.any(zoned).as_py():
+        try:
+            found = pc.cast(column.filter(zoned), pa.timestamp(UNITS[kind.precision], "UTC")).cast(stored)
+        except pa.ArrowInvalid:  # such as a day outside the calendar
+            found = pa.array(map(alone, column.filter(zoned).to_pylist()), stored)
+        others = _timestamp(kind, pc.if_else(zoned, None, column))
+        return pc.replace_with_mask(others, zoned, found)
+    return _read(column, stored, f"{DAY}({clock})?", alone, made_of=b"")
 
 
 _READERS: dict[str, Callable[[CellType, pa.StringArray], pa.Array]] = {
@@ -142,16 +148,3 @@ def _made_of(column: pa.StringArray, characters: bytes) -> bool:
     known = np.zeros(256, np.bool_)
     known[list(characters)] = True
     return bool(known[np.frombuffer(data, np.uint8)[first:last]].all())
-
-
-def _time(text: str, digits: int) -> datetime | None:
-    """Return a time with ``digits`` digits of a second; None where the text is not a time."""
-    found = _TIME.fullmatch(text.strip(" "))
-    if found is None:
-        return None
-    day, minute, second, fraction = found.groups(default="")
-    try:
-        whole = datetime.fromisoformat(f"{day} {minute or '00:00'}:{second or '00'}")
-    except ValueError:  # not in the calendar, or not on the clock
-        return None
-    return whole.replace(microsecond=int(fraction[:digits].ljust(6, "0")[:6]))

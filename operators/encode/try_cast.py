@@ -1,4 +1,4 @@
-"""Flink's ``TRY_CAST`` for single texts.
+"""Flink's ``TRY_CAST`` for single texts, and times, of which a cast reads only a part.
 
 Texts that only Flink accepts as numbers are not numbers here: ``1d`` or ``0x1p3`` as DOUBLE, and ``.`` as a whole
 number. For DECIMAL these are digits of other scripts, or any single character, which is 0 in Flink. A DECIMAL that
@@ -8,6 +8,7 @@ rounds up to more digits than its type has is not accepted either.
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import numpy as np
@@ -22,6 +23,15 @@ _TRUTHS = {
     **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
 }
+DAY = r"(?:[1-9]\d{3}|0[1-9]\d{2}|00[1-9]\d|000[1-9])-\d\d-\d\d"
+"""Regular expression of a day from year 1 to year 9999."""
+
+OFFSET = r"[+-](?:[01]\d|2[0-3]):[0-5]\d"
+"""Regular expression of an offset from UTC as RFC 3339 writes it."""
+
+_TIME = re.compile(
+    rf"({DAY})(?:[ Tt](\d\d:\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:[Zz]|([+-])([01]\d|2[0-3]):?([0-5]\d)?)?)?", re.ASCII
+)
 _UP_TO_SPACE = "".join(map(chr, range(33)))
 _MOST_DIGITS = 19
 """Maximum number of digits of a whole number in a type of ``WHOLE``."""
@@ -45,6 +55,30 @@ def integer(text: str) -> int | None:
     if len(digits) > _MOST_DIGITS:
         return None
     return -int(digits) if written.startswith("-") else int(digits)
+
+
+def time(text: str, digits: int) -> datetime | None:
+    """Return the time of a text in UTC, with ``digits`` digits of a second; None where the text is not a time.
+
+    A time is of RFC 3339, or of ISO 8601 with a shorter offset, or without seconds, offset, or time of day. Without an
+    offset it is of UTC. ``crenel.jobs.pipeline.sql_times`` is the same function for SQL.
+
+    Examples
+    --------
+    >>> str(time("2024-03-31T01:30:00+02:00", 3)), time("1:30", 3)
+    ('2024-03-30 23:30:00', None)
+    """
+    found = _TIME.fullmatch(text.strip(" "))
+    if found is None:
+        return None
+    day, minute, second, fraction, sign, hours, minutes = found.groups(default="")
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    try:
+        whole = datetime.fromisoformat(f"{day} {minute or '00:00'}:{second or '00'}")
+        whole += offset if sign == "-" else -offset
+    except (ValueError, OverflowError):  # not in the calendar, or not on the clock
+        return None
+    return whole.replace(microsecond=int(fraction[:digits].ljust(6, "0")[:6]))
 
 
 def real(text: str) -> float | None:

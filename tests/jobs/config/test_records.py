@@ -48,10 +48,6 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
         ((CSV % ", header: true",), "source.from_csv.header: is unknown; known here: column"),
         (("source.from_csv={column: line, fields: {}}",), "source.from_csv.fields: "),
         (
-            ("source.from_csv={column: line, fields: {t: TIMESTAMP_LTZ(3)}}",),
-            "source.from_csv.fields.t: is not a type that a field of CSV is read as; ",
-        ),
-        (
             ("source.from_csv={column: line, fields: {t: ARRAY<STRING>}}",),
             "source.from_csv.fields.t: is an array, and a field of a line of CSV is one value; read records of JSON",
         ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import date, datetime
+import re
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +22,7 @@ from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.csv_values import read_as
 from crenel.operators.encode.records import RecordsPlan
 from crenel.operators.encode.try_cast import WHOLE
+from tests.support.times import TIMES
 
 KINDS = (
     *(CellType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", *WHOLE)),
@@ -37,12 +39,15 @@ NUMBERS = st.one_of(
     st.sampled_from(("NaN", "nan", "inf", "INF", "Infinity", "-Infinity", "infinity", "0x1A", "0X1a", "1_0", "1d", "")),
     st.sampled_from(("1e400", "-1e400", "1e39", "1e-400", "٣", "1,5", ".", "-", "+", "-.5", "5.", "007", "-0", "+5")),
 )
-TIMES = st.one_of(
+TIME_TEXTS = st.one_of(
     st.datetimes(datetime(1, 1, 1)).map(lambda time: time.isoformat(" ")),
     st.datetimes(datetime(1, 1, 1)).map(lambda time: time.isoformat("T", "milliseconds")),
     st.datetimes(datetime(1900, 1, 1)).map(lambda time: time.isoformat(" ", "seconds")),
     st.dates(date(1, 1, 1)).map(str),
-    st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]([ T][0-2][0-9]:[0-6][0-9](:[0-6][0-9](\.[0-9]{1,9})?)?)?Z?\Z"),
+    st.from_regex(
+        r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]([ T][0-2][0-9]:[0-6][0-9](:[0-6][0-9](\.[0-9]{1,11})?)?)?"
+        r"(Z|z|[+-][0-2][0-9](:?[0-6][0-9])?)?\Z"
+    ),
     st.sampled_from(
         ("2024-02-29", "2023-02-29", "20240229", "2024-2-9", "0000-01-01", "2024-02-29 24:00:00", " 2024-02-29")
     ),
@@ -51,7 +56,7 @@ TIMES = st.one_of(
     ),
 )
 TRUTHS = st.sampled_from(("true", "TRUE", "False", "t", "F", "yes", "no", "1", "0", "2", "on", " true", "truth"))
-VALUES = st.one_of(NUMBERS, TIMES, TRUTHS, st.text(max_size=5))
+VALUES = st.one_of(NUMBERS, TIME_TEXTS, TRUTHS, st.text(max_size=5))
 ODD_LINES = st.text(st.sampled_from('",a1 \n\r\x01\x02\x03é'), max_size=12).map(str.encode)
 LINES = st.one_of(
     st.lists(VALUES, min_size=WIDTH, max_size=WIDTH).map(lambda values: written(values)),
@@ -127,10 +132,19 @@ def one_by_one(kind: CellType, text: str) -> Any:
 
 
 def a_time(text: str) -> datetime | None:
-    day, middle, clock = text[:10], text[10:11], text[11:]
+    day, middle, clock = text[:10], text[10:11].upper(), text[11:]
+    if zone := re.search(r"([Zz]|[+-]\d\d(:?\d\d)?)$", clock, re.ASCII):
+        without = a_time(text[: zone.start() - len(text)])
+        hours, minutes = zone[0][1:3] or "0", zone[0][3:].lstrip(":") or "0"
+        if without is None or not clock[: zone.start()] or int(hours) > 23 or int(minutes) > 59:
+            return None
+        try:
+            return without - (-1) ** (zone[0][0] == "-") * timedelta(hours=int(hours), minutes=int(minutes))
+        except OverflowError:
+            return None
     whole, _, fraction = clock.partition(".")
     digits = [part for part in (*day.split("-"), *whole.split(":"), fraction) if part]
-    plain = all(part.isascii() and part.isdigit() for part in digits) and len(fraction) <= 9
+    plain = all(part.isascii() and part.isdigit() for part in digits)
     shape = [len(day), len(day.split("-")), len(whole)]
     if not plain or shape not in ([10, 3, 0], [10, 3, 5], [10, 3, 8]) or (middle and not clock):
         return None
@@ -149,6 +163,15 @@ def test_texts_are_read_together_as_one_by_one(values: list[str | None], kind: C
     found = read_as(kind, pa.array(values, pa.string())).to_pylist()
     wanted = [None if value is None else one_by_one(kind, value) for value in values]
     assert all(alike(one, other) for one, other in zip(found, wanted, strict=True)), (found, wanted)
+
+
+@pytest.mark.parametrize("text", TIMES)
+def test_times_of_rfc_3339_are_read_in_utc(text: str) -> None:
+    found = read_as(CellType("TIMESTAMP", 3), pa.array([text, *TIMES]))
+    wanted = [None if time is None else datetime.fromisoformat(time) for time in (TIMES[text], *TIMES.values())]
+    assert found.to_pylist() == wanted
+    assert read_as(CellType("TIMESTAMP", 3), pa.array([text])).to_pylist() == wanted[:1]
+    assert read_as(CellType("DATE"), pa.array([text])).to_pylist() == [wanted[0] and wanted[0].date()]
 
 
 def one(value: str, kind: CellType, form: str) -> Any:

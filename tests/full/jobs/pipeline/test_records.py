@@ -18,9 +18,11 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 
 from crenel.anonymity.model.attributes import Numeric
+from crenel.jobs.cli.init_source import describe
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import load
 from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection, ProtobufRecords
+from crenel.jobs.config.source import SourceSection
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.pipeline.build import read_layout
 from crenel.jobs.pipeline.encoder_arguments import Reader
@@ -28,7 +30,7 @@ from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.records import json_functions, records_plan, records_query
-from crenel.jobs.pipeline.source_table import source_table
+from crenel.jobs.pipeline.source_table import create_table, source_table
 from crenel.jobs.pipeline.sql_types import literal, parse
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.schema import parse as parse_schema
@@ -41,6 +43,7 @@ from crenel.operators.encode.records import RecordsPlan
 from tests.support import protobuf
 from tests.support.arrays import ELEMENTS, arrays
 from tests.support.odd_records import json_record
+from tests.support.times import TIMES
 
 pytestmark = pytest.mark.flink
 
@@ -171,9 +174,6 @@ def _records() -> list[bytes]:
     return [*(text.encode() for text in made), *MALFORMED]
 
 
-TIMES = r""""2024-02-29"|"2023-02-29"|" 2024-2-9 "|"0001-01-01"|"10000-01-01"|"2024-02-29 23:59"|"2024-02-29T23:59:59"
-"2024-02-29 23:59:59.1234567"|" 2024-02-29 23:59:59.9999 "|"2024-02-29 25:00:00"|"2024-02-29 23:59:59Z"|"23:59"
-"23:59:59.5"|"1969-12-31 23:59:59.999"|20240229""".replace("\n", "|").split("|")
 ARRAYS = "STRING BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL(10,2) DECIMAL(38,9) DATE TIME".split()
 ARRAYS += ["TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP", "TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(9)"]
 
@@ -181,7 +181,7 @@ SHOWN = (("own", 2), ("x", 3), ("x", 1), ("x", 2), ("x", 4), ("no", 1), ("member
 
 
 def test_each_value_of_an_array_is_read_as_a_field_of_its_type() -> None:
-    values_of = VALUES + TIMES
+    values_of = [*VALUES, *(f'"{text}"' for text in TIMES), '"23:59"', '"23:59:59.5"', "20240229"]
     prepare_java()
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
     tables.get_config().set_local_timezone("UTC")  # as a job has it
@@ -216,7 +216,38 @@ def test_each_value_of_an_array_is_read_as_a_field_of_its_type() -> None:
             some.add(scalar)
         assert len(some) > (2 if kind == "BOOLEAN" else 4), (kind, some)
     assert not differing
+    for kind, digits in (("DATE", 10), ("TIMESTAMP(3)", 23), ("TIMESTAMP_LTZ(3)", 23)):
+        read_times = [values[len(VALUES) + number][10 * ARRAYS.index(kind)] for number in range(len(TIMES))]
+        assert [time and time.ljust(19).ljust(23, "0")[:digits] for time in read_times] == [
+            time and time.ljust(20, ".").ljust(23, "0")[:digits] for time in TIMES.values()
+        ], kind
     assert {value for number in range(len(values_of), len(values_of) + 3) for value in values[number]} == {None}
+
+
+def test_the_query_of_init_reads_what_init_takes_for_a_type(tmp_path: Path) -> None:
+    times = [text for text, time in TIMES.items() if time is not None and text[0] != "0"]
+    columns = {
+        "person": [f"p{number % 9}" for number in range(len(times))],
+        "seen": times,
+        "odd": [*times[1:], "2024-02-29T10:00:60Z"],
+        "hex": ["0x1F"] * len(times),
+        "size": [" 1.5", *["3"] * (len(times) - 1)],
+    }
+    lines = [",".join(columns), *map(",".join, zip(*columns.values(), strict=True))]
+    (tmp_path / "visits.csv").write_text("\n".join(lines), encoding="utf-8")
+    found = describe(tmp_path / "visits.csv", 100, ())
+    assert [of.form for of in found.profile.columns] == ["text", "timestamp", "text", "text", "number"]
+    prepare_java()
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
+    tables.get_config().set_local_timezone("UTC")
+    source = SourceSection.model_validate({"ddl": found.ddl, "query": found.query}).core(frozenset(), None)
+    create_table(tables, "source.ddl", source, "source")
+    with tables.execute_sql(f"SELECT person, CAST(seen AS STRING), hex, size FROM ({found.query})").collect() as rows:
+        read = [tuple(row) for row in rows]
+    assert [row[1:] for row in read] == [
+        ((TIMES[text] or "").ljust(20, ".").ljust(23, "0"), "0x1F", float(size))
+        for text, size in zip(times, columns["size"], strict=True)
+    ]
 
 
 def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:

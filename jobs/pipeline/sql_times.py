@@ -1,0 +1,88 @@
+"""Times of text in SQL, as functions in Java: RFC 3339 and ISO 8601, which Flink's casts read in part.
+
+``crenel.operators.encode.try_cast.time`` is the same function for records that encode reads.
+"""
+
+from __future__ import annotations
+
+from crenel.jobs.pipeline.packing import JavaFunction, java_function
+from crenel.jobs.pipeline.sql_types import INSTANTS, SqlType, parse
+
+INSTANT = "crenel_instant"
+"""Name of the function that statements of a configuration may call: the TIMESTAMP_LTZ(3) of a text."""
+
+CLASS = """
+/** Times of text, as crenel.operators.encode.try_cast reads them. */
+public class ReadTime {
+    private static final java.util.regex.Pattern FORM = java.util.regex.Pattern.compile(
+        " *([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ Tt]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:[.]([0-9]+))?)?"
+        + "(?:[Zz]|([+-])([01][0-9]|2[0-3]):?([0-5][0-9])?)?)? *");
+
+    private static java.time.LocalDateTime utc(String text, int precision) {
+        java.util.regex.Matcher found = FORM.matcher(text);
+        if (!found.matches()) {
+            return null;
+        }
+        String minute = found.group(2) == null ? "00:00" : found.group(2);
+        String second = found.group(3) == null ? "00" : found.group(3);
+        String digits = ((found.group(4) == null ? "" : found.group(4)) + "000000000").substring(0, precision);
+        java.time.LocalDateTime time;
+        try {
+            time = java.time.LocalDateTime.parse(found.group(1) + "T" + minute + ":" + second);
+        } catch (java.time.DateTimeException error) {
+            return null;
+        }
+        time = time.withNano(Integer.parseInt((digits + "000000000").substring(0, 9)));
+        if (found.group(5) != null) {
+            long hours = Long.parseLong(found.group(6));
+            long minutes = 60 * hours + (found.group(7) == null ? 0 : Long.parseLong(found.group(7)));
+            time = time.minusMinutes(found.group(5).equals("-") ? -minutes : minutes);
+        }
+        return time.getYear() < 1 || time.getYear() > 9999 ? null : time;
+    }
+
+    /** Returns the time of a text in UTC; null where it is none. */
+    public static org.apache.flink.table.data.TimestampData timestamp(String text, int precision) {
+        java.time.LocalDateTime time = utc(text, precision);
+        return time == null ? null : org.apache.flink.table.data.TimestampData.fromLocalDateTime(time);
+    }
+
+    /** Returns the days from 1970 to the day of a text in UTC; null where it is none. */
+    public static Integer day(String text) {
+        java.time.LocalDateTime time = utc(text, 0);
+        return time == null ? null : new Integer((int) time.toLocalDate().toEpochDay());
+    }
+}
+"""
+"""A class of all functions, in the jar of each of them: one class loader has them all, and takes it from one jar."""
+
+
+def value_of(sql: SqlType) -> str | None:
+    """Return the Java expression of the value of ``text``; None for a type that is no time in UTC."""
+    if sql.name not in INSTANTS:
+        return None
+    return "ReadTime.day(text)" if sql.name == "DATE" else f"ReadTime.timestamp(text, {sql.precision})"
+
+
+def time_function(sql: SqlType) -> JavaFunction:
+    """Return the function from text to a type of ``INSTANTS``; a text that is no time is missing."""
+    result = "Integer" if sql.name == "DATE" else "org.apache.flink.table.data.TimestampData"
+    body = f"""public {result} eval(StringData value) {{
+        if (value == null) {{
+            return null;
+        }}
+        String text = value.toString();
+        return {value_of(sql)};
+    }}"""
+    return java_function("time", sql.text, "Times of text.", ["STRING"], sql.text, body, CLASS)
+
+
+def instant_function() -> JavaFunction:
+    """Return the function of the name ``INSTANT``."""
+    made = time_function(parse("TIMESTAMP_LTZ(3)"))
+    return JavaFunction(INSTANT, made.class_name, made.source)
+
+
+def calls_instant(statement: str) -> bool:
+    """Return whether a statement may call the function of the name ``INSTANT``."""
+    return INSTANT in statement.lower()
