@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from math import ceil, floor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +69,19 @@ def ends(attribute: Numeric, table: pa.Table) -> tuple[NDArray[np.float64], NDAr
     if attribute.missing == "value":
         lower, upper = (np.where(np.isnan(values), attribute.middle, values) for values in (lower, upper))
     return lower, upper
+
+
+def is_outside(numbers: NDArray[Any], domain: tuple[float, float]) -> NDArray[np.bool_]:
+    """Return (rows,) whether an end of an interval lies outside a domain; a missing one does not.
+
+    Integer ends are rounded outwards. A FLOAT is rounded to float32, and so is the domain that it was compared with.
+    """
+    found = np.zeros(len(numbers), np.bool_)
+    with np.errstate(over="ignore"):
+        for sign, end, bound in ((-1, domain[0], floor(domain[0])), (1, domain[1], ceil(domain[1]))):
+            values = numbers.astype(np.float64)
+            found |= (sign * values > sign * bound) & (sign * values.astype(np.float32) > sign * np.float32(end))
+    return found
 
 
 def published_nodes(tree: Hierarchy, column: pa.ChunkedArray) -> NDArray[np.int64]:

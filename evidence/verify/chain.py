@@ -24,7 +24,7 @@ from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify.classes import Classes
 from crenel.evidence.verify.verdict import Check, Finding, Head, judged, unchecked, unseen
 
-_TIME = re.compile(r"([0-9]{4,}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?")
+_TIME = re.compile(r"(?:([0-9]{4,}-[0-9]{2}-[0-9]{2})[ T])?([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NAMED = 3
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -354,7 +354,8 @@ def _published(text: str, form: str) -> str:
     if form == "time" and (time := _TIME.fullmatch(text)) is not None:
         day, minute, second, fraction = time.groups()
         shown = (fraction or "").rstrip("0")
-        return f"{day} {minute}{second or ':00'}{shown if shown != '.' else ''}"
+        clock = f"{minute}{second or ':00'}{shown if shown != '.' else ''}"
+        return clock if day is None else f"{day} {clock}"
     if form == "decimal" and _NUMBER.fullmatch(text) is not None:
         number = Decimal(text)
         if len(text) <= _LONGEST and abs(number.adjusted()) <= _LONGEST:

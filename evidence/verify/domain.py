@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, floor
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import MAYBE, NO_NUMBER, Numeric, Presence, QuasiIdentifier
 from crenel.evidence.losses import covered
-from crenel.evidence.outputs import Outputs, ends, published_nodes
+from crenel.evidence.outputs import Outputs, ends, is_outside, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.verify.accounts import rows_text
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
@@ -122,8 +121,7 @@ def _of_attribute(
         yield str(name), "holds no number", ~is_number & ~absent & ~few
         yield str(name), f"holds a number that {attribute.name}_missing says is missing", is_number & absent
         if attribute.domain is not None:
-            least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends
-            yield str(name), "lies outside its domain", ((column < least) | (column > most)).to_numpy(np.bool_)
+            yield str(name), "lies outside its domain", is_outside(column.to_numpy(), attribute.domain)
     if isinstance(attribute, Numeric) and values.shape[1] > 1:
         low, high = (values[name] for name in values.columns)
         yield str(values.columns[1]), "lies below the column before it", (low > high).to_numpy(np.bool_)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import ceil, floor
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crenel.anonymity.model.attributes import Categorical
-from crenel.evidence.outputs import Outputs, published_nodes, split_audit
+from crenel.evidence.outputs import Outputs, is_outside, published_nodes, split_audit
 from crenel.evidence.published_sets import PublishedSets
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
 from crenel.jobs.local.sink_files import OutputsError, read_folder
-from crenel.jobs.pipeline.sink_columns import released_paths, written
+from crenel.jobs.pipeline.sink_columns import released_paths, written, written_null
 
 __all__ = ["OutputsError", "read_outputs"]
 
@@ -63,6 +62,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
         others = {name: schemas[name].names for name in kept if name not in texts}
         texts |= read_tables(replace(config, sinks=kept), others)
     tables = {name: cast_texts(_place(name, kept[name]), text, schemas[name]) for name, text in texts.items()}
+    tables |= {name: _labeled(config, kept[name], tables[name]) for name in ("released", "audit") if name in tables}
     closing = None
     if config.audit_chain is not None and "audit" in tables:
         tables["audit"], closing = split_audit(tables["audit"])
@@ -85,6 +85,18 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
             place = _place("released", kept["released"])
             raise OutputsError(f"{place}: is empty, and sinks.audit tells of {outputs.audit.num_rows} releases")
     return outputs
+
+
+def _labeled(config: Config, options: Mapping[str, str], table: pa.Table) -> pa.Table:
+    """Return a table in which a category without text is the label that the sink writes as a missing value."""
+    null = written_null(options)
+    labels = {of.name: of.hierarchy.labels for of in config.policy.categorical if of.publish != "set"}
+    labels |= {of.name: of.labels for of in config.policy.generalized}
+    for name in labels.keys() & {*table.column_names}:
+        if table[name].null_count and null in labels[name]:
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, pc.fill_null(table[name], null))
+    return table
 
 
 def _folder(options: dict[str, str]) -> Path | None:
@@ -118,8 +130,7 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
             if attribute.missing == "reject" and table[name].null_count:
                 yield f"{table[name].null_count} rows have no {name!r}"
             if attribute.domain is not None:
-                least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends
-                outside = _count(pc.or_(pc.less(table[name], least), pc.greater(table[name], most)))
+                outside = int(is_outside(table[name].to_numpy(), attribute.domain).sum())
                 if outside:
                     yield f"{outside} rows of {name!r} lie outside of its domain"
         if ends:

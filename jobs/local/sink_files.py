@@ -19,6 +19,9 @@ from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode.columns import array_texts, field_at
 
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""Texts of numbers by those that Arrow writes."""
+
 _OR_CHAIN = ", or with another audit_chain"
 
 
@@ -256,7 +259,14 @@ def _text(column: pa.ChunkedArray, *, as_json: bool) -> pa.ChunkedArray:
         return pc.binary_join(column, SEPARATOR)
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):  # passed through
         return pa.chunked_array([[None if value is None else str(value) for value in column.to_pylist()]], pa.string())
-    return pc.cast(column, pa.string())
+    if pa.types.is_decimal(column.type):  # Arrow writes a zero as 0.E-10
+        texts = [None if value is None else f"{value:f}" for value in column.to_pylist()]
+        return pa.chunked_array([texts], pa.string())
+    text = pc.cast(column, pa.string())
+    if pa.types.is_floating(column.type):
+        for of_arrow, of_others in _NOT_FINITE.items():
+            text = pc.if_else(pc.equal(text, of_arrow), of_others, text)
+    return text
 
 
 def _whole(place: str, file: Path) -> bytes:

@@ -61,7 +61,8 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         settings = {**local_settings(config.flink, None, folder), "table.local-time-zone": "UTC"}
         try:
             tables = local_environment(settings, checkpoints=False)
-            layouts = outputs(read_layout(tables, config))
+            layout = read_layout(tables, config)
+            layouts, published = outputs(layout), layout.published
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
         arrays = dict(config.policy.arrays)
@@ -85,6 +86,8 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                 if column in arrays
                 else f"ARRAY_JOIN({expressions[column]}, {literal(SEPARATOR)})"
                 if column in sets
+                else f"LOWER(CAST({expressions[column]} AS STRING))"  # as all formats write it
+                if sink == "released" and published.get(column, "").startswith("BOOLEAN")
                 else f"CAST({expressions[column]} AS STRING)"
                 for column in columns
             ]

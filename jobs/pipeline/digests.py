@@ -17,11 +17,15 @@ from crenel.anonymity.model.secret import NO_KEY
 from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.sql_types import INSTANTS, INTEGERS, parse
+from crenel.operators.encode.columns import Read
 from crenel.operators.output_columns import numbers_in_force
 from crenel.operators.shards.chain import ChainColumn, ChainPlan, Form
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
+
+_MICROSECONDS = len("2024-02-29 10:00:00.123456")
+"""Characters of a time that a file of Parquet holds."""
 
 _OURS = (anonymity, operators, state)
 """The packages whose code decides about publication."""
@@ -140,10 +144,16 @@ def chain_plan(config: Config, found: Layout) -> ChainPlan | None:
         settings=settings_digest(config),
         null_text=encode.null_text,
         generalization=tuple(_generalized(column.name, types[column.name]) for column in found.generalization.columns),
-        members=tuple(
-            ChainColumn(read.name, _form(found.published[read.name]), read.longest, read.padded) for read in reads
-        ),
+        members=tuple(_member(read, found.published[read.name], config.sinks["released"]) for read in reads),
     )
+
+
+def _member(read: Read, text: str, sink: Mapping[str, str]) -> ChainColumn:
+    """Return how the chain hashes a column of members, by its SQL type and the sink of ``released``."""
+    form, longest = _form(text), read.longest
+    if form == "time" and sink.get("format") == "parquet" and sink.get("parquet.timestamp.time.unit") != "nanos":
+        longest = _MICROSECONDS
+    return ChainColumn(read.name, form, longest, read.padded)
 
 
 def _form(text: str) -> Form:
@@ -151,7 +161,7 @@ def _form(text: str) -> Form:
     name = parse(text).name
     if name in (*INTEGERS, "DECIMAL"):
         return "decimal"
-    if name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+    if name in ("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
         return "time"
     return "double" if name == "DOUBLE" else "float" if name == "FLOAT" else "text"
 

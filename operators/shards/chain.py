@@ -31,7 +31,7 @@ _KEPT = 10_000
 _PLAIN = ":._-"
 """Characters, beside letters and digits, that a closing record writes unescaped in names."""
 
-_TIME = re.compile(r"(\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d)(?::(\d\d)(\.\d+)?)?Z?", re.ASCII)
+_TIME = re.compile(r"(?:(\d{4,}-\d\d-\d\d)[ T])?(\d\d:\d\d)(?::(\d\d)(\.\d+)?)?Z?", re.ASCII)
 _EXACT = Context(prec=500)
 """Digits for the rounding of a float64 to a decimal fraction: more than any float64 has."""
 
@@ -47,7 +47,7 @@ class ChainColumn:
     ----------
     name : of the column in ``released``
     form : of its values
-    longest : maximum number of characters of a text, None: no limit
+    longest : maximum number of characters of a text, of a time those that the sink holds; None: no limit
     padded : whether shorter texts are padded
     scale : digits behind the point to which the sink rounds a number; None: it does not
     unit : milliseconds to which the sink rounds a time down; None: the column holds no time as a number
@@ -229,7 +229,7 @@ def _as_text(kind: pa.DataType, column: ChainColumn) -> Callable[[Any], str]:
     if pa.types.is_timestamp(kind):
         return lambda value: _time(str(np.datetime64(value, "ms")))
     if column.form == "time":
-        return _time
+        return lambda value: _time(value[: column.longest])
     if column.form == "decimal":
         return lambda value: _digits(Decimal(value))
     if column.form == "float":
@@ -261,7 +261,8 @@ def _time(text: str) -> str:
     """Return the same text for all notations of a time."""
     if time := _TIME.fullmatch(text):
         day, minute, second, fraction = time.groups()
-        return f"{day} {minute}:{second or '00'}{(fraction or '').rstrip('0').rstrip('.')}"
+        shown = f"{minute}:{second or '00'}{(fraction or '').rstrip('0').rstrip('.')}"
+        return shown if day is None else f"{day} {shown}"
     return text
 
 

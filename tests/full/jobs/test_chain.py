@@ -25,11 +25,12 @@ policy:
     age: {type: numeric, domain: [0, 99]}
     weight: {type: numeric}
     price: {type: numeric, ends: 0.1}
+    income: {type: numeric, domain: [100000001, 400000003]}
     born: {type: numericMEAN}
     hired: {type: numericMEAN}
     town: {type: categorical, hierarchy: towns.csv}
   sensitive: [illness]
-  passthrough: [id, score, ratio, amount, stamp, zoned, flag, code, word]
+  passthrough: [id, score, ratio, amount, stamp, zoned, flag, code, word, clock]
   pseudonym: {column: who, scope: release}
 privacy: {k: 4, l: 2}
 castle: {delay: {tuples: 200}, reuse_limit: REUSE}
@@ -44,6 +45,7 @@ source:
   query: |
     SELECT
       id, person, age, CAST(60 + SIN(id) * 40 AS FLOAT) AS weight, CAST(id / 7.0 AS DECIMAL(10, 2)) AS price,
+      CAST(100000001 + MOD(id, 3) * 50000000 AS FLOAT) AS income,
       CAST(TIMESTAMPADD(DAY, CAST(MOD(id, 500) AS INT), TIMESTAMP '1959-01-01 00:00:00') AS DATE) AS born,
       CAST(TIMESTAMPADD(SECOND, CAST(MOD(id, 500) AS INT), TIMESTAMP '1969-12-31 23:55:00') AS TIMESTAMP(0)) AS hired,
       town, illness, SIN(id) * POWER(10, MOD(id, 24) - 12) AS score, CAST(SIN(id) * 1000 AS FLOAT) AS ratio,
@@ -52,7 +54,7 @@ source:
       TO_TIMESTAMP_LTZ(id * 50, 3) AS zoned, MOD(id, 3) = 0 AS flag, CAST(illness AS CHAR(6)) AS code,
       CASE MOD(id, 5) WHEN 0 THEN 'a "word", quoted' WHEN 1 THEN '007' WHEN 2 THEN '1.50'
       WHEN 3 THEN '2024-03-01T08:00:00' END AS word,
-      TO_TIMESTAMP_LTZ(id * 1000, 3) AS seen
+      CAST('08:30:00' AS TIME) AS clock, TO_TIMESTAMP_LTZ(id * 1000, 3) AS seen
     FROM source
 sinks:
 """
@@ -73,7 +75,7 @@ def ended(mini: Host, folder: Path, form: str, *, rows: int, people: int) -> Pat
         for i in range(rows)
     )
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "towns.csv").write_text("oslo;north;*\nbergen;north;*\nrome;south;*\npisa;south;*\n", encoding="utf-8")
+    (folder / "towns.csv").write_text("oslo;north;*\nbergen;north;*\nrome;;*\npisa;;*\n", encoding="utf-8")
     for name in ("subject-key", "audit-key"):
         (folder / name).write_text(f"a {name} of the tests\n", encoding="utf-8")
     text = CONFIGURATION.replace("INPUT", str(folder / "people.csv")).replace("FOLDER", str(folder))

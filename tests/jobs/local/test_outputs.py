@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+from datetime import datetime, timedelta
+from decimal import Decimal
+from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs, is_outside
+from crenel.evidence.verify import chain as reader
 from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import OutputsError, cast_texts, read_outputs
+from crenel.jobs.local.sink_files import read_folder
+from crenel.jobs.pipeline.digests import _member
+from crenel.operators.encode.columns import Read
+from crenel.operators.shards import chain as writer
 from tests.support.outputs import ALIKE, AUDITED, Rows, configure, member, release, write_csv, write_json
 
 SECOND = 1_709_280_000_500
@@ -278,3 +290,80 @@ def test_sets_are_read_from_text_and_from_arrays(tmp_path: Path, options: str) -
     foreign = load(path, ["policy.quasi_identifiers.town={type: categorical, hierarchy: other.csv, publish: set}"])
     with pytest.raises(OutputsError, match="3 rows of 'town' have a label that its hierarchy has not"):
         read_outputs(foreign)
+
+
+def _java(value: float, single: bool) -> str:
+    """Return a number as Java writes it."""
+    digits, _, exponent = f"{np.float32(value) if single else np.float64(value):e}".partition("e")
+    if not isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    shown = str(Decimal(str(np.float32(value) if single else value)).normalize().scaleb(-int(exponent)))
+    return f"{shown}E{int(exponent)}" if digits else shown
+
+
+EPOCH = datetime(1970, 1, 1)
+TYPES: dict[str, tuple[Any, pa.DataType, Any, Any]] = {
+    "BIGINT": (st.integers(-(2**63), 2**63 - 1), pa.int64(), int, str),
+    "BOOLEAN": (st.booleans(), pa.bool_(), bool, lambda value: str(value).lower()),
+    "FLOAT": (st.floats(width=32), pa.float32(), float, lambda value: _java(value, True)),
+    "DOUBLE": (st.floats(), pa.float64(), float, lambda value: _java(value, False)),
+    "DECIMAL(20, 10)": (st.decimals(-(10**9), 10**9, places=10), pa.decimal128(20, 10), str, lambda v: f"{v:E}"),
+    "DECIMAL(38, 0)": (st.integers(-(10**37), 10**37).map(Decimal), pa.decimal128(38, 0), str, str),
+    "STRING": (st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z"))), pa.string(), str, str),
+    "DATE": (st.dates(), pa.date32(), str, str),
+    "TIME(3)": (
+        st.integers(0, 86_399_999).map(lambda ms: (EPOCH + timedelta(milliseconds=ms)).time()),
+        *(pa.time32("ms"), str, lambda time: str(time).rstrip("0") if time.microsecond else str(time)),
+    ),
+    "TIMESTAMP(6)": (st.datetimes(), pa.timestamp("us"), str, lambda time: time.isoformat(" ")),
+    "TIMESTAMP(9)": (st.datetimes(), pa.timestamp("us"), lambda time: f"{time.isoformat(' ', 'microseconds')}789", str),
+    "TIMESTAMP_LTZ(3)": (
+        st.datetimes().map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+        *(pa.timestamp("ms"), str, lambda time: f"{time.isoformat(' ')}Z"),
+    ),
+}
+"""By SQL type: values, type in a file of Parquet, the value as the operator has it, and its text in JSON and CSV."""
+
+
+@pytest.mark.parametrize("sql", TYPES)
+@given(data=st.data())
+def test_each_value_hashes_as_it_was_once_it_is_read_back(sql: str, data: st.DataObject) -> None:
+    """Write a column as each sink does, read it, and compare with the hash input of the operator."""
+    values, stored, own, text = TYPES[sql]
+    column = data.draw(st.lists(values | st.none(), min_size=1, max_size=5))
+    written = {
+        "json": "".join(json.dumps({"c": v if v is None else text(v)}, ensure_ascii=False) + "\n" for v in column),
+        "csv": "".join('"{}"\n'.format(text(v).replace('"', '""')) if v is not None else ",\n"[1:] for v in column),
+        "parquet": column,
+    }
+    for form, content in written.items():
+        if form != "parquet" and sql == "TIMESTAMP(9)":
+            continue
+        with TemporaryDirectory() as folder:
+            if form == "parquet":
+                pyarrow.parquet.write_table(pa.table({"c": pa.array(column, stored)}), Path(folder) / "part-0")
+            else:
+                (Path(folder) / "part-0").write_text(str(content), encoding="utf-8")
+            found = read_folder("released", Path(folder), {"format": form}, ["c"])
+        assert found is not None
+        member = _member(Read("c", "text", 0), sql, {"format": form})
+        kind = {"BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "FLOAT": pa.float64(), "DOUBLE": pa.float64()}
+        of_operator = writer._as_text(kind.get(sql, pa.string()), member)
+        wanted = ["" if value is None else of_operator(own(value)) for value in column]
+        assert [reader._published(read or "", member.form) for read in found[0]["c"].to_pylist()] == wanted, form
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_label_without_text_is_read_from_each_format(tmp_path: Path, form: str) -> None:
+    path = configure(tmp_path, ["released"], form)
+    (tmp_path / "towns.csv").write_text("oslo;;*\nbergen;;*\nrome;south;*\npisa;south;*\n", encoding="utf-8")
+    write = {"csv": write_csv, "json": write_json}[form]
+    write(tmp_path / "released", [member(20, 30, "", "flu", 1), member(20, 30, "south", "flu", 1)])
+    assert read_outputs(load(path)).released["town"].to_pylist() == ["", "south"]
+
+
+def test_an_end_of_a_float_is_within_the_domain_that_it_was_compared_with() -> None:
+    domain, single = (100_000_001.0, 400_000_003.0), [float(np.float32(x)) for x in (100_000_001, 400_000_003)]
+    numbers = np.array([*single, 99_999_000, 400_001_000, np.nan, *domain])
+    assert single[0] < domain[0]
+    assert is_outside(numbers, domain).tolist() == [False, False, True, True, False, False, False]
