@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ class Summary:
     releases : number of releases by kind
     mean_loss : mean InfoLoss of published records, from 0 to 1; None where none was published
     delay : waiting time of records in later tuples of their shard; None where none was admitted
+    warnings : about input of which much is rejected or late, each with its field and a remedy; since the last restore
     shards : counts of each shard at the end of the stream, by the names of ``summary`` in docs/reference/outputs.md;
         empty before the end
     """
@@ -52,6 +53,7 @@ class Summary:
     releases: Mapping[str, int] = field(default_factory=dict)
     mean_loss: float | None = None
     delay: Waited | None = None
+    warnings: tuple[str, ...] = field(default=(), compare=False)
     shards: Mapping[int, Mapping[str, float]] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,7 +61,8 @@ class Summary:
         return asdict(self)
 
     def __str__(self) -> str:
-        return "\n".join(f"{label:<12} {amount:>12} {note}".rstrip() for label, amount, note in self._lines())
+        lines = [f"{label:<12} {amount:>12} {note}".rstrip() for label, amount, note in self._lines()]
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
         rows = (
@@ -67,7 +70,8 @@ class Summary:
             f"<td style='text-align:left'>{escape(note)}</td></tr>"
             for label, amount, note in self._lines()
         )
-        return f"<table>{''.join(rows)}</table>"
+        warned = "".join(f"<p>Warning: {escape(warning)}</p>" for warning in self.warnings)
+        return f"<table>{''.join(rows)}</table>{warned}"
 
     def _lines(self) -> list[tuple[str, str, str]]:
         suppressed, rejected = sum(self.suppressed.values()), sum(self.rejected.values())
@@ -134,7 +138,13 @@ class Result:
 
 
 def summarize(
-    settings: Config, shards: Mapping[int, Counters], read: int, rejected: NDArray[np.int64], *, finished: bool
+    settings: Config,
+    shards: Mapping[int, Counters],
+    read: int,
+    rejected: NDArray[np.int64],
+    *,
+    finished: bool,
+    warnings: Iterable[str] = (),
 ) -> Summary:
     """Return the figures of a stream from the counters of its shards; ``finished``: whether the stream has ended."""
     counters = list(shards.values())
@@ -151,6 +161,7 @@ def summarize(
         releases=_positive({name: sum(of.releases[name] for of in counters) for name in KINDS}),
         mean_loss=sum(of.loss_sum for of in counters) / released if released else None,
         delay=delays_of(counters) if counters else None,
+        warnings=tuple(warnings),
         shards={
             number: dict(summary_counts(settings.algorithm, settings.privacy, of))
             for number, of in (shards.items() if finished else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -34,6 +35,7 @@ from crenel.columns import (
     type_of_nothing,
 )
 from crenel.copies import appended, compacted, empty, is_copyable, plain_schema
+from crenel.evidence.input_warnings import LATENESS, late_warnings, rejection_warnings
 from crenel.evidence.replay import ROW
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.tables import ShardOutput, TableWriter, joined
@@ -48,6 +50,7 @@ from crenel.operators.encode.columns import without_formulas, without_nan
 from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
 from crenel.operators.encode.values import is_simple, is_text, limits_of, sql_type
+from crenel.operators.shards.stream import late_tuples
 from crenel.results import Result, Summary, summarize
 from crenel.settings import Duration, Settings, Shards
 from crenel.state.block import NO_TIME, Block, Rejected
@@ -211,6 +214,8 @@ class Stream:
         self._watermark = int(NO_TIME)
         self._next_row = 0
         self._rejected = np.zeros(len(REJECTIONS), np.int64)
+        self._rejected_in, self._first_row, self._late = Counter[tuple[int, int]](), 0, 0
+        self._delay = max(self._config.algorithm.durations(self._config.parameters).values(), default=None)
         self._finished = False
         if snapshot is not None:
             self._restore(snapshot)
@@ -327,7 +332,20 @@ class Stream:
     def summary(self) -> Summary:
         """Figures of the stream so far."""
         counters = {shard.number: shard.live.counters for shard in self._in_order()}
-        return summarize(self._config, counters, self._next_row, self._rejected, finished=self._finished)
+        return summarize(
+            self._config, counters, self._next_row, self._rejected, finished=self._finished, warnings=self._warnings()
+        )
+
+    def _warnings(self) -> Iterator[str]:
+        """Yield warnings about input of which much is rejected or late, since the stream was opened."""
+        config, rows = self._config, self._next_row - self._first_row
+        if self._plan is not None:
+            encoded = self._plan.layout.encode.checked
+            rejected = {(encoded[column], REJECTIONS[of]): n for (column, of), n in self._rejected_in.items()}
+            yield from rejection_warnings(config.policy, rows, rejected)
+        if config.counts_event_time is not None:
+            admitted = rows - self._rejected_in.total()
+            yield from late_warnings(config.counts_event_time, self._late, admitted, LATENESS)
 
     def snapshot(self) -> bytes:
         """Return the state of the stream, including buffered records as they were read: keep it as safe as these."""
@@ -366,6 +384,7 @@ class Stream:
         self._rows.table = pa.ipc.open_stream(pa.py_buffer(raw(columns, "rows"))).read_all()
         self._rejected = array(columns, "rejected").copy()
         self._watermark, self._next_row = meta["watermark"], meta["next_row"]
+        self._first_row = self._next_row
         blobs: dict[int, bytes] = {}
         entries: dict[int, dict[str, dict[int, bytes]]] = {}
         for i, (number, kind, key) in enumerate(meta["entries"]):
@@ -408,9 +427,14 @@ class Stream:
             block = encoded.block
             if len(encoded.rejected):
                 self._rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
+                self._rejected_in.update(
+                    zip(block.rejected.column.tolist(), block.rejected.reason.tolist(), strict=True)
+                )
                 refused.append(_Refused(block, encoded.rejected + first))
             if not len(block):
                 continue
+            if self._delay is not None:
+                self._late += late_tuples(block, self._watermark, self._delay)
             block = replace(block, members=plan.members(block, encoded.rows + first), rejected=Rejected.none())
             if plan.context.admissions:
                 self._admit(block, parts)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import REPAIRS
+from crenel.evidence.input_warnings import LATENESS, late_warnings
 from crenel.evidence.losses import losses
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.plan.point import Point
@@ -20,6 +21,7 @@ from crenel.evidence.replay import Replayed, Waited
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.why.parts import Part, above_their_share
 from crenel.evidence.why.remedies import Remedies, Remedy, remedies
+from crenel.state.block import NO_TIME
 
 _PARTS = 12
 """Maximum number of categories and ranges."""
@@ -95,6 +97,7 @@ class Explanation:
     run : figures of the outputs of a run; None without outputs
     repairs : repairs of the configured setting, the most expensive first; empty where the algorithm logs none
     synthetic : whether the released records are synthetic, so that none of them is an admitted tuple
+    late : field of a delay of event time, and tuples that were due at their arrival by it; None without such a delay
     """
 
     k: int
@@ -105,11 +108,13 @@ class Explanation:
     run: RunFigures | None
     repairs: tuple[Repaired, ...] = ()
     synthetic: bool = False
+    late: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         totals = self.remedies.configured.totals
         counts = f"{totals.share_suppressed:.2%} suppressed, {self.rejected_in_sample:,} rejected"
-        return f"{totals.tuples:,} records, {counts}\n{self.to_arrow().to_pandas().to_string(index=False)}"
+        warned = "".join(f"Warning: {warning}.\n" for warning in late_warnings_of(self, LATENESS))
+        return f"{totals.tuples:,} records, {counts}\n{warned}{self.to_arrow().to_pandas().to_string(index=False)}"
 
     def __repr__(self) -> str:
         return str(self)  # not the records of the replay
@@ -122,6 +127,7 @@ class Explanation:
                 "tuples": totals.tuples,
                 "rejected": self.rejected_in_sample,
                 "shorter_than_two_delays": found.is_short,
+                "late": None if self.late is None else self.late[1],
             },
             "mean_loss": totals.mean_loss,
             "suppressed": totals.share_suppressed,
@@ -208,7 +214,26 @@ def explain(
         run=None if run is None else run_figures(run, setting),
         repairs=repairs_of(found.configured.outputs),
         synthetic=setting.algorithm.synthetic(setting.parameters),
+        late=_late(sample, setting),
     )
+
+
+def _late(sample: Sample, setting: Setting) -> tuple[str, int] | None:
+    """Return a delay of event time, and the tuples that were due by it at their arrival; None without one."""
+    durations = setting.algorithm.durations(setting.parameters)
+    if not durations:
+        return None
+    name, delay = max(durations.items(), key=lambda pair: pair[1])
+    times, watermarks = sample.tuples.event_time, sample.watermark
+    timed = (times != NO_TIME) & (watermarks != NO_TIME)
+    return f"{setting.algorithm.name}.{name}", int((watermarks[timed] - times[timed] >= delay).sum())
+
+
+def late_warnings_of(found: Explanation, lateness: str) -> tuple[str, ...]:
+    """Return a warning if many tuples were late; ``lateness``: how a user allows for more disorder."""
+    if found.late is None:
+        return ()
+    return tuple(late_warnings(*found.late, found.remedies.configured.totals.tuples, lateness))
 
 
 def repairs_of(outputs: Outputs) -> tuple[Repaired, ...]:

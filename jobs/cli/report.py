@@ -46,7 +46,9 @@ def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, 
         return config
     columns = (rows[name].to_pylist() for name in ("shard", "name", "amount"))
     try:
-        summary = Summary.of(zip(*columns, strict=True), 0.0, config.algorithm, config.privacy.reasons)
+        summary = Summary.of(
+            zip(*columns, strict=True), 0.0, config.algorithm, config.privacy.reasons, policy=config.policy
+        )
     except ValueError as error:
         raise ReportError(f"sinks.summary: {error}; is it of the same run as the other sinks?") from None
     write(

@@ -10,6 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from crenel.anonymity.model.policy import Policy
+from crenel.evidence.input_warnings import place_of, rejection_remedy
 from crenel.evidence.replay import Replayed
 from crenel.evidence.why.explanation import (
     Explanation,
@@ -17,6 +19,7 @@ from crenel.evidence.why.explanation import (
     RunFigures,
     delay_of,
     explain,
+    late_warnings_of,
     mean_loss_of_others,
     share_of_loss,
 )
@@ -26,22 +29,13 @@ from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import read_beginning
 from crenel.jobs.local.stop import temporary_folder
+from crenel.jobs.local.summary import MORE_DISORDER
 from crenel.jobs.pipeline.evidence_inputs import setting_of
 from crenel.jobs.pipeline.plan_configuration import PlanConfiguration
 from crenel.jobs.progress import replay_bar
 
 _FEW = 30
 """Number of suppressed tuples below which other random choices may have as much effect as a setting."""
-
-_HELPS = {
-    "missing": "policy.missing: value admits rows without a category; a number is always required",
-    "outside_domain": "a wider domain in policy.quasi_identifiers would admit them",
-    "unknown_category": "a hierarchy with their values would admit them",
-    "bad_type": "source.query must convert them to numbers",
-    "too_many_values": "a larger number in policy.arrays would admit them",
-    "unreadable": "a defect of Crenel; report the line of the TaskManager's log that names the place in the code",
-}
-"""Remedies for rejections, by reason."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +91,8 @@ def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
     )
     if found.is_short:
         console.print("It is shorter than twice the configured delay, so its end decided most tuples.", soft_wrap=True)
+    for warning in late_warnings_of(why, MORE_DISORDER):
+        console.print(f"\nWarning: {warning}.", soft_wrap=True)
     _show_losses(found, console)
     _show_repairs(why, console)
     if not any(found.suppressed.values()):
@@ -104,7 +100,8 @@ def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
         console.print(f"\nNothing was suppressed: each admitted tuple was {fate}.", soft_wrap=True)
     else:
         _show_suppressed(why, console)
-    _show_rejected(why.rejected, why.k, console)
+    policy = found.configured.outputs.policy
+    _show_rejected(why.rejected, why.k, policy, console)
     if why.run is not None:
         _show_run(why.run, why, console)
 
@@ -234,7 +231,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _show_rejected(rows: Sequence[RejectedRows], k: int, console: Console) -> None:
+def _show_rejected(rows: Sequence[RejectedRows], k: int, policy: Policy, console: Console) -> None:
     if not rows:
         return
     console.print(f"\nRejected, by column and reason (counts rounded down to a multiple of k = {k}):", soft_wrap=True)
@@ -242,9 +239,9 @@ def _show_rejected(rows: Sequence[RejectedRows], k: int, console: Console) -> No
     for row in rows:
         shown.add_row(row.column or "(unknown)", row.reason, f"{row.rows:,}" if row.rows else f"fewer than {k}")
     indent(console, shown)
-    for reason in dict.fromkeys(row.reason for row in rows):
-        if reason in _HELPS:
-            console.print(f"{reason}: {_HELPS[reason]}.", soft_wrap=True)
+    for row in rows:
+        remedy = rejection_remedy(policy, row.column, row.reason)
+        console.print(f"{place_of(policy, row.column)}, {row.reason}: {remedy}.", soft_wrap=True)
     console.print("No replay covers rejected rows, because a sample does not hold them.", soft_wrap=True)
 
 
@@ -266,4 +263,4 @@ def _show_run(run: RunFigures, why: Explanation, console: Console) -> None:
     for name, loss in sorted(run.losses.items(), key=lambda pair: -(pair[1] or 0.0)):
         losses.add_row(name, _number(loss), _percent(share_of_loss(run.losses, name)))
     indent(console, losses)
-    _show_rejected(run.rejected, why.k, console)
+    _show_rejected(run.rejected, why.k, why.remedies.configured.outputs.policy, console)

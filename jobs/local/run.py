@@ -88,6 +88,7 @@ def run(
                 config.privacy.reasons,
                 config.counts_event_time,
                 () if config.shards.regions is None else config.shards.regions.share.tolist(),
+                config.policy,
             )
         except ValueError as error:
             raise JobError(f"the job ended, but {error}", logs) from None

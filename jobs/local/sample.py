@@ -16,6 +16,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.regions.learn import Sampler
 from crenel.anonymity.regions.loss import Sample
+from crenel.evidence.input_warnings import rejection_warnings
 from crenel.evidence.sample import Sample as TupleSample
 from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.paths import local_folder
@@ -39,8 +40,6 @@ _FIRST_ROWS = 1000
 
 _LARGEST_BLOCK = "256 mb"
 """Maximum size of a block. Flink's own, 2 MB, fails the job on a record with a long text or array."""
-
-_UNKNOWN = "unknown_category"
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
 
 
 def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[str]:
-    """Yield warnings about unknown categories, each with its field; none for remote or unbounded sources.
+    """Yield warnings about rows that would be rejected, each with its field; none for remote or unbounded sources.
 
     ``source``: options of the table. No warning holds a value of a row.
 
@@ -205,26 +204,22 @@ def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[st
         return
     try:
         with reading(config) as (read, blocks):
-            rows, strange = _first(blocks) if read.ends else (0, Counter[int]())
-            columns = read.plan.encoded
+            rows, found = _first(blocks) if read.ends else (0, Counter[tuple[int, int]]())
+            columns, policy = read.plan.encoded, read.policy
     except JobError as error:
         yield f"{config.source.field}: {error}. Flink's logs are in {error.logs}; they may hold values of records"
         return
-    paths = {of.name: of.place for of in config.policy.with_hierarchy}
-    for column, count in strange.items():
-        yield (
-            f"{paths[columns[column] or '']}.hierarchy: {count:,} of the first {rows:,} rows of the source "
-            f"have a category that it lacks, and would be rejected as {_UNKNOWN}; add it, or mend it in source.query"
-        )
+    rejected = {(columns[column], REJECTIONS[reason]): count for (column, reason), count in found.items()}
+    yield from rejection_warnings(policy, rows, rejected, share=0, of="the first ")
 
 
-def _first(blocks: Iterator[Block]) -> tuple[int, Counter[int]]:
-    """Return the number of rows read, and the rows with an unknown category by the column's position."""
-    rows, strange = 0, Counter[int]()
+def _first(blocks: Iterator[Block]) -> tuple[int, Counter[tuple[int, int]]]:
+    """Return the number of rows read, and that of rejected rows by the positions of column and reason."""
+    rows, found = 0, Counter[tuple[int, int]]()
     for block in blocks:
         rejected = block.rejected
         rows += len(block) + len(rejected.column)
-        strange.update(rejected.column[rejected.reason == REJECTIONS.index(_UNKNOWN)].tolist())
+        found.update(zip(rejected.column.tolist(), rejected.reason.tolist(), strict=True))
         if rows >= _FIRST_ROWS:
             break
-    return rows, strange
+    return rows, found

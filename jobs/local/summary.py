@@ -11,10 +11,13 @@ from rich.table import Table
 
 from crenel.anonymity.algorithm import Algorithm, Counters
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS, REUSE_RISK
+from crenel.anonymity.model.policy import Policy
+from crenel.evidence.input_warnings import late_warnings, rejection_warnings
 from crenel.state.counters import declared
 
 _PARAMETER = "parameter."
 _STRETCH = "stretch."
+_REJECTED_IN = "rejected_in"
 _IDENTITIES = ("run", "settings")
 _COMMON = ("tuples_in", "sampled_out", "released")
 _SHOWN = tuple(declaration for declaration in declared(Counters) if declaration.label)
@@ -26,6 +29,9 @@ _MANY_SUPPRESSED = 0.1
 _WIDE = 2.0
 _MOSTLY = 0.5
 _FULL = 2.0
+
+MORE_DISORDER = "let the watermark of source.ddl stay further behind, as ts - INTERVAL '1' HOUR"
+"""How a job allows for more disorder."""
 
 _LONGER = "let tuples wait longer"
 
@@ -85,6 +91,9 @@ class Summary:
     seconds : from the start of the run to the end of the job
     event_time_field : the field that depends on event time; None without one
     overdue : tuples with a delay of more than twice that field's time
+    late : tuples that were due at their arrival by that field's time
+    rejected_in : rejected rows by column and reason, as far as known
+    policy : of the run; None: unknown, so no warning names a remedy for rejected rows
     stretch : by numeric attribute without a domain, the factor by which a few outliers widen the range
     fullest : the shard with the largest ratio of actual to expected share of the tuples, and that ratio; None where no
         shares are expected, or no tuple was admitted
@@ -110,6 +119,9 @@ class Summary:
     overdue: int
     stretch: dict[str, float]
     fullest: tuple[int, float] | None
+    late: int = 0
+    rejected_in: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
+    policy: Policy | None = field(default=None, repr=False)
     identities: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -121,6 +133,7 @@ class Summary:
         reasons: Sequence[str],
         event_time_field: str | None = None,
         expected: Sequence[float] = (),
+        policy: Policy | None = None,
     ) -> Summary:
         """Add up the reports of the shards at the end of the input.
 
@@ -131,6 +144,7 @@ class Summary:
         reasons : possible reasons for suppression (``Privacy.reasons``)
         event_time_field : the field that depends on event time; None without one
         expected : the expected share of the tuples by shard, where it is known
+        policy : of the run, where it is known
 
         Raises
         ------
@@ -142,6 +156,7 @@ class Summary:
         parameters: dict[str, float] = {}
         stretch: dict[str, float] = {}
         identities: dict[str, str] = {}
+        rejected_in: dict[tuple[str | None, str], int] = defaultdict(int)
         came = [0.0] * len(expected)
         for shard, name, amount in rows:
             if expected and name == "tuples_in":
@@ -154,6 +169,10 @@ class Summary:
                 stretch[attribute] = max(stretch.get(attribute, 0.0), amount)
                 continue
             group, _, identity = name.partition(".")
+            if group == _REJECTED_IN:
+                reason, _, column = identity.partition(".")
+                rejected_in[column or None, reason] += int(amount)
+                continue
             if group in _IDENTITIES:
                 identities[group] = identity
                 continue
@@ -195,6 +214,9 @@ class Summary:
             overdue=count("overdue"),
             stretch=stretch,
             fullest=_fullest(came, expected),
+            late=count("late"),
+            rejected_in=dict(rejected_in),
+            policy=policy,
             identities=dict(sorted(identities.items())),
         )
 
@@ -318,9 +340,14 @@ def run_warnings(summary: Summary) -> Iterator[str]:
             "source.ddl: no row was read, so nothing was published; check the path, or the topic and its offsets, and "
             "the WHERE of source.query"
         )
+    if summary.policy is not None:
+        yield from rejection_warnings(summary.policy, summary.rows_in, summary.rejected_in)
     if tuples < _ENOUGH:
         return
-    if (amount := sum(suppressed.values())) >= _MANY_SUPPRESSED * tuples:
+    field_of_time = summary.event_time_field
+    late = [] if field_of_time is None else [*late_warnings(field_of_time, summary.late, tuples, MORE_DISORDER)]
+    yield from late
+    if (amount := sum(suppressed.values())) >= _MANY_SUPPRESSED * tuples and not late:
         reason = max(suppressed, key=lambda name: suppressed[name])
         why = _REMEDIES.get(reason, _OF_VALUES)
         if summary.algorithm.private and reason == "too_few_subjects":

@@ -136,7 +136,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         # Flink delays a watermark that arrives during a bundle until its end; the block carries its own.
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.push(block, watermark)
-        keyed.diagnostics.observe_block(block)
+        keyed.diagnostics.observe_block(block, watermark)
         keyed.diagnostics.observe_releases(step.releases, watermark, block)
         self._keep(keyed, step, ctx)
         yield from flush_each(self._results(step, keyed, block), len(block))
@@ -317,13 +317,13 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     """Yield a shard's counters and the privacy parameters, as (name, amount).
 
     ``delay.N`` counts tuples with a delay of about N tuples. Names of parameters begin with ``parameter.``. The result
-    includes ``StreamDiagnostics.found``. With a chained audit log, two names state identities, with the amount 1:
+    includes ``StreamDiagnostics.results``. With a chained audit log, two names state identities, with the amount 1:
     ``run.ID`` the run, and ``settings.HASH`` the settings.
     """
     yield from summary_counts(plan.algorithm, plan.context.privacy, keyed.counters)
     for name, amount in zip(REJECTIONS, keyed.rejected.tolist(), strict=True):
         yield f"rejected.{name}", amount
-    yield from keyed.diagnostics.results()
+    yield from keyed.diagnostics.results(plan.encoded)
     for name, in_force in plan.context.privacy.in_force.items():
         yield f"parameter.{name}", in_force
     if (noise := plan.context.sampling_and_noise) is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.state.block import NO_TIME, Block
 
 _OUTERMOST = 4
@@ -67,10 +69,15 @@ class StreamDiagnostics:
         self._delay = delay
         self._values = 0
         self._newest = NO_TIME
-        self._overdue = 0
+        self._overdue = self._late = 0
+        self._rejected = Counter[tuple[int, int]]()
 
-    def observe_block(self, block: Block) -> None:
-        """Observe the tuples of a block."""
+    def observe_block(self, block: Block, watermark: int = NO_TIME) -> None:
+        """Observe the tuples and the rejected records of a block that arrives at a watermark."""
+        rejected = block.rejected
+        self._rejected.update(zip(rejected.column.tolist(), rejected.reason.tolist(), strict=True))
+        if self._delay is not None and len(block):
+            self._late += late_tuples(block, watermark, self._delay)
         if len(block):
             self._newest = max(self._newest, int(block.event_time.max()))
             self._values += len(block)
@@ -91,18 +98,30 @@ class StreamDiagnostics:
         overdue = (times != NO_TIME) & (times < now - 2 * self._delay)
         self._overdue += int(releases.tuples[overdue].sum())
 
-    def results(self) -> Iterator[tuple[str, float]]:
-        """Yield the observations as (name, amount).
+    def results(self, encoded: Sequence[str | None]) -> Iterator[tuple[str, float]]:
+        """Yield the observations as (name, amount); ``encoded``: columns to which rejected records refer.
 
-        ``overdue``: tuples released after more than twice their delay. ``stretch.NAME``: ratio of the attribute's range
-        with and without a few outermost values.
+        ``overdue``: tuples released after more than twice their delay. ``late``: tuples that were due at their arrival.
+        ``rejected_in.REASON.COLUMN``: records rejected for a reason and a column. ``stretch.NAME``: ratio of the
+        attribute's range with and without a few outermost values.
         """
         yield "overdue", self._overdue
+        yield "late", self._late
+        for (column, reason), rows in self._rejected.items():
+            yield f"rejected_in.{REJECTIONS[reason]}.{encoded[column] or ''}", rows
         for name, values in self._outermost.items():
             if self._values >= _ENOUGH:
                 inner = values[-_OUTERMOST] - values[_OUTERMOST - 1]
                 if inner > 0:
                     yield f"stretch.{name}", float((values[-1] - values[0]) / inner)
+
+
+def late_tuples(block: Block, watermark: int, delay: int) -> int:
+    """Return how many tuples of a block were due at their arrival; ``delay``: in milliseconds of event time."""
+    known = tuple_watermarks(block, watermark)
+    watermarks = known if len(known) else np.full(len(block), watermark)
+    timed = (block.event_time != NO_TIME) & (watermarks > NO_TIME)
+    return int((watermarks[timed] - block.event_time[timed] >= delay).sum())
 
 
 def _ends(values: NDArray[np.float64]) -> NDArray[np.float64]:

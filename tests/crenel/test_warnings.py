@@ -147,3 +147,30 @@ def test_a_warning_that_is_an_error_is_raised_each_time(tmp_path: Path) -> None:
         for _ in range(2):
             with pytest.raises(crenel.PrivacyWarning, match=r"castle\.reuse_limit"):
                 crenel.anonymize(TABLE, made)
+
+
+def test_a_stream_warns_of_late_and_of_rejected_records() -> None:
+    """Times out of order, or one far ahead, leave no time to wait, whatever the delay."""
+    settings = crenel.Settings(
+        policy=crenel.Policy(subject="person", event_time="at", quasi_identifiers={"age": crenel.Numeric((0, 99))}),
+        privacy=crenel.Privacy(k=2),
+        algorithm=crenel.Nearest(crenel.Delay(event_time="1 h")),
+        subject_key=KEY,
+        seed=1,
+    )
+    hours = [i * 600_000 for i in range(200)]
+    table = pa.table({"person": [str(i % 50) for i in range(200)], "age": [i % 90 for i in range(200)], "at": hours})
+    assert crenel.anonymize(table, settings).summary.warnings == ()
+    far = pa.table(
+        {**dict(zip(table.column_names, table.columns, strict=True)), "at": [*hours[:5], 4 * 10**12, *hours[6:]]}
+    )
+    for late in (table.take(list(reversed(range(200)))), far):
+        (warning,) = crenel.anonymize(late, settings).summary.warnings
+        assert warning.startswith("nearest.delay.event_time: ")
+        assert warning in str(crenel.why(late, settings))
+        limited = replace(settings, policy=replace(settings.policy, event_time_limit="1 d"))
+        assert (crenel.anonymize(late, limited).summary.warnings == ()) == (late is far)
+    old = table.set_column(1, "age", pa.array([i % 90 + 80 for i in range(200)]))
+    (warning,) = crenel.anonymize(old, settings).summary.warnings
+    assert warning.startswith("policy.quasi_identifiers.age: ")
+    assert warning.endswith("outside the domain; correct their unit, or declare a wider domain")

@@ -7,15 +7,22 @@ import pytest
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.cells.algorithm import CELLS
 from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
+from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
+from crenel.anonymity.model.policy import Policy
 from crenel.jobs.local.summary import Summary
 
 PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
 
 
+POLICY = Policy(
+    quasi_identifiers=(Numeric("wage", (0.0, 9.0)),), subject="person", event_time="seen", sensitive=("illness",)
+)
+
+
 def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_time") -> list[str]:
     rows = [(0, *row) for row in (PLAIN | changed).items()]
-    return Summary.of(rows, 1.0, CASTLE, (*SUPPRESSIONS, LINKABLE), field).warnings
+    return Summary.of(rows, 1.0, CASTLE, (*SUPPRESSIONS, LINKABLE), field, policy=POLICY).warnings
 
 
 @pytest.mark.parametrize(
@@ -43,6 +50,26 @@ def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_
         ),
         ({"stretch.wage": 2.5}, "policy.quasi_identifiers.wage.domain: is not given", "give the domain"),
         ({"releases.reused": 7.0}, "castle.reuse_limit: 7 of 1,000 released tuples were published alone", REUSE_RISK),
+        (
+            {"rejected.missing": 250.0, "rejected_in.missing.wage": 240.0, "rejected_in.missing.person": 10.0},
+            "policy.quasi_identifiers.wage: 240 of 1,250 rows (19%) are rejected as missing: it is absent",
+            "'missing: value' of this attribute",
+        ),
+        (
+            {"rejected.missing": 150.0, "rejected_in.missing.illness": 150.0},
+            "policy.sensitive: column 'illness': 150 of 1,150",
+            "'policy.missing: value' admits",
+        ),
+        (
+            {"rejected.missing": 150.0, "rejected_in.missing.person": 150.0},
+            "policy.subject: 150 of 1,150",
+            "A record without a person is never admitted",
+        ),
+        (
+            {"released": 200.0, "suppressed.too_few_subjects": 800.0, "late": 700.0},
+            "castle.delay.event_time: 70% of the tuples were due when they arrived",
+            "set policy.event_time_limit",
+        ),
         ({"overdue": 600.0}, "castle.delay.event_time: 60% of the tuples left after", "'on-event'"),
     ],
 )
@@ -54,7 +81,7 @@ def test_what_surprises_is_said_with_the_remedy(changed: dict[str, float], begin
 
 def test_an_ordinary_run_is_not_warned_of() -> None:
     usual = {"released": 950.0, "suppressed.outlier": 50.0, "stretch.wage": 1.9, "overdue": 400.0}
-    assert warnings(usual) == []
+    assert warnings(usual | {"late": 99.0, "rejected.missing": 99.0, "rejected_in.missing.wage": 99.0}) == []
     assert warnings({"overdue": 1000.0}, None) == []
     few = {"tuples_in": 90.0, "released": 0.0, "suppressed.too_few_subjects": 90.0}
     assert warnings(few) == []
