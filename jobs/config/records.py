@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -44,6 +44,7 @@ class JsonRecords:
     ----------
     column : of the table ``source``, which holds a record's text
     fields : SQL type and JSON path, by the name of the resulting column
+    encodings : how a value is written where it is not as JSON writes its type, by column
     place : of its parameters in a configuration
     parsing_options : parsing options that the query of the fields does not contain
     """
@@ -52,6 +53,7 @@ class JsonRecords:
     parsing_options: ClassVar[str] = ""
     column: str
     fields: Mapping[str, tuple[str, str]]
+    encodings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,8 @@ class JsonFieldSection(Section):
     ----------
     type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
     path : JSON path of the field; None: the field of the column's name
+    encoding : how Debezium and Kafka Connect write a value in JSON: the bytes of a DECIMAL in base64, or a time as a
+        number of days or of parts of a second since 1970. None: as JSON writes its type
     """
 
     type: Annotated[str, AfterValidator(_json_type)] = Field(
@@ -264,6 +268,20 @@ class JsonFieldSection(Section):
         description="a JSON path such as $.patient.age, or $.visits[*].ward for an ARRAY, or null: the field of the "
         "column's name",
     )
+
+    encoding: Literal["base64", "days", "milliseconds", "microseconds", "nanoseconds"] | None = Field(
+        None,
+        description="base64 for a DECIMAL(p, s), days for a DATE, milliseconds, microseconds or nanoseconds for a "
+        "TIMESTAMP(p) or TIMESTAMP_LTZ(p), or null",
+    )
+
+    @check(mode="after")
+    def _with_encoding(self) -> JsonFieldSection:
+        name = self.type.upper().partition("(")[0]
+        wanted = {"base64": ("DECIMAL",), "days": ("DATE",)}.get(self.encoding or "", ("TIMESTAMP", "TIMESTAMP_LTZ"))
+        if self.encoding is not None and name not in wanted:
+            raise ValueError(f"has the encoding {self.encoding} and the type {self.type}; give {' or '.join(wanted)}")
+        return self
 
     @check(mode="after")
     def _with_items(self) -> JsonFieldSection:
@@ -292,6 +310,7 @@ class JsonSection(Section):
         return JsonRecords(
             self.column,
             {name: (field.type, field.path or _member(name)) for name, field in self.fields.items()},
+            {name: field.encoding for name, field in self.fields.items() if field.encoding is not None},
         )
 
 

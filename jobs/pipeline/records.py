@@ -24,7 +24,7 @@ from crenel.jobs.config.records import (
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.packing import JavaFunction
-from crenel.jobs.pipeline.sql_times import time_function
+from crenel.jobs.pipeline.sql_times import encoded_function, time_function
 from crenel.jobs.pipeline.sql_types import INSTANTS, SqlType, element_of, literal, parse, quote
 from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.fields import AvroFields
@@ -100,7 +100,8 @@ def records_plan(records: Records, argument_forms: Sequence[ArgumentForm | None]
 
 def _json_expressions(records: JsonRecords) -> list[str]:
     """Return the SELECT expression of each field."""
-    return [_field(records.column, name, *field) for name, field in records.fields.items()]
+    fields = records.fields.items()
+    return [_field(records.column, name, *field, records.encodings.get(name)) for name, field in fields]
 
 
 def _json_plan(records: JsonRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
@@ -114,7 +115,8 @@ def _json_plan(records: JsonRecords, argument_forms: Sequence[ArgumentForm | Non
     arguments: list[tuple[int, Form] | None] = []
     for argument in argument_forms:
         name, form = argument or ("", "text")
-        field = _read_here(*records.fields[name]) if name in records.fields else None
+        here = name in records.fields and name not in records.encodings
+        field = _read_here(*records.fields[name]) if here else None
         if field is None or form not in json_fields.FORMS[field.type]:
             arguments.append(None)
             continue
@@ -134,11 +136,21 @@ def _read_here(kind: str, path: str) -> json_fields.JsonField | None:
 
 def json_functions(records: Records) -> Iterator[JavaFunction]:
     """Yield the functions that ``records_query`` calls."""
-    for kind, path in records.fields.values() if isinstance(records, JsonRecords) else ():
+    if not isinstance(records, JsonRecords):
+        return
+    for name, (kind, path) in records.fields.items():
         if is_array(kind):
             yield _array_function(kind, path)
-        elif parse(kind.upper()).name in INSTANTS:
-            yield time_function(parse(kind.upper()))
+        elif (function := _function(kind, records.encodings.get(name))) is not None:
+            yield function
+
+
+def _function(kind: str, encoding: str | None) -> JavaFunction | None:
+    """Return the function that reads the text of a field; None where a cast does."""
+    sql = parse(kind.upper())
+    if encoding is not None:
+        return encoded_function(sql, encoding)
+    return time_function(sql) if sql.name in INSTANTS else None
 
 
 def _array_function(kind: str, path: str) -> JavaFunction:
@@ -148,12 +160,12 @@ def _array_function(kind: str, path: str) -> JavaFunction:
     return json_array_function(element, *steps)
 
 
-def _field(column: str, name: str, kind: str, path: str) -> str:
+def _field(column: str, name: str, kind: str, path: str, encoding: str | None) -> str:
     if is_array(kind):
         return f"{_array_function(kind, path).name}({quote(column)}) AS {quote(name)}"
     text = f"JSON_VALUE({quote(column)}, {literal(path)})"
-    if (sql := parse(kind.upper())).name in INSTANTS:
-        return f"{time_function(sql).name}({text}) AS {quote(name)}"
+    if (function := _function(kind, encoding)) is not None:
+        return f"{function.name}({text}) AS {quote(name)}"
     return f"{text if kind.upper() == 'STRING' else f'TRY_CAST({text} AS {kind})'} AS {quote(name)}"
 
 

@@ -1,5 +1,6 @@
-"""Times of text in SQL, as functions in Java: RFC 3339 and ISO 8601, which Flink's casts read in part.
+"""Values of text in SQL that Flink's casts do not read, as functions in Java.
 
+These are times of RFC 3339 and ISO 8601, and decimals and times as Debezium and Kafka Connect write them in JSON.
 ``crenel.operators.encode.try_cast.time`` is the same function for records that encode reads.
 """
 
@@ -75,6 +76,48 @@ def time_function(sql: SqlType) -> JavaFunction:
         return {value_of(sql)};
     }}"""
     return java_function("time", sql.text, "Times of text.", ["STRING"], sql.text, body, CLASS)
+
+
+_PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+
+_ENCODED = {
+    "base64": "org.apache.flink.table.data.DecimalData.fromBigDecimal(new java.math.BigDecimal("
+    "new java.math.BigInteger(java.util.Base64.getDecoder().decode(text)), SCALE), PRECISION, SCALE)",
+    "days": "new Integer(Integer.parseInt(text))",
+    **dict.fromkeys(_PER_SECOND, "org.apache.flink.table.data.TimestampData.fromLocalDateTime(UTC)"),
+}
+_UTC = (
+    "java.time.LocalDateTime.ofEpochSecond(Math.floorDiv(Long.parseLong(text), PARTSL), "
+    "(int) (Math.floorMod(Long.parseLong(text), PARTSL) * NANOSL / UNITL * UNITL), java.time.ZoneOffset.UTC)"
+)
+_RESULTS = {"base64": "org.apache.flink.table.data.DecimalData", "days": "Integer"}
+
+
+def encoded_function(sql: SqlType, encoding: str) -> JavaFunction:
+    """Return the function from the text of an encoded value to its type; a text of another form is missing.
+
+    Parameters
+    ----------
+    sql : type of the result
+    encoding : of ``crenel.jobs.config.records.JsonFieldSection``
+    """
+    parts = _PER_SECOND.get(encoding, 1)
+    value = _ENCODED[encoding].replace("UTC", _UTC, 1) if encoding in _PER_SECOND else _ENCODED[encoding]
+    digits = {"PARTS": parts, "NANOS": 10**9 // parts, "UNIT": 10 ** (9 - (sql.precision or 0))}
+    for name, number in (digits | {"PRECISION": sql.precision, "SCALE": sql.scale}).items():
+        value = value.replace(name, str(number))
+    body = f"""public {_RESULTS.get(encoding, "org.apache.flink.table.data.TimestampData")} eval(StringData encoded) {{
+        if (encoded == null) {{
+            return null;
+        }}
+        String text = encoded.toString();
+        try {{
+            return {value};
+        }} catch (RuntimeException error) {{
+            return null;
+        }}
+    }}"""
+    return java_function(encoding, sql.text, "Encoded values.", ["STRING"], sql.text, body)
 
 
 def instant_function() -> JavaFunction:

@@ -55,6 +55,10 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
             ("source.from_json={column: line, fields: {t: ARRAY<BYTES>}}",),
             "source.from_json.fields.t.type: is not a type that JSON text is read as; ",
         ),
+        (
+            ("source.from_json={column: line, fields: {t: {type: DOUBLE, encoding: base64}}}",),
+            "source.from_json.fields.t: has the encoding base64 and the type DOUBLE; give DECIMAL",
+        ),
         *(
             (
                 (f"source.from_json={{column: line, fields: {{t: {{type: ARRAY<INT>, path: '{path}'}}}}}}",),

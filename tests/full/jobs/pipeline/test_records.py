@@ -224,6 +224,49 @@ def test_each_value_of_an_array_is_read_as_a_field_of_its_type() -> None:
     assert {value for number in range(len(values_of), len(values_of) + 3) for value in values[number]} == {None}
 
 
+ENCODED = {
+    ("base64", "DECIMAL(10, 2)"): {
+        "A+g=": "10.00",
+        "/w==": "-0.01",
+        "AA==": "0.00",
+        "?": None,
+        "": None,
+        "f////////w==": None,
+    },
+    ("days", "DATE"): {"19782": "2024-02-29", "-1": "1969-12-31", "x": None},
+    ("milliseconds", "TIMESTAMP(3)"): {"1709164800123": "2024-02-29 00:00:00.123", "-1": "1969-12-31 23:59:59.999"},
+    ("microseconds", "TIMESTAMP(6)"): {
+        "1709164800123456": "2024-02-29 00:00:00.123456",
+        "-1": "1969-12-31 23:59:59.999999",
+    },
+    ("microseconds", "TIMESTAMP_LTZ(3)"): {
+        "1709164800123456": "2024-02-29 00:00:00.123",
+        "-1": "1969-12-31 23:59:59.999",
+    },
+    ("nanoseconds", "TIMESTAMP(9)"): {"1709164800123456789": "2024-02-29 00:00:00.123456789", "1.5": None},
+}
+"""Values as Debezium writes them, by encoding and type, and as SQL shows them."""
+
+
+def test_decimals_and_times_of_debezium_are_read() -> None:
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set_local_timezone("UTC")
+    for (encoding, kind), values in ENCODED.items():
+        read = JsonSection.model_validate(
+            {"column": "record", "fields": {"v": {"type": kind, "path": "$.after.v", "encoding": encoding}}}
+        ).core()
+        records = [json.dumps({"after": {"v": int(v) if v.lstrip("-").isdigit() else v}}) for v in values]
+        rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate(records))
+        view = f"source AS SELECT * FROM (VALUES {rows}) AS t (number, record)"
+        tables.execute_sql(f"CREATE TEMPORARY VIEW {view}")
+        register(tables, json_functions(read))
+        query = records_query(read, ["number", "record"])
+        with tables.execute_sql(f"SELECT number, CAST(v AS STRING) FROM ({query})").collect() as found:
+            assert [row[1] for row in sorted(map(tuple, found))] == [*values.values()], encoding
+        tables.execute_sql("DROP TEMPORARY VIEW source")
+
+
 def test_the_query_of_init_reads_what_init_takes_for_a_type(tmp_path: Path) -> None:
     times = [text for text, time in TIMES.items() if time is not None and text[0] != "0"]
     columns = {
