@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
 from crenel.anonymity.algorithms.nearest.shard import Nearest
 from tests.support.checker import Checker, Stated, Violation
@@ -43,6 +44,14 @@ class NearestSetting(Setting):
 
 
 @st.composite
+def nearest_parameters(draw: st.DrawFn, castle: CastleParameters) -> NearestParameters:
+    """Return the parameters that nearest shares with CASTLE, and some price of isolation."""
+    price = draw(st.sampled_from((0.0, 0.55, 1.0)))
+    shared = {f.name for f in fields(NearestParameters)} & {f.name for f in fields(castle)}
+    return NearestParameters(**{name: getattr(castle, name) for name in shared}, isolation_price=price)
+
+
+@st.composite
 def nearest_cases(
     draw: st.DrawFn,
     /,
@@ -54,8 +63,6 @@ def nearest_cases(
 ) -> Case:
     """Return a setting and a stream; ``changed`` are parameters that are not random."""
     case = draw(cases(timed=timed, confident=False, plain=plain, named=named, **changed))
-    old, price = case.setting, draw(st.sampled_from((0.0, 0.55, 1.0)))
-    shared = {f.name for f in fields(NearestParameters)} & {f.name for f in fields(old.parameters)}
-    parameters = NearestParameters(**{name: getattr(old.parameters, name) for name in shared}, isolation_price=price)
-    setting = NearestSetting(old.policy, old.privacy, parameters, old.types)
+    old = case.setting
+    setting = NearestSetting(old.policy, old.privacy, draw(nearest_parameters(old.parameters)), old.types)
     return Case(setting, case.rows, case.passed)

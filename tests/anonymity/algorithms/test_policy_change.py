@@ -1,10 +1,12 @@
-"""A restore under another policy: what may change holds from the first release on, and what may not is refused."""
+"""A restore of CASTLE and nearest under another policy: a changed k, l or delay holds at once, or is refused."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from random import Random
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -12,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.castle.shard import Castle, Counters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.nearest.shard import Nearest
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
@@ -26,17 +30,24 @@ from crenel.state.block import NO_TIME
 from tests.support.checker import Checker
 from tests.support.drive import KEY, Kept, Setting, columns_of
 from tests.support.example_counts import FEW, LAWS
+from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases, nearest_parameters
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 from tests.support.strategies import ONE_BY_ONE, Case, cases, castle_parameters, cuts, weights_of
+
+Parameters: TypeAlias = CastleParameters | NearestParameters
+Made: TypeAlias = Callable[..., Parameters]
+Cases: TypeAlias = Callable[..., st.SearchStrategy[Case]]
+BOTH = pytest.mark.parametrize("of", [CastleParameters, NearestParameters])
+BOTH_CASES = pytest.mark.parametrize("of", [cases, nearest_cases])
 
 
 class ChangedChecker(Checker):
     """A checker that is told of restores under another policy."""
 
     _restored = 0
-    _new = CastleParameters(0)
+    _new: Parameters = CastleParameters(0)
 
-    def change(self, setting: Setting, counters: Counters) -> None:
+    def change(self, setting: Setting, counters: Any) -> None:
         """From here on the shard, which stands as ``counters`` tell, is to keep another policy."""
         privacy, parameters = self.privacy, self._new = setting.privacy, setting.parameters
         self.privacy, self._restored = privacy, len(self.rows)
@@ -50,20 +61,27 @@ class ChangedChecker(Checker):
             losses = [self._ring[(start + i) % len(self._ring)] for i in range(used)][-parameters.loss_window :]
             self._ring = losses + [0.0] * (parameters.loss_window - len(losses))
             self._clusters = len(losses)
-        self._allow(counters.open_clusters)
+        self._allow(counters)
 
-    def agree(self, counters: Counters) -> None:
+    def agree(self, counters: Any) -> None:
         super().agree(counters)
         if self._restored:
-            self._allow(counters.open_clusters)
+            self._allow(counters)
 
-    def _allow(self, clusters: int) -> None:
+    def _allow(self, counters: Any) -> None:
         # Clusters above a new bound stay open, and no more than there are.
-        self.parameters = replace(self._new, max_clusters=max(clusters, self._new.max_clusters))
+        self.parameters = replace(self._new, max_clusters=max(counters.open_clusters, self._new.max_clusters))
 
     def _stays_until(self, position: int) -> int:
         # The next tuple, if any, releases all tuples that a shorter delay has made overdue.
         return max(super()._stays_until(position), self._restored)
+
+
+class ChangedNearestChecker(ChangedChecker, NearestChecker):
+    """Checker of nearest, which has one cluster, that is told of restores under another policy."""
+
+    def _allow(self, counters: Any) -> None:
+        self.parameters = self._new
 
 
 @st.composite
@@ -74,17 +92,19 @@ def others(draw: st.DrawFn, setting: Setting) -> Setting:
     k = draw(st.sampled_from((1, 2, 3, 4, 6)).filter(lambda k: k >= near))
     values = draw(st.sampled_from(sorted({1, min(2, k), k})))
     privacy = Privacy(k, values, (), noise)
-    parameters = draw(castle_parameters(timed=setting.policy.event_time is not None))
+    parameters: Any = draw(castle_parameters(timed=setting.policy.event_time is not None))
     parameters = replace(
         parameters, suppression=setting.parameters.suppression, weights=draw(weights_of(setting.policy))
     )
+    if isinstance(setting, NearestSetting):
+        parameters = draw(nearest_parameters(parameters))
     return replace(setting, privacy=privacy, parameters=parameters)
 
 
 @st.composite
-def changed_cases(draw: st.DrawFn, /, **fixed: Any) -> tuple[Case, dict[int, Setting]]:
-    """Return a stream, and the settings that hold from some of its tuples on."""
-    case = draw(cases(**fixed))
+def changed_cases(draw: st.DrawFn, of: Cases, /, **fixed: Any) -> tuple[Case, dict[int, Setting]]:
+    """Return a stream of ``cases`` or ``nearest_cases``, and the settings that hold from some of its tuples on."""
+    case = draw(of(**fixed))
     at_tuples = draw(st.lists(st.integers(0, max(len(case.rows) - 1, 0)), min_size=1, max_size=3))
     return case, {at_tuple: draw(others(case.setting)) for at_tuple in sorted(at_tuples)}
 
@@ -101,7 +121,11 @@ def parts(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list
 
 def run(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[Releases]:
     """Restore a shard under each of the changed settings, and have the checker judge each step."""
-    shard, checker = Kept(case.setting), ChangedChecker(*vars_of(case.setting))
+    is_nearest = isinstance(case.setting, NearestSetting)
+    shard, checker = (
+        Kept(case.setting),
+        (ChangedNearestChecker if is_nearest else ChangedChecker)(*vars_of(case.setting)),
+    )
     outputs = []
     for number, (setting, steps) in enumerate(parts(case, changes, cut)):
         if number > 0:
@@ -114,31 +138,37 @@ def run(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[R
     return outputs
 
 
-def vars_of(setting: Setting) -> tuple[Policy, Privacy, CastleParameters, bytes]:
+def vars_of(setting: Setting) -> tuple[Policy, Privacy, Parameters, bytes]:
     return setting.policy, setting.privacy, setting.parameters, KEY
 
 
-@given(changed_cases(), cuts)
+@BOTH_CASES
+@given(data=st.data(), cut=cuts)
 @LAWS
 def test_what_is_promised_anew_holds_from_the_first_release_on(
-    changed: tuple[Case, dict[int, Setting]], cut: tuple[int, ...]
+    of: Cases, data: st.DataObject, cut: tuple[int, ...]
 ) -> None:
+    changed = data.draw(changed_cases(of))
     run(*changed, cut)
 
 
-@given(changed_cases(loss_window=100, delay_tuples=4), cuts)
+@BOTH_CASES
+@given(data=st.data(), cut=cuts)
 @FEW
 def test_nothing_is_reused_that_promises_less_than_the_new_policy(
-    changed: tuple[Case, dict[int, Setting]], cut: tuple[int, ...]
+    of: Cases, data: st.DataObject, cut: tuple[int, ...]
 ) -> None:
+    changed = data.draw(changed_cases(of, loss_window=100, delay_tuples=4))
     run(*changed, cut)
 
 
-@given(changed_cases(loss_window=100), cuts)
+@BOTH_CASES
+@given(data=st.data(), cut=cuts)
 @FEW
 def test_how_a_stream_was_cut_before_a_change_does_not_show_after_it(
-    changed: tuple[Case, dict[int, Setting]], cut: tuple[int, ...]
+    of: Cases, data: st.DataObject, cut: tuple[int, ...]
 ) -> None:
+    changed = data.draw(changed_cases(of, loss_window=100))
     # Some block ends where a change comes, in both: it is then that what is overdue leaves.
     assert columns_of(run(*changed, (1, *cut[1:]))) == columns_of(run(*changed, ONE_BY_ONE))
 
@@ -148,10 +178,9 @@ TIMED = replace(POLICY, event_time="at")
 FAR = CastleParameters(10_000, max_clusters=50)
 
 
-def setting(
-    privacy: Privacy, parameters: CastleParameters = FAR, *, policy: Policy = POLICY, sensitive: int = 1
-) -> Setting:
-    return Setting(policy, privacy, parameters, (*[pa.string()] * sensitive, pa.int64()))
+def setting(privacy: Privacy, parameters: Parameters = FAR, *, policy: Policy = POLICY, sensitive: int = 1) -> Setting:
+    made: Any = NearestSetting if isinstance(parameters, NearestParameters) else Setting
+    return made(policy, privacy, parameters, (*[pa.string()] * sensitive, pa.int64()))
 
 
 def rows(*values: tuple[float, str], first: int = 0) -> Push:
@@ -169,33 +198,35 @@ def rows(*values: tuple[float, str], first: int = 0) -> Push:
         (Privacy(3, 2), "ab", None),
     ],
 )
+@BOTH
 def test_a_generalization_is_handed_out_only_where_it_keeps_the_new_promise(
-    privacy: Privacy, sensitive: str, kind: str | None
+    of: Made, privacy: Privacy, sensitive: str, kind: str | None
 ) -> None:
-    shard = Kept(setting(Privacy(2), CastleParameters(1, reuse_limit=1000)))
+    shard = Kept(setting(Privacy(2), of(1, reuse_limit=1000)))
     one, other = sensitive
-    # A wide release, and one of less loss than tau, which Omega keeps: 10 to 12.
-    out = [shard.take(rows((0, "a"), (100, "b"))), shard.take(rows((10, one), (12, other), first=2))]
-    assert [release.upper.tolist() for release in out] == [[[100]], [[12]]]
-    shard.restore(setting(privacy, CastleParameters(1, reuse_limit=1000)))
+    # A wide release, and one of less loss than tau, which Omega of CASTLE keeps too: 10 to 12.
+    out = [shard.take(rows((0, "a"), (9, "b"))), shard.take(rows((10, one), (12, other), first=2))]
+    assert [release.upper.tolist() for release in out] == [[[9]], [[12]]]
+    shard.restore(setting(privacy, of(1, reuse_limit=1000)))
     shard.take(rows((11, "c"), first=4))
     last = shard.take(Finish())
     assert [KINDS[k] for k in last.kind] == ([] if kind is None else [kind])
     assert len(last.suppressed_reason) == (kind is None)
 
 
-def reusable(castle: Castle) -> list[int]:
+def reusable(castle: Castle | Nearest) -> list[int]:
     """Return the releases whose generalizations Omega keeps."""
     return sorted(castle.arrays.omega.release[-castle.arrays.now.omega_used :].tolist())
 
 
-def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow() -> None:
+@BOTH
+def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow(of: Made) -> None:
     two, three = Privacy(2), Privacy(3)
-    shard = Kept(setting(two, CastleParameters(1, reuse_limit=3)))
+    shard = Kept(setting(two, of(1, reuse_limit=3)))
     shard.take(rows((0, "a"), (100, "b")))
     pairs = [(10, "a"), (30, "b"), (40, "a"), (55, "b"), (60, "a"), (70, "b"), (80, "c"), (85, "a")]
     shard.take(rows(*pairs, first=2))  # one step, so that they are stored as one
-    assert shard.castle.counters.releases["cluster"] == 4
+    assert sum(shard.castle.counters.releases.values()) == 5
     assert len(shard.stored.entries["omega"]) == 1
     for privacy, limit, kept in [
         (two, 3, [2, 3, 4]),
@@ -205,14 +236,21 @@ def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow()
         (three, 1000, []),
         (two, 1000, []),
     ]:
-        shard.restore(setting(privacy, CastleParameters(1, reuse_limit=limit)))
+        shard.restore(setting(privacy, of(1, reuse_limit=limit)))
         assert reusable(shard.castle) == kept if kept else shard.castle.arrays.now.omega_used == 0
         shard.take(Push(()))
 
 
-@pytest.mark.parametrize("before", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
+DELAYS = pytest.mark.parametrize("delay", [(50,), (None, 1000), (50, 1000)])
+
+
+@BOTH
+@DELAYS
 @pytest.mark.parametrize("step", [Push(()), Advance(NO_TIME), rows((50, "a"), first=10), Finish()])
-def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_first_step(before: CastleParameters, step: Step) -> None:
+def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_first_step(
+    of: Made, delay: tuple[int | None, ...], step: Step
+) -> None:
+    before = of(*delay)
     shard = Kept(setting(Privacy(2), before, policy=TIMED))
     assert len(shard.take(rows(*((10.0 * i, "a") for i in range(10))))) == 0
     shard.restore(setting(Privacy(2), replace(before, delay_tuples=3), policy=TIMED))
@@ -221,8 +259,12 @@ def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_first_step(before: 
     assert shard.castle.counters.oldest_waiting <= 3
 
 
-@pytest.mark.parametrize("before", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
-def test_what_a_shorter_event_time_delay_has_made_overdue_leaves_in_the_first_step(before: CastleParameters) -> None:
+@BOTH
+@DELAYS
+def test_what_a_shorter_event_time_delay_has_made_overdue_leaves_in_the_first_step(
+    of: Made, delay: tuple[int | None, ...]
+) -> None:
+    before = of(*delay)
     shard = Kept(setting(Privacy(2), before, policy=TIMED))
     shard.take(rows(*((10.0 * i, "a") for i in range(10))))
     assert len(shard.take(Advance(9))) == 0
@@ -231,11 +273,12 @@ def test_what_a_shorter_event_time_delay_has_made_overdue_leaves_in_the_first_st
     assert set(range(6)) <= set(shard.take(Advance(9)).members[1])
 
 
-@pytest.mark.parametrize("after", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
-def test_a_longer_delay_holds_for_what_waits_already(after: CastleParameters) -> None:
-    shard = Kept(setting(Privacy(2), CastleParameters(5, 5), policy=TIMED))
+@BOTH
+@DELAYS
+def test_a_longer_delay_holds_for_what_waits_already(of: Made, delay: tuple[int | None, ...]) -> None:
+    shard = Kept(setting(Privacy(2), of(5, 5), policy=TIMED))
     shard.take(rows(*((20.0 * i, "a") for i in range(5))))
-    shard.restore(setting(Privacy(2), after, policy=TIMED))
+    shard.restore(setting(Privacy(2), of(*delay), policy=TIMED))
     more = rows(*((2.0 * i, "a") for i in range(40)), first=5)
     assert len(shard.take(replace(more, watermark=45))) == 0
     assert len(shard.take(Advance(900))) == 0
@@ -263,9 +306,10 @@ def next_cluster(shard: Kept) -> int:
     return int(shard.castle.arrays.now.next_cluster)
 
 
+@BOTH
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 100])
-def test_tau_averages_the_most_recent_losses_that_the_new_window_holds(window: int) -> None:
-    shard = Kept(setting(Privacy(2), CastleParameters(1, loss_window=3, reuse_limit=0)))
+def test_tau_averages_the_most_recent_losses_that_the_new_window_holds(of: Made, window: int) -> None:
+    shard = Kept(setting(Privacy(2), of(1, loss_window=3, reuse_limit=0)))
     losses: list[float] = []
 
     def release(first: int, width: float) -> None:
@@ -275,7 +319,7 @@ def test_tau_averages_the_most_recent_losses_that_the_new_window_holds(window: i
     for i, width in enumerate((90, 50, 30, 20)):  # the ring of three is full, and its oldest is not its first
         release(2 * i, width)
     assert losses == pytest.approx([0.9, 0.5, 0.3, 0.2])
-    shard.restore(setting(Privacy(2), CastleParameters(1, loss_window=window, reuse_limit=0)))
+    shard.restore(setting(Privacy(2), of(1, loss_window=window, reuse_limit=0)))
     kept = losses[-min(window, 3) :]
     assert shard.castle.counters.tau == pytest.approx(sum(kept) / len(kept))
     release(8, 10)
@@ -283,25 +327,25 @@ def test_tau_averages_the_most_recent_losses_that_the_new_window_holds(window: i
     assert shard.castle.counters.tau == pytest.approx(sum(kept) / len(kept))
 
 
+@BOTH
 @pytest.mark.parametrize("attributes", [1, 2])
 @pytest.mark.parametrize("restored", [False, True])
 @pytest.mark.parametrize(("waiting", "reason"), [("aaa", "too_little_diversity"), ("aba", None), ("abb", None)])
 def test_a_new_l_counts_the_values_of_those_that_wait_already(
-    waiting: str, reason: str | None, restored: bool, attributes: int
+    of: Made, waiting: str, reason: str | None, restored: bool, attributes: int
 ) -> None:
     # Of two sensitive attributes the other one has three values, which do not help.
     policy = replace(POLICY, sensitive=("s", "t")[:attributes])
 
     def under(l: int) -> Setting:  # noqa: E741
-        return setting(Privacy(2, l), policy=policy, sensitive=attributes)
+        return setting(Privacy(2, l), of(10_000), policy=policy, sensitive=attributes)
 
     shard = Kept(under(1))
     values = [(value, str(i))[:attributes] for i, value in enumerate(waiting)]
     shard.take(Push(tuple(Row((50.0,), (*value, i), subject=i) for i, value in enumerate(values))))
     for l in (2, 1, 2) if restored else (2,):  # noqa: E741
         shard.restore(under(l))
-    waits = shard.castle.counters
-    assert (waits.buffered, waits.open_clusters) == (3, 1)
+    assert shard.castle.counters.buffered == 3
     out = shard.take(Finish())
     found = shard.castle.counters
     if reason is None:
@@ -314,12 +358,40 @@ def test_a_new_l_counts_the_values_of_those_that_wait_already(
         assert found.suppressed["too_few_subjects"] == 1
 
 
-def test_a_smaller_l_and_a_smaller_k_release_what_could_not_be_released() -> None:
+@BOTH
+def test_a_smaller_l_and_a_smaller_k_release_what_could_not_be_released(of: Made) -> None:
     for privacy in (Privacy(3), Privacy(2), Privacy(1)):
-        shard = Kept(setting(Privacy(4, 2)))
-        shard.take(rows((50, "a"), (50, "a"), (50, "a")))
-        shard.restore(setting(privacy))
-        assert shard.take(Finish()).tuples.sum() == 3
+        shard = Kept(setting(Privacy(4, 2), of(10_000)))
+        assert len(shard.take(rows(*[(50.0, "a")] * 12))) == 0
+        shard.restore(setting(privacy, of(10_000)))
+        assert shard.take(Finish()).tuples.sum() == 12
+
+
+def test_slots_of_nearest_follow_a_longer_and_a_shorter_delay() -> None:
+    chance = Random(7)
+    stream = [(float(chance.randrange(101)), chance.choice("abc")) for _ in range(9000)]
+    changed = {
+        0: setting(Privacy(3), NearestParameters(300)),
+        2000: setting(Privacy(4, 2), NearestParameters(5000)),
+        7000: setting(Privacy(2), NearestParameters(40)),
+    }
+    outputs: list[list[Releases]] = [[], []]
+    for every_step, out in enumerate(outputs):  # also with a restore after each step
+        shard, checker, slots = Kept(changed[0]), ChangedNearestChecker(*vars_of(changed[0])), []
+        for first in range(0, len(stream), 200):
+            if first in changed and first > 0:
+                shard.restore(changed[first])
+                checker.change(changed[first], shard.castle.counters)
+            elif every_step and first > 0:
+                shard.restore()
+            step = rows(*stream[first : first + 200], first=first)
+            out.append(shard.take(step))
+            if not every_step:  # which publishes the same
+                checker.observe(step, out[-1])
+                checker.agree(shard.castle.counters)
+            slots.append(len(shard.castle.arrays.tuples.position))
+        assert slots[2000 // 200 - 1] < slots[7000 // 200 - 1] > slots[-1]
+    assert columns_of(outputs[0]) == columns_of(outputs[1])
 
 
 TOWNS = from_paths([("Rome", "Europe", "*"), ("Lima", "*")])
