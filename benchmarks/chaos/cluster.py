@@ -1,4 +1,4 @@
-"""A standalone cluster that outlives all of its processes: high availability by ZooKeeper, and a disk of its own."""
+"""A standalone cluster that outlives all of its processes, with a disk and a clock of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from crenel.jobs.local.stop import descendants
-from tests.support.cluster import FLINK, SLOTS, Cluster, free_port
+from tests.support.cluster import AvailableCluster
 from tests.support.processes import command
 
 _DISK = "96m"
@@ -32,8 +32,8 @@ class NotHereError(RuntimeError):
     """Lack of a tool on this machine for one kind of disturbance."""
 
 
-class Survivor(Cluster):
-    """A cluster of the tests in which a JobManager that is started again knows its jobs.
+class Survivor(AvailableCluster):
+    """A cluster of the tests whose disk and clock can fail too.
 
     Attributes
     ----------
@@ -45,7 +45,6 @@ class Survivor(Cluster):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._zookeeper: subprocess.Popen[bytes] | None = None
         self.orphaned = 0.0
         self.stayed = 0
         # Under a clock that is not the machine's, Python cannot sleep.
@@ -57,26 +56,13 @@ class Survivor(Cluster):
         self.checkpoints_in = folder / "disk"
         self.checkpoints_in.mkdir()
         self._mounted = _mounted(self.checkpoints_in)
-        client = free_port()
-        (folder / "conf" / "zoo.cfg").write_text(
-            f"tickTime=1000\ndataDir={folder}/zookeeper\nclientPort={client}\nadmin.enableServer=false\n"
-            f"server.1=localhost:{free_port()}:{free_port()}\n",
-            encoding="utf-8",
-        )
         file = folder / "conf" / "config.yaml"
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        content["high-availability"] = {
-            "type": "zookeeper",
-            "storageDir": f"file://{folder}/ha",
-            # A JobManager that is killed is missed after so many milliseconds.
-            "zookeeper": {"quorum": f"localhost:{client}", "client": {"session-timeout": 6000}},
-        }
         content["execution.checkpointing.dir"] = f"file://{self.checkpoints_in}"
         file.write_text(yaml.safe_dump(content), encoding="utf-8")
 
     def start(self) -> None:
-        """Start ZooKeeper, and then all others."""
-        self._zookeeper = self._spawn("zookeeper", FLINK / "bin" / "zookeeper.sh", "start-foreground", "1")
+        """Start all; the Java of TaskManagers goes by a clock of its own."""
         faketime = next((path for name in _FAKETIME for path in Path("/usr/lib").glob(f"*/faketime/{name}")), None)
         if faketime is not None:
             self.task_environment = {
@@ -91,9 +77,6 @@ class Survivor(Cluster):
 
     def stop(self) -> None:
         super().stop()
-        if self._zookeeper is not None:
-            os.killpg(self._zookeeper.pid, signal.SIGKILL)
-            self._zookeeper.wait()
         if self._mounted:
             subprocess.run(["umount", "--lazy", self.checkpoints_in], check=False)
 
@@ -107,7 +90,7 @@ class Survivor(Cluster):
         while True:
             if self._processes and self._processes[-1].poll() is not None:
                 self._processes.pop()
-                self._begin("taskmanager.sh")
+                self._begin("taskmanager")
             with suppress(OSError, KeyError, IndexError):
                 if done():
                     return
@@ -154,15 +137,6 @@ class Survivor(Cluster):
             self.stayed += len(left)
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
-
-    def kill_jobmanager(self) -> None:
-        """``kill -9`` of the JobManager, and another one in its place."""
-        process = self._processes.pop(0)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        self._begin("jobmanager.sh")
-        self._processes.insert(0, self._processes.pop())
-        self.until(lambda: int(self.get("/overview")["slots-total"]) == SLOTS, "JobManager")
 
     def fill_disk(self, job: str) -> None:
         """Leave no byte for checkpoints until one has failed, and some time longer."""

@@ -44,6 +44,7 @@ SETTINGS = {
     "heartbeat.interval": 1000,
     "heartbeat.timeout": 8000,
     "slot.request.timeout": 120_000,
+    "taskmanager.load-balance.mode": "SLOTS",  # a job uses all TaskManagers
 }
 # Each job loads Python's jar anew, and what Java keeps of the ones before adds up: Flink's 256 MB of classes end after
 # ten jobs. So does what each job's channels to Python take of direct memory: Flink's 128 MB end after some thirty jobs.
@@ -51,6 +52,7 @@ CLASSES = "-XX:MaxMetaspaceSize=1g"
 MEMORY = {
     "jobmanager": ("-Xmx1g", CLASSES),
     "taskmanager": ("-Xmx1536m", CLASSES, "-XX:MaxDirectMemorySize=1100m"),
+    "zookeeper": ("-Xmx128m",),
 }
 """Options of Java, which Flink's scripts would compute of the settings of its memory."""
 
@@ -73,6 +75,7 @@ MAINS = {
     "jobmanager": "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
     "taskmanager": "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
     "driver": "org.apache.flink.client.cli.CliFrontend",
+    "zookeeper": "org.apache.flink.runtime.zookeeper.FlinkZooKeeperQuorumPeer",
 }
 
 REPORTER = {"factory": {"class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"}}
@@ -82,6 +85,8 @@ _REPORTERS = 4
 _FATAL = b"Fatal error occurred while executing the TaskManager"
 _CLOSING = b"StreamTask.closeAllOperators"
 _ENDED_SOURCE = "checkpoint request for unknown task"
+
+_ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 _STOPS = 3
 """Times that a job is asked to stop with a savepoint, at most."""
@@ -130,7 +135,7 @@ class JobClient:
 
     def wait_for_end(self, job: str) -> None:
         """Wait until a job has read its input to the end and published it."""
-        self.wait(lambda: self.state(job) in ("FINISHED", "FAILED", "CANCELED"), f"the end of job {job}")
+        self.wait(lambda: self.state(job) in _ENDED, f"the end of job {job}")
         assert self.state(job) == "FINISHED", self.get(f"/jobs/{job}/exceptions")
 
     def restarts(self, job: str) -> int:
@@ -141,6 +146,10 @@ class JobClient:
     def checkpoints(self, job: str) -> int:
         """Return the number of completed checkpoints of a job."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
+
+    def restored(self, job: str) -> int:
+        """Return the number of restores of a job from a checkpoint, since its JobManager has known it."""
+        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
 
     def rows_read(self, job: str) -> int:
         """Return the number of rows that a job has admitted or rejected since its start."""
@@ -190,7 +199,11 @@ class JobClient:
 
 
 class Cluster(JobClient):
-    """A JobManager and a TaskManager of ``SLOTS`` slots, with everything of theirs in one folder.
+    """A JobManager and TaskManagers of ``SLOTS`` slots each, with everything of theirs in one folder.
+
+    Parameters
+    ----------
+    taskmanagers : number of TaskManagers at the start
 
     Attributes
     ----------
@@ -200,8 +213,9 @@ class Cluster(JobClient):
     ``flink run`` takes ten seconds to start. Jobs of this fixture go through one that was started once.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, taskmanagers: int = 1) -> None:
         self.log = folder / "log"
+        self._taskmanagers = taskmanagers
         super().__init__(free_port())
         self.log.mkdir()
         (folder / "tmp").mkdir()
@@ -233,9 +247,10 @@ class Cluster(JobClient):
         self._socket = Path(tempfile.mkdtemp()) / "driver"  # short: the system allows 107 bytes
 
     def start(self) -> None:
-        """Start both and what submits jobs, and wait until they know each other."""
+        """Start all and what submits jobs, and wait until they know each other."""
         self._begin("jobmanager")
-        self._begin("taskmanager")
+        for _ in range(self._taskmanagers):
+            self._begin("taskmanager")
         script = ("run", "-d", *PYTHON, "-py", ROOT / "tests" / "support" / "host.py", self._socket)
         # It is killed, so what it would take away at its exit lies in the cluster's folder.
         temporary = str(self.log.parent / "tmp")
@@ -253,13 +268,13 @@ class Cluster(JobClient):
         self.wait(self._is_up, "slots")
 
     def kill_taskmanager(self) -> None:
-        """``kill -9`` of the TaskManager's process group: Java and whatever Python it started."""
+        """``kill -9`` of the newest TaskManager's process group: Java and whatever Python it started."""
         process = self._processes.pop()
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def stop(self) -> None:
-        """End both and whatever they started, the TaskManager first."""
+        """End all and whatever they started, TaskManagers first."""
         if self._driver is not None:
             os.killpg(self._driver.pid, signal.SIGKILL)
             self._driver.wait()
@@ -372,17 +387,65 @@ class Cluster(JobClient):
         if not ended:
             return
         last = self._output("taskmanager")[self._earlier :]
-        known = ended == self._processes[1:] and _FATAL in last and _CLOSING in last
+        known = all(process in self._processes[1:] for process in ended) and _FATAL in last and _CLOSING in last
         assert known, f"a process ended; logs in {self.log}"
-        self._processes.pop()
-        self._begin("taskmanager")
+        for process in ended:
+            self._processes.remove(process)
+            self._begin("taskmanager")
 
     def _is_up(self) -> bool:
         try:
             slots = int(self.get("/overview")["slots-total"])
         except (OSError, urllib.error.URLError):
             return False
-        return slots == SLOTS and self._socket.exists()
+        return slots == SLOTS * (len(self._processes) - 1) and self._socket.exists()
+
+
+class AvailableCluster(Cluster):
+    """The same with high availability by ZooKeeper: a JobManager that is started again knows its jobs."""
+
+    def __init__(self, folder: Path, taskmanagers: int = 1) -> None:
+        super().__init__(folder, taskmanagers)
+        self._zookeeper: subprocess.Popen[bytes] | None = None
+        self._peers, client = folder / "conf" / "zoo.cfg", free_port()
+        self._peers.write_text(
+            f"tickTime=1000\ndataDir={folder}/zookeeper\nclientPort={client}\nadmin.enableServer=false\n"
+            f"server.1=localhost:{free_port()}:{free_port()}\n",
+            encoding="utf-8",
+        )
+        file = folder / "conf" / "config.yaml"
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content["high-availability"] = {
+            "type": "zookeeper",
+            "storageDir": f"file://{folder}/ha",
+            # A JobManager that is killed is missed after so many milliseconds.
+            "zookeeper": {"quorum": f"localhost:{client}", "client": {"session-timeout": 6000}},
+        }
+        file.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+    def start(self) -> None:
+        """Start ZooKeeper, and then all others."""
+        self._zookeeper = self._spawn("zookeeper", "--zkConfigFile", self._peers, "--peerId", "1")
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        if self._zookeeper is not None:
+            os.killpg(self._zookeeper.pid, signal.SIGKILL)
+            self._zookeeper.wait()
+
+    def kill_jobmanager(self) -> None:
+        """``kill -9`` of the JobManager, and another one in its place, which knows the same jobs."""
+        jobs = self._jobs()
+        process = self._processes.pop(0)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        self._begin("jobmanager")
+        self._processes.insert(0, self._processes.pop())
+        self.wait(lambda: self._is_up() and self._jobs() == jobs, "JobManager")
+
+    def _jobs(self) -> set[str]:
+        return {job["id"] for job in self.get("/jobs")["jobs"] if job["status"] not in _ENDED}
 
 
 def restored(savepoint: Path) -> dict[str, str]:
