@@ -23,6 +23,11 @@ pytestmark = pytest.mark.cluster
 
 SLOW = 2500  # rows a second
 WINDOWED = ("released", "audit", "suppressed", "repairs")
+ROCKSDB = {
+    "state.backend.type": "rocksdb",
+    "execution.checkpointing.incremental": True,
+    "execution.checkpointing.unaligned.enabled": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +53,15 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
 ) -> None:
     chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
     configuration = configure(people, tmp_path / "killed", way="nearest by regions")
-    job = cluster.submit(configuration, rate=SLOW // 2)
+    job = cluster.submit(configuration, ROCKSDB, rate=SLOW // 2)
     for part in ("worker", "taskmanager"):
         kill(cluster, job, part, chance)
     cluster.wait_for_checkpoint(job)
+    require_incremental_and_unaligned(cluster, job)
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     assert raw_values(savepoint) == []
 
-    # In the words of the documentation.
+    # In the words of the documentation, and from here on with Flink's own state backend.
     where = ("-py", "tests/support/paced.py", "--config", configuration)
     before = published(configuration.parent)["released"]
     run = ("run", "-d", "-p", "2", "-s", savepoint)
@@ -91,6 +97,13 @@ def kill(cluster: Cluster, job: str, part: str, chance: random.Random) -> None:
         cluster.start_taskmanager()
     cluster.wait(lambda: cluster.restarts(job) > restarts or cluster.state(job) == "FINISHED", "restart")
     assert cluster.state(job) != "FINISHED"  # it happened in the middle
+
+
+def require_incremental_and_unaligned(cluster: Cluster, job: str) -> None:
+    """Checkpoints of a job have left out state that earlier ones hold, and have held blocks in flight."""
+    history = cluster.get(f"/jobs/{job}/checkpoints")["history"]
+    assert any(0 < found["checkpointed_size"] < found["state_size"] for found in history)
+    assert any(found["persisted_data"] > 0 for found in history)
 
 
 def succeeded(done: CompletedProcess[str]) -> CompletedProcess[str]:
@@ -154,7 +167,7 @@ def test_two_stages_are_killed_and_restored_at_another_parallelism_and_publish_w
         assert old in text
         text = text.replace(old, new)
     configuration.write_text(text, encoding="utf-8")
-    job = cluster.submit(configuration, rate=SLOW)
+    job = cluster.submit(configuration, ROCKSDB, rate=SLOW)
     kill(cluster, job, "worker", random.Random(os.environ.get("CRENEL_TEST_SEED")))
     cluster.wait_for_checkpoint(job)
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
