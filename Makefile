@@ -67,14 +67,14 @@ XDIST = --numprocesses 2 --maxprocesses 2
 # They start many Python processes, each of which would compile every module anew where an image has this set.
 tests flink full full-flink full-cluster: export PYTHONDONTWRITEBYTECODE :=
 tests: $(READY)
-	@exec $(PYTEST) $(XDIST) -m 'not flink and not full' tests
+	@exec $(PYTEST) $(XDIST) -m 'not flink' tests
 flink: $(READY)
 	@$(WITH_JAVA) exec $(PYTEST) tests/flink
 full: $(READY)
 	@$(WITH_JAVA) $(PYTEST) $(XDIST) --hypothesis-profile full -m 'not flink' tests/full && \
-		exec $(PYTEST) $(XDIST) --hypothesis-profile full -m '(laws or full) and not flink' tests
+		exec $(PYTEST) $(XDIST) --hypothesis-profile full -m 'laws and not flink' tests
 full-flink: $(READY)
-	@$(WITH_JAVA) exec $(PYTEST) -m 'flink and not cluster' tests/full tests/crenel
+	@$(WITH_JAVA) exec $(PYTEST) -m 'flink and not cluster' tests/full
 full-cluster: $(READY)
 	@$(WITH_JAVA) exec $(PYTEST) -m cluster tests/full
 
@@ -109,7 +109,7 @@ compat:
 			--requirements pyproject.toml; \
 		uv pip install --quiet --python $$folder/environment hypothesis polars psutil pytest pytest-xdist; \
 		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not flink' \
-			tests/crenel --ignore=tests/crenel/test_flink.py; \
+			tests/crenel tests/full/crenel --ignore=tests/full/crenel/test_flink.py; \
 	done; done
 
 # Heavy, and not for every machine: tests/night/docker/image.py.

@@ -77,44 +77,6 @@ _LIMIT_FLINK = 40.0
 _LOADED = 2.0
 """Times as long as on an idle machine that a test may take where other work loads the machine."""
 
-_LATER = (
-    "tests/anonymity/algorithms/castle/test_laws.py::test_the_streams_of_these_laws_bring_about_everything",
-    "tests/anonymity/algorithms/suhdsa/test_laws.py::test_the_streams_of_these_laws_bring_about_everything",
-    "tests/anonymity/algorithms/ola/test_laws.py::test_the_streams_of_these_laws_bring_about_everything",
-    "tests/anonymity/algorithms/mondrian/test_laws.py::test_the_streams_of_these_laws_bring_about_everything",
-    "tests/anonymity/algorithms/nearest/test_laws.py::test_the_streams_of_these_laws_bring_about_everything",
-    "tests/anonymity/algorithms/suhdsa/test_parts.py::test_baselines_promise_k_alone",
-    "tests/anonymity/algorithms/castle/test_parts.py::test_the_nearest_are_those_left_that_enlarge_the_seed_least",
-    "tests/anonymity/algorithms/castle/test_data.py",
-    "tests/anonymity/compiled/test_cache.py",
-    "tests/anonymity/noise/test_release_noise_law.py",
-    "tests/anonymity/noise/test_perturb.py::test_who_counts_what_castleguard_publishes_hardly_learns_whether_a_tuple",
-    "tests/crenel/test_assessment.py::test_figures_are_matplotlib_objects_without_pyplot",
-    "tests/crenel/test_equal_to_job.py",
-    "tests/crenel/test_flink.py",
-    "tests/crenel/test_planning.py",
-    "tests/crenel/test_public_api.py::test_a_use_of_cached_code_prints_nothing",
-    "tests/crenel/test_public_api.py::test_importing_the_package_imports_no_heavy_module_and_using_it_no_flink",
-    "tests/crenel/test_public_api.py::test_the_first_use_says_in_one_line_that_it_compiles",
-    "tests/crenel/test_reporting.py::test_a_page_shows_the_flow_the_input_and_attacks",
-    "tests/crenel/test_sensitive_arrays.py::test_arrays_without_values_are_kept_and_those_with_missing",
-    "tests/crenel/test_sensitive_arrays.py::test_evidence",
-    "tests/evidence/attack/test_attacks.py::test_who_knows_why_a_group_was_formed_knows_more_of_its_members",
-    "tests/evidence/report/test_browser.py",
-    "tests/evidence/report/test_page.py::test_every_page_is_whole_has_the_numbers_of_its_outputs_and_nothing_raw",
-    "tests/evidence/report/test_page.py::test_a_page_without_an_audit_log_or_input_is_whole",
-    "tests/operators/encode/test_odd_records.py",
-    "tests/operators/encode/test_protobuf_fields.py",
-    "tests/operators/test_cells.py::test_each_broken_rule_breaks_the_promise",
-    "tests/operators/test_cells.py::test_one_window_of_all_numbers_of_persons_in_two_keys",
-    "tests/operators/test_cells.py::test_one_window_of_each_person",
-    "tests/operators/test_noisy_cells.py::test_a_person_of_one_publication_among_two",
-    "tests/operators/test_noisy_cells.py::test_each_broken_rule_breaks_the_guarantee",
-    "tests/operators/test_noisy_cells.py::test_one_window_of_each_person",
-    "tests/operators/test_noisy_cells.py::test_two_windows_of_each_person_compose",
-)
-"""Tests that are to move to ``tests/full``, and that the gate leaves out until then."""
-
 _SHARED = {"mini": "flink", "cluster": "cluster", "broker": "cluster", "registry": "cluster"}
 """Fixtures that start processes which many tests share, and the marker of these tests."""
 
@@ -155,8 +117,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         if markers:
             item.add_marker("flink")
-        if item.nodeid.startswith(_LATER):
-            item.add_marker("full")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -171,7 +131,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail a test of the gate that took longer than its tier allows."""
     result = yield
     in_gate = not any(item.path.is_relative_to(folder) for folder in _TIERS.values())
-    if in_gate and "full" not in item.keywords and settings.get_current_profile_name() == "gate":
+    if in_gate and settings.get_current_profile_name() == "gate":
         seconds, limit = item.stash[_watch].seconds(), _LIMIT_FLINK if "flink" in item.keywords else _LIMIT
         if seconds > _LOADED * limit:
             pytest.fail(f"took {seconds:.1f} s of the processor, more than the {limit:.0f} s of the gate: tests/full")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
-import os
-import subprocess
-import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -100,69 +96,3 @@ def test_examples_run(module: str) -> None:
     found = doctest.testmod(import_module(module), optionflags=doctest.ELLIPSIS)
     assert found.failed == 0
     assert found.attempted > 0 or module == "crenel.results"
-
-
-FIRST_USE = """
-import sys, crenel, pyarrow as pa
-settings = crenel.Settings(
-    policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
-    privacy=crenel.Privacy(k=1),
-    algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
-)
-crenel.anonymize(pa.table({"age": [1]}), settings)
-"""
-
-
-@pytest.mark.parametrize(
-    ("version", "long"),
-    [
-        ("", "about a minute"),
-        ("0.69.0", "many minutes with numba 0.69.0, and about one with the version that crenel requires"),
-    ],
-)
-def test_the_first_use_says_in_one_line_that_it_compiles(version: str, long: str, tmp_path: Path) -> None:
-    program = f"import numba; numba.__version__ = {version!r} or numba.__version__{FIRST_USE}"
-    variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "CRENEL_COMPILED": ""}
-    process = subprocess.Popen([sys.executable, "-c", program], env=variables, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        assert process.stderr.readline() == (
-            f"crenel: compiling the algorithm for this machine, once; this takes {long}\n"
-        )
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def test_a_use_of_cached_code_prints_nothing() -> None:
-    for _ in range(2):  # the first run fills the cache
-        done = subprocess.run(
-            [sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=300, check=True
-        )
-    assert (done.stdout, done.stderr) == ("", "")
-
-
-def test_importing_the_package_imports_no_heavy_module_and_using_it_no_flink() -> None:
-    program = """
-import sys, crenel
-heavy = {"numba", "numpy", "pandas", "pyarrow", "pydantic", "yaml"} & set(sys.modules)
-assert not heavy, heavy
-import pyarrow as pa
-settings = crenel.Settings(
-    policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
-    privacy=crenel.Privacy(k=1),
-    algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
-)
-data = pa.table({"age": [1, 2]})
-result = crenel.anonymize(data, settings)
-assert crenel.verify(result, settings).outcome == "holds"
-assert crenel.attack(data, settings, result=result).to_arrow().num_rows
-assert crenel.profile(data).rows == 2
-assert crenel.load("conf/demo.yaml").privacy.k == 10
-assert crenel.budget(crenel.load("conf/taxi-noise.yaml")).k == 10
-assert "<h1>Published records: result</h1>" in crenel.report(result, settings)
-crenel.plan, crenel.why
-flink = {"apache_beam", "orjson", "psutil", "py4j", "pyflink", "rich", "typer"} & set(sys.modules)
-assert not flink, flink
-"""
-    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True, timeout=300)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -186,19 +185,6 @@ def test_elements_of_days_times_and_decimals_are_values_like_their_texts(element
     assert crenel.verify(replace(result, released=frame), of).outcome == "holds"
 
 
-def test_evidence_reads_elements_of_days() -> None:
-    of = settings("nearest", crenel.Privacy(k=K, l=2))
-    data = records(400)
-    days = {illness: date(2024, 2, 1 + place) for place, illness in enumerate(ILLNESSES)}
-    sets = [[days[each] for each in illnesses] for illnesses in data["illnesses"].to_pylist()]
-    data = data.set_column(2, "illnesses", pa.array(sets, pa.list_(pa.date32())))
-    result = crenel.anonymize(data, of)
-    assert "Diversity of illnesses" in crenel.report(result, of, data=data)
-    assert crenel.plan(data, of, replays=2, rows=300).settings
-    assert crenel.why(data, of, rows=300)
-    assert crenel.attack(data, of, seeds=1, targets=50).attacks
-
-
 def test_elements_without_exact_values_are_refused_with_the_types_that_have_them() -> None:
     data = records(10).set_column(2, "illnesses", pa.array([[0.5]] * 10))
     words = r"policy\.arrays\.illnesses: .*ARRAY<DOUBLE>.*text, whole numbers, DECIMAL, DATE, .*remove it"
@@ -265,37 +251,6 @@ def test_missing_rows_and_fields_are_missing_values_and_leave_their_places() -> 
         4: (["flu", None], [1, 2]),
         5: (["gout", "gout"], [None, None]),
     }
-
-
-def rejected(values: Sequence[Any], kind: pa.DataType, **policy: Any) -> list[tuple[int, str, str]]:
-    data = pa.table(
-        {"person": [f"p{i}" for i in range(len(values))], "age": [1] * len(values), "illnesses": pa.array(values, kind)}
-    )
-    result = crenel.anonymize(data, settings("mondrian", crenel.Privacy(k=2), **policy), row_numbers=True)
-    assert result.released.num_rows + result.suppressed.num_rows + result.rejected.num_rows == len(values)
-    return [(row["row"], row["column"], row["reason"]) for row in result.rejected.to_pylist()]
-
-
-def test_arrays_without_values_are_kept_and_those_with_missing_or_too_many_are_rejected() -> None:
-    values = [
-        ["flu"],
-        [],
-        None,
-        ["flu", None],
-        ["a", "b", "c"],
-        ["a", "b", "c", "d"],
-        ["a"] * 9,
-        [str(i) for i in range(10**6)],
-    ]
-    wrong = [(5, "illnesses", "too_many_values"), (7, "illnesses", "too_many_values")]
-    missing = [(2, "illnesses", "missing"), (3, "illnesses", "missing")]
-    for kind in (pa.list_(pa.string()), pa.large_list(pa.large_string())):
-        assert sorted(rejected(values, kind)) == sorted(missing + wrong)
-        assert rejected(values, kind, missing="value") == wrong
-    whole = [[0], [], None, [0, None], [0, 1, -1], [0, 1, 2, 3], [0] * 9]
-    assert sorted(rejected(whole, pa.list_(pa.int16()))) == [*missing, wrong[0]]
-    # 0 is a value like others, and not the end of the values.
-    assert rejected([[0, 1], [0, 2], [0, 3], [4]], pa.list_(pa.int64()), arrays={"illnesses": 2}) == []
 
 
 @pytest.mark.parametrize(

@@ -233,17 +233,6 @@ def test_generalizations_of_one_person_intersect() -> None:
     assert identity.intersect(everybody, everybody.person, np.random.default_rng(0), 10).tolist() == [5]
 
 
-def test_who_knows_why_a_group_was_formed_knows_more_of_its_members() -> None:
-    """Return a stream with one possible cut, four to three, not made: one side lacks a second value."""
-    people = sample([[1]] * 4 + [[99]] * 3, illness=["a", "b", "b", "b", "a", "a", "a"])
-    setting = Setting(MONDRIAN, Privacy(2, 2), MondrianParameters(ClosedBy(7)))
-    assert len(groups(Scene.of_replay(replay_outputs(people, setting), people)).size) == 1
-    found = minimality(people, setting, 0, 1500, 10, np.random.default_rng(0))
-    assert found.usual == Tries(7, 4.0)
-    assert found.guessed == Tries(7, 6.0)
-    assert found.deduced.count == 0  # the three have another value in four of five assignments
-
-
 def rare_illness(count: int = 900, share: float = 0.2) -> Sample:
     """Return people with three numbers, of whom a share has the rarer of two illnesses."""
     random = np.random.default_rng(5)

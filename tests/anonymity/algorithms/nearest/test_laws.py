@@ -30,7 +30,7 @@ from crenel.anonymity.privacy_models.recursive_diversity import RECURSIVE
 from crenel.state.codec import StateError
 from crenel.state.radii import Radii
 from tests.support.drive import KEY, Kept, apply, columns_of, judged, judged_as_restored, steps_of
-from tests.support.example_counts import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row
 from tests.support.space import Space
@@ -343,14 +343,3 @@ def test_classes_have_k_members_or_few_more_where_many_values_suffice(further: A
     )
     # Rounding that left most persons of a class to one value took 16 to 27 members.
     assert shard.counters.released / shard.counters.releases["cluster"] < 12.5
-
-
-@pytest.mark.parametrize("what", ["cluster", "reused", "too_few_subjects", "too_little_diversity", "l"])
-def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
-    def brings_about(case: Case) -> bool:
-        _, counters, _ = judged(case.setting, case.steps())
-        if what == "l":
-            return case.setting.privacy.l > 1 and counters.releases["cluster"] > 1
-        return {**counters.suppressed, **counters.releases}[what] > 0
-
-    reach(nearest_cases(), brings_about)

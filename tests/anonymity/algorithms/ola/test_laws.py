@@ -25,14 +25,13 @@ from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.anonymity.model.attributes import Categorical, Noised
 from crenel.anonymity.model.hierarchy import from_paths
-from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import ConfiguredModels, Sensitive
 from crenel.anonymity.model.reference import Reference
 from examples.own_privacy_model import AT_MOST
 from tests.support.drive import columns_of, hashes
-from tests.support.example_counts import FEW, LAWS, reach
+from tests.support.example_counts import FEW, LAWS
 from tests.support.linking import linking_of
 from tests.support.mondrian_drive import KeptShard, MondrianSetting
 from tests.support.source import IDENTITY, Finish, Push, Row
@@ -290,24 +289,6 @@ def test_each_window_is_published_at_the_node_that_loses_least(case: OlaCase, si
 @FEW
 def test_neither_blocks_nor_restores_change_anything(case: OlaCase, one: int, other: int) -> None:
     assert columns_of(run(case, one)) == columns_of(run(case, other, restored=True))
-
-
-@pytest.mark.parametrize("what", ["some suppressed", "between", "nothing suppressed", "linkable", "none is left"])
-def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
-    def brings_about(case: OlaCase) -> bool:
-        outputs = run(case, 50)
-        found, suppressed = published(outputs, next(iter(windows(case)), range(0)))
-        reasons = {case.setting.privacy.reasons[reason] for out in outputs for reason in out.suppressed_reason}
-        between = {node for nodes in found for node in nodes}
-        return {
-            "some suppressed": bool(found and suppressed),
-            "between": len(found) > 2 and len(between) > 2,
-            "nothing suppressed": len(found) > 1 and not suppressed,
-            "linkable": LINKABLE in reasons and bool(found),
-            "none is left": reasons == {LINKABLE} and len(windows(case)) == 1 and not found,
-        }[what]
-
-    reach(ola_cases(), brings_about)
 
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)

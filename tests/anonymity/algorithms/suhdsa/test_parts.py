@@ -22,7 +22,6 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from crenel.state.codec import StateError
 from crenel.state.shard import StoredShard
-from experiments.suhdsa.baselines import Suhdsa, Ubdsa
 from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.window_drive import KeptWindow, WindowSetting, released_and_repairs, take, taken_by
@@ -310,24 +309,6 @@ def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weigh
     assert all(8 <= size <= 40 for size in sizes if size is not None)
     late = sizes[len(sizes) // 2 :]
     assert (sum(size for size in late if size) / len(late) < 15) == smaller
-
-
-# Baselines.
-
-
-@pytest.mark.parametrize("kind", [Suhdsa, Ubdsa])
-def test_baselines_promise_k_alone(kind: type[SuhdsaShard]) -> None:
-    made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), SuhdsaParameters(9), TYPES)
-    window = kind(made.terms(), initial_snapshot(made.terms(), 0, KEY))
-    given = [replace(row, event_time=NO_TIME) for row in rows([i % 10 for i in range(60)], "a" * 60)]
-    outputs = [take(made, window, step) for step in in_blocks(given, 7)]
-    left = [i for out in outputs for group in members(out) for i in group]
-    left += [i for out in outputs for i in out.suppressed_position.tolist()]
-    assert sorted(left) == list(range(60))
-    assert window.counters.suppressed["too_few_subjects"] < 3
-    assert min(subjects for out in outputs for subjects in out.subjects.tolist()) >= 3
-    assert {found for out in outputs for (found,) in out.diversity.tolist()} == {1}
-    assert window.counters.swaps == window.counters.merges == 0
 
 
 # Reports.
