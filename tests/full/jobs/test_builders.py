@@ -87,7 +87,6 @@ def stream() -> list[dict[str, str]]:
     "algorithm",
     [
         [],
-        ["--set", "castle=null", "--set", "algorithm=suhdsa", "--set", "suhdsa={tuples: 100}"],
         ["--set", "castle=null", "--set", "algorithm=ola", "--set", "ola={}"],
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +61,12 @@ sinks:
 SINKS = ("released", "audit", "suppressed", "rejected", "summary")
 
 
-@pytest.fixture(scope="module", params=["csv", "json"])
-def job(request: pytest.FixtureRequest, mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the configuration of a job that has ended."""
-    return ended(mini, tmp_path_factory.mktemp(f"chain-{request.param}"), request.param, rows=ROWS, people=400)
-
-
-def ended(mini: Host, folder: Path, form: str, *, rows: int, people: int) -> Path:
-    """Run a job on some rows of some people; its configuration."""
+def ended(mini: Host, folder: Path, form: str) -> Path:
+    """Run a job; its configuration."""
     chance = random.Random(8)
     lines = (
-        f"{i},{chance.randrange(people)},{chance.randrange(100)},{chance.choice(TOWNS)},{chance.choice(ILLNESSES)}"
-        for i in range(rows)
+        f"{i},{chance.randrange(400)},{chance.randrange(100)},{chance.choice(TOWNS)},{chance.choice(ILLNESSES)}"
+        for i in range(ROWS)
     )
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "towns.csv").write_text("oslo;north;*\nbergen;north;*\nrome;;*\npisa;;*\n", encoding="utf-8")
@@ -100,14 +94,6 @@ def verified(mini: Host, job: Path, *arguments: str) -> tuple[int, dict[str, lis
     )
 
 
-def test_what_the_job_wrote_holds_with_columns_of_every_type(mini: Host, job: Path) -> None:
-    code, found, outcomes = verified(mini, job)
-    assert found == {}
-    assert code == 0
-    for name in ("chain", "starts", "values", "cover", "distinct persons", "l of illness", "alone", "counts", "end"):
-        assert outcomes[name] == "holds", name
-
-
 def largest(job: Path, sink: str) -> Path:
     """Return the file of a sink that holds most: where a checkpoint comes early, the first holds a few lines."""
     return max((job.parent / sink).rglob("part-*"), key=lambda file: file.stat().st_size)
@@ -128,7 +114,18 @@ def changed(job: Path, sink: str, line: int | None, old: Sequence[str], new: Seq
     return file, before
 
 
-def test_what_is_changed_in_its_files_is_named(mini: Host, job: Path) -> None:
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_what_a_job_wrote_holds_with_columns_of_every_type_and_what_is_changed_is_named(
+    form: str, mini: Host, tmp_path: Path
+) -> None:
+    job = ended(mini, tmp_path, form)
+    stated = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    code, found, outcomes = verified(mini, job, "--run", stated["run"])
+    assert (code, found) == (0, {})
+    held = ("chain", "starts", "values", "cover", "distinct persons", "l of illness", "alone", "counts", "end", "run")
+    assert {outcomes[name] for name in held} == {"holds"}
+    code, found, _ = verified(mini, job, "--run", "0" * 16)
+    assert (code, found.keys()) == (1, {"run"})
     cases = [
         ("released", 40, ILLNESSES, ("gout", "cold", "flu"), {"values"}),
         ("released", 41, ("true", "false"), ("false", "true"), {"values"}),
@@ -144,74 +141,3 @@ def test_what_is_changed_in_its_files_is_named(mini: Host, job: Path) -> None:
         assert names <= found.keys()
         assert all(finding["release"] is not None for name in names for finding in found[name])
     assert verified(mini, job)[0] == 0
-
-
-def test_the_outputs_are_those_of_the_run_that_its_summary_states(mini: Host, job: Path) -> None:
-    stated = json.loads((job.parent / "summary.json").read_text(encoding="utf-8"))
-    assert verified(mini, job)[2]["run"] == "unseen"
-    code, found, outcomes = verified(mini, job, "--run", stated["run"])
-    assert (code, found, outcomes["run"]) == (0, {}, "holds")
-    code, found, _ = verified(mini, job, "--run", "0" * 16)
-    assert (code, found.keys()) == (1, {"run"})
-    assert {finding["shard"] for finding in found["run"]} == {0, 1}
-    code, found, _ = verified(mini, job, "--set", "castle.delay.tuples=201")
-    assert (code, found.keys()) == (1, {"starts"})
-
-
-def test_a_release_that_is_gone_is_named_and_so_is_another_key(mini: Host, job: Path) -> None:
-    file = largest(job, "audit")
-    before = file.read_bytes()
-    lines = before.splitlines(keepends=True)
-    file.write_bytes(b"".join(lines[:20] + lines[21:]))
-    code, found, _ = verified(mini, job)
-    file.write_bytes(before)
-    assert code == 1
-    assert [(f["shard"], f["release"]) for f in found["chain"]] == [
-        (f["shard"], f["release"]) for f in found["release ids"]
-    ]
-    assert len(found["chain"]) == 1
-    earlier = job.parent / "earlier.json"
-    earlier.write_text(mini.crenel("verify", job, "--json").stdout, encoding="utf-8")
-    assert verified(mini, job, "--since", str(earlier))[0] == 0
-    code, found, _ = verified(mini, job, "--set", "audit_chain.key=another")
-    assert (code, len(found["chain"])) == (1, 1)
-    assert found["chain"][0]["text"].startswith("no release fits the chain")
-
-
-def edited(folder: Path, gone: Callable[[str], bool]) -> dict[Path, bytes]:
-    """Take lines out of all files below a folder; what the files held."""
-    held = {file: file.read_bytes() for file in folder.rglob("part-*")}
-    for file, content in held.items():
-        lines = content.decode().splitlines(keepends=True)
-        file.write_text("".join(line for line in lines if not gone(line)), encoding="utf-8")
-    return held
-
-
-def test_an_end_that_is_cut_off_with_its_summary_is_seen(mini: Host, job: Path) -> None:
-    before = edited(job.parent / "summary", lambda line: True)
-    code, found, _ = verified(mini, job)
-    assert (code, found.keys()) == (1, {"counts"})
-
-    before |= edited(job.parent / "audit", lambda line: "closing" in line)
-    code, found, outcomes = verified(mini, job)
-    assert (code, found, outcomes["end"]) == (3, {}, "unchecked")
-    assert verified(mini, job, "--running")[0] == 0
-    for file, content in before.items():
-        file.write_bytes(content)
-    assert verified(mini, job)[0] == 0
-
-
-def test_a_shard_without_a_tuple_has_a_closing_record_and_where_it_is_gone_that_is_seen(
-    mini: Host, tmp_path: Path
-) -> None:
-    job = ended(mini, tmp_path, "json", rows=3, people=1)
-    texts = [file.read_text(encoding="utf-8") for file in (tmp_path / "audit").rglob("part-*")]
-    lines = [json.loads(line) for text in texts for line in text.splitlines()]
-    assert sorted((row["shard"], row["release_id"], row["kind"]) for row in lines) == [
-        *((0, 0, "closing"), (1, 0, "closing"))
-    ]
-    assert sorted(row["chain_members"].partition(" ")[0] for row in lines) == ["tuples_in=0", "tuples_in=3"]
-    assert verified(mini, job)[0] == 0
-    edited(tmp_path / "audit", lambda line: json.loads(line)["shard"] == 1)
-    code, found, _ = verified(mini, job)
-    assert (code, [finding["shard"] for finding in found["end"]]) == (1, [1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from signal import SIGTERM
@@ -16,7 +15,6 @@ from tests.support.processes import command, running
 from tests.support.visits import (
     REJECTED,
     RELEASED,
-    SUPPRESSED,
     Row,
     Run,
     visits,
@@ -47,9 +45,6 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "one_shard_loopback": ("run", ONE_SHARD),
     "check_window": ("check", [*WINDOWED[:6], *BY_BOTH]),
     "no_row": ("run", ["--json"]),
-    "one_row": ("run", ["--json"]),
-    "all_rejected": ("run", ["--json"]),
-    "unreadable": ("run", []),
     "limited": ("run", ["--json", "--set", "policy.event_time_limit=10 min"]),
     "check": ("check", []),
     "check_source": ("check", [*UNFIT, "--set", "policy.event_time_limit=1 h"]),
@@ -72,33 +67,26 @@ class Runs:
 
     def __getitem__(self, name: str) -> Run:
         if name not in self._ended:
-            self._ended[name] = self._demo() if name == "demo" else self._run(name)
+            self._ended[name] = self._run(name)
         return self._ended[name]
 
     def _run(self, name: str) -> Run:
         inputs: dict[str, list[Row]] = {
             "no_row": [],
-            "one_row": visits()[:1],
-            "all_rejected": [row | {"age": ""} for row in visits()[:50]],
             "limited": [
                 *visits()[:300],
                 visits()[299] | {"line": 9999, "ms": visits()[299]["ms"] + 10**9},
                 *visits()[300:320],
             ],
-            "unreadable": [row | {"wage": "4711-secret"} for row in visits()[:1]],
         }
         command, arguments = COMMANDS[name]
         path = write(self._root / name, inputs.get(name, visits()))
         arguments = [argument.replace("OUTPUT", str(path.parent)) for argument in arguments]
         return Run(path.parent, self._mini.crenel(command, path, *arguments))
 
-    def _demo(self) -> Run:
-        folder = self._root / "demo"
-        return Run(folder, self._mini.crenel("demo", "--rows", "2000", "--keep", folder))
-
 
 def test_text_is_printed_without_color_in_80_columns(runs: Runs) -> None:
-    for name in ("one_shard_loopback", "check", "demo"):
+    for name in ("one_shard_loopback", "check"):
         ended = runs[name].ended
         assert ended.returncode == 0, ended.stderr
         assert "\x1b" not in ended.stdout
@@ -146,52 +134,12 @@ def test_a_row_that_is_dated_far_ahead_of_the_watermark_is_rejected(runs: Runs) 
     assert len(ids) + sum(run.summary["suppressed"].values()) + sum(run.summary["rejected"].values()) == 321
 
 
-def test_the_demo_shows_rows_before_and_after_and_keeps_its_files(runs: Runs) -> None:
-    run = runs["demo"]
-    text = " ".join(run.ended.stdout.split())
-    for part in ("Before: 4 visits", "After: ", "rows in 2,000", "mean loss", "Files in"):
-        assert part in text
-    assert f"suppressed {len(run.sink('suppressed', SUPPRESSED))} " in text
-    for name in ("stream.csv", "released", "audit", "rejected"):
-        assert (run.folder / name).exists()
-        assert name in text
-    columns = ("age_min", "age_max", "area", "education", "salary_min", "salary_max", "diagnosis", "clinic")
-    assert f"released {len(run.sink('released', columns)):,}" in text
-
-
 def test_a_source_without_a_row_ends_well(runs: Runs) -> None:
     run = runs["no_row"]
     assert run.ended.returncode == 0, run.ended.stderr
     assert run.summary["rows_in"] == 0
     assert run.summary["mean_loss"] is None
     assert run.released == []
-
-
-def test_a_single_row_is_withheld(runs: Runs) -> None:
-    run = runs["one_row"]
-    assert run.ended.returncode == 0, run.ended.stderr
-    assert run.released == []
-    assert [row["reason"] for row in run.sink("suppressed", SUPPRESSED)] == ["too_few_subjects"]
-
-
-def test_a_source_of_rejected_rows_ends_well(runs: Runs) -> None:
-    run = runs["all_rejected"]
-    assert run.ended.returncode == 0, run.ended.stderr
-    assert run.summary["rejected"]["missing"] == run.summary["rows_in"] == 50
-    assert len(run.sink("rejected", REJECTED)) == 50
-    assert run.released == run.sink("suppressed", SUPPRESSED) == []
-
-
-def test_a_job_that_fails_tells_why_and_no_value(runs: Runs) -> None:
-    ended = runs["unreadable"].ended
-    assert ended.returncode == 1
-    assert "TRY_CAST" in ended.stderr
-    assert "4711-secret" not in ended.stderr + ended.stdout
-    assert len(ended.stderr.splitlines()) < 5
-    logs = Path(ended.stderr.split("Flink's logs are in ")[1].split(";")[0])
-    assert any(logs.iterdir())
-    assert logs.stat().st_mode & 0o077 == 0
-    shutil.rmtree(logs)
 
 
 @pytest.mark.parametrize(("mode", "worker"), [("process", "beam_boot"), ("loopback", "worker_boot.py")])

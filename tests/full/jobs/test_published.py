@@ -50,11 +50,10 @@ sinks:
 @pytest.mark.parametrize(
     ("sensitive", "passthrough", "zone"),
     [
-        ([], ["number"], "America/New_York"),
         (["stamp", "text"], [*(name for name in VALUES if name not in ("stamp", "text")), "number"], "Europe/Berlin"),
-        ([], [*VALUES, "number"], "Europe/Berlin"),
+        ([], [*VALUES, "number"], "America/New_York"),
     ],
-    ids=["one", "sensitive", "all"],
+    ids=["sensitive", "all"],
 )
 def test_what_is_published_comes_out_as_it_came(
     mini: Host, tmp_path: Path, sensitive: list[str], passthrough: list[str], zone: str

@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 import pytest
 
 import crenel
-from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
+from tests.support.cluster import PYTHON, Cluster, job_id, restored
 from tests.support.launch import Host, rows_of
 from tests.support.people import AUDIT, RELEASED, ROWS, configure, persons, published, raw_values, rows_in_order, write
 from tests.support.programs import LINK, require_same_rows
@@ -22,7 +22,6 @@ from tests.support.visits import SUPPRESSED
 pytestmark = pytest.mark.cluster
 
 SLOW = 2500  # rows a second
-WINDOWED = ("released", "audit", "suppressed", "repairs")
 ROCKSDB = {
     "state.backend.type": "rocksdb",
     "execution.checkpointing.incremental": True,
@@ -109,47 +108,6 @@ def require_incremental_and_unaligned(cluster: Cluster, job: str) -> None:
 def succeeded(done: CompletedProcess[str]) -> CompletedProcess[str]:
     assert done.returncode == 0, done.stdout + done.stderr
     return done
-
-
-def test_windows_are_stopped_in_the_middle_and_restored(
-    cluster: Cluster, mini: Host, people: Path, tmp_path: Path
-) -> None:
-    configuration = by_windows(people, tmp_path / "stopped")
-    job = cluster.submit(configuration, rate=SLOW)
-    cluster.wait(lambda: bool(published(configuration.parent, WINDOWED)["released"]), "release")
-    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
-    assert raw_values(savepoint) == []
-    stopped = published(configuration.parent, WINDOWED)["released"]
-    cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
-    found = published(configuration.parent, WINDOWED)
-    assert stopped not in ([], found["released"])
-    require_chained(mini, configuration)
-    uninterrupted = crenel.anonymize(rows_in_order(people), crenel.load(configuration))
-    require_same_rows(configuration.parent / "out" / "released", uninterrupted.released)
-    require_same_rows(configuration.parent / "out" / "audit", uninterrupted.audit, LINK)
-    require_same_rows(configuration.parent / "out" / "suppressed", uninterrupted.suppressed)
-    require_same_rows(configuration.parent / "out" / "repairs", uninterrupted.further["repairs"])
-    assert len(found["released"]) + len(found["suppressed"]) == ROWS
-    assert len(found["repairs"]) > 10
-
-    # The other algorithm cannot go on from it, and is told so.
-    refused = by_windows(people, tmp_path / "refused", "castle by subject")
-    plain = refused.read_text(encoding="utf-8").replace("paced(id) AS id", "id").replace("  repairs:", "  summary:")
-    refused.write_text(plain, encoding="utf-8")
-    result = mini.crenel("check", refused, "--against", savepoint)
-    assert result.returncode == 2
-    assert "  - algorithm: has changed since the state was stored, and cannot" in result.stderr
-    taken = cluster.ask("anonymize", "--config", refused, *with_settings(refused, restored(savepoint)))
-    assert taken.returncode == 2
-    assert "Cannot map checkpoint/savepoint state for operator" in taken.stderr
-
-
-def by_windows(people: Path, output: Path, way: str = "window by subject") -> Path:
-    """Return the configuration with windows, and their outputs; or another way with the same outputs."""
-    configuration = configure(people, output, WINDOWED, way)
-    text = configuration.read_text(encoding="utf-8")
-    configuration.write_text(text.replace("l: 2", "l: 3"), encoding="utf-8")
-    return configuration
 
 
 def test_two_stages_are_killed_and_restored_at_another_parallelism_and_publish_what_a_program_does(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.model.region_tree import RegionTree
 from crenel.jobs.config.load import load
 from tests.support.launch import Host
 from tests.support.regions import leaves, walk
@@ -41,42 +40,26 @@ def run(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(path.parent, ended)
 
 
-def tree_of(run: Run) -> RegionTree:
-    regions = load(run.folder / "job.yaml", [divided(5)[1]]).shards.regions
-    assert regions is not None
-    return regions
-
-
-def test_every_row_leaves_once(run: Run) -> None:
-    released = [row["id"] for row in run.sink("released", RELEASED)]
-    assert len(released) == len(set(released))
+def test_what_leaves_a_shard_lies_within_its_region_and_each_gets_the_share_that_was_expected(run: Run) -> None:
     others = len(run.sink("rejected", REJECTED)) + len(run.sink("suppressed", SUPPRESSED))
-    assert len(released) + others == ROWS
+    assert len({row["id"] for row in run.sink("released", RELEASED)}) + others == ROWS
     assert run.summary["warnings"] == []
-
-
-def test_what_leaves_a_shard_lies_within_its_region(run: Run) -> None:
-    tree, trees = tree_of(run), load(run.folder / "job.yaml").policy.categorical
-    (town,) = trees
+    config = load(run.folder / "job.yaml", [divided(5)[1]])
+    tree = config.shards.regions
+    assert tree is not None
+    (town,) = config.policy.categorical
     regions = leaves(tree.root)
-    assert len(regions) == 5
     audit = run.sink("audit", AUDIT)
     assert {row["shard"] for row in audit} == set("01234")
     for row in audit:
         node = town.hierarchy.labels.index(row["town"])
-        ends = zip(("min", "max"), (town.hierarchy.first[node], town.hierarchy.last[node]), strict=True)
-        for end, leaf in ends:
+        for end, leaf in (("min", town.hierarchy.first[node]), ("max", town.hierarchy.last[node])):
             corner = [float(row[f"age_{end}"]), float(row[f"wage_{end}"]), float(leaf)]
             assert regions.index(walk(tree.root, corner)) == int(row["shard"])
-
-
-def test_each_shard_gets_the_share_that_was_expected(run: Run) -> None:
     summary = run.sink("summary", ("shard", "name", "amount"))
     came = {int(row["shard"]): float(row["amount"]) for row in summary if row["name"] == "tuples_in"}
-    assert sum(came.values()) == ADMITTED
-    # All of the source was the sample.
     shares = {shard: round(tuples / ADMITTED, 6) for shard, tuples in came.items()}
-    assert shares == dict(enumerate(tree_of(run).share.tolist()))
+    assert shares == dict(enumerate(tree.share.tolist()))  # all of the source was the sample
 
 
 def test_a_stream_unlike_what_its_regions_expect_is_warned_of(run: Run, mini: Host) -> None:

@@ -61,7 +61,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_demo_runs_from_it(installed: Path, tmp_path: Path) -> None:
     shown = succeeded(installed / "crenel", "demo", "--rows", "2000", "--keep", tmp_path / "demo", cwd=tmp_path)
     text = " ".join(shown.split())
-    for part in ("rows in 2,000", "After: ", str(installed.parent)):
+    for part in ("Before: 4 visits", "After: ", "rows in 2,000", "mean loss", "Files in", str(installed.parent)):
         assert part in text
     assert any((tmp_path / "demo" / "released").rglob("part-*"))
     assert "</html>" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")

@@ -6,42 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from crenel.evidence.outputs import Outputs
-from crenel.jobs.config.load import load
-from crenel.jobs.local.outputs import read_outputs
+from tests.jobs.local.test_outputs import OF_STAYS, ROWS_OF_STAYS, read
 from tests.support.launch import ROOT, environment
-from tests.support.outputs import ALIKE, AUDITED, Rows, configure, write_csv, write_json
-
-
-def read(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options: str = "csv") -> Outputs:
-    path = configure(folder, options=options)
-    for name, rows in (("released", released), ("audit", audit)):
-        if options == "json":
-            write_json(folder / name, rows)
-        elif rows:
-            write_csv(folder / name, rows)
-    return read_outputs(load(path))
-
-
-FLU, UNKNOWN = {"illness": "flu", "at": {"ward": 1}}, {"illness": None, "at": {"ward": None}}
-
-STAYS: list[list[Any] | None] = [[FLU, UNKNOWN], [], None, [UNKNOWN]]
-
-ROWS_OF_STAYS: list[dict[str, Any]] = [
-    {"age": {"min": 20, "max": 30}, "town": "north", "of": {"stays": stays}, "id": number}
-    for number, stays in enumerate(STAYS)
-]
-
-OF_STAYS = (
-    "shape=nested",
-    'policy.sensitive=["of.stays[*].illness"]',
-    'policy.arrays={"of.stays[*].illness": 3}',
-    'policy.passthrough=[id, "of.stays[*].at.ward"]',
-)
+from tests.support.outputs import configure, write_json
 
 READ_BOTH_WAYS = """
 import sys
