@@ -26,9 +26,9 @@ from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy
 from crenel.state.block import BufferedTuples
-from tests.support.drive import Setting, columns_of, hashes
+from tests.support.drive import Kept, Setting, columns_of, hashes, judged
 from tests.support.example_counts import FEW, LAWS, examples
-from tests.support.forgets import KeptAny, forgets_of, judged_any, with_forgets
+from tests.support.forgets import forgets_of, with_forgets
 from tests.support.lasting_drive import LastingSetting, lasting_cases
 from tests.support.mondrian_drive import MondrianSetting, mondrian_cases
 from tests.support.nearest_drive import NearestSetting, nearest_cases
@@ -54,14 +54,14 @@ def test_a_forgotten_person_is_not_published_and_others_are_however_blocks_are_c
 ) -> None:
     case = data.draw(CASES[algorithm](named=True))
     forgets = data.draw(forgets_of(case))
-    first, counters = judged_any(case.setting, list(with_forgets(case.steps(one), forgets)))
-    shard, outputs = KeptAny(case.setting), []
+    first, counters, _ = judged(case.setting, list(with_forgets(case.steps(one), forgets)))
+    kept, outputs = Kept(case.setting), []
     for number, step in enumerate(with_forgets(case.steps(other), forgets)):
-        outputs.append(shard.take(step))
+        outputs.append(kept.take(step))
         if number in restores or isinstance(step, Forget):
-            shard.restore()
+            kept.restore()
     assert columns_of(outputs) == columns_of(first)
-    again = shard.shard.counters
+    again = kept.live.counters
     assert again.delays.tolist() == counters.delays.tolist()
     assert replace(again, delays=counters.delays) == counters
 
@@ -167,7 +167,7 @@ def test_no_byte_of_the_forgotten_is_in_any_state(
     people = chance.choice((2, 6, 30))
     rows = crowd(chance, people, noised=noised)
     setting = setting_of(algorithm, k, delay, noised=noised, compared=compared)
-    shard, reuses = KeptAny(setting), getattr(setting.parameters, "reuse_limit", 0) > 0
+    shard, reuses = Kept(setting), getattr(setting.parameters, "reuse_limit", 0) > 0
     shown: set[float] = set()
     for start in range(0, len(rows), block):
         for who in chance.sample(range(people), chance.choice((0, 0, 1, 2))):
@@ -187,7 +187,7 @@ def test_no_byte_of_the_forgotten_is_in_any_state(
 )
 def test_what_waits_of_a_person_is_in_the_state_until_the_person_is_forgotten(algorithm: str, noised: bool) -> None:
     # Else the law above would hold of anything.
-    shard = KeptAny(setting_of(algorithm, 3, 500, noised=noised))
+    shard = Kept(setting_of(algorithm, 3, 500, noised=noised))
     rows = crowd(Random(1), 200, noised=noised)
     shard.take(Push(tuple(rows)))
     who = rows[-1].subject
@@ -196,14 +196,14 @@ def test_what_waits_of_a_person_is_in_the_state_until_the_person_is_forgotten(al
     assert isinstance(who, int)
     shard.take(Forget((who,)))
     mine = sum(row.subject == who for row in rows)
-    counters = shard.shard.counters
+    counters = shard.live.counters
     assert (counters.forgotten, counters.buffered) == (mine, len(rows) - mine)
     assert not any(found in b"".join(shard.blobs()) for found in bytes_of(rows[-1], set()))
 
 
 def test_the_code_of_a_value_stays_where_so_many_published_tuples_had_it_as_the_stream_is_compared_with() -> None:
     # Guarantees lists it: nothing tells whose these tuples were.
-    shard = KeptAny(setting_of("nearest", 2, 4, noised=False, compared=True))
+    shard = Kept(setting_of("nearest", 2, 4, noised=False, compared=True))
     values = [(1.0, 5.0), (2.0, 6.0)]
     rows = [Row(values[i % 2], ("rare" if i % 2 else f"illness {i}", "", 0.0, i), i % 2) for i in range(20)]
     shard.take(Push(tuple(rows)))
@@ -223,7 +223,7 @@ def published(releases: Releases) -> set[float]:
 @FEW
 def test_nobody_can_be_forgotten_who_is_not_known_by_a_subject(algorithm: str, data: st.DataObject) -> None:
     case = data.draw(CASES[algorithm](named=False))
-    shard: Any = KeptAny(case.setting).shard
+    shard: Any = Kept(case.setting).live
     with pytest.raises(ValueError, match=r"policy\.subject: is missing"):
         shard.forget(hashes([1]))
 

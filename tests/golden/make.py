@@ -101,7 +101,7 @@ def snapshot(setting: Setting) -> StoredShard:
 
 def restored(stored: StoredShard, where: str = "", setting: Setting = SETTING) -> Castle:
     """Return the shard that was stored."""
-    return setting.restored(stored, fingerprint_of(setting.policy), where)
+    return setting.again(stored, fingerprint_of(setting.policy), where)
 
 
 def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:

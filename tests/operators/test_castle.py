@@ -1,15 +1,17 @@
-"""The operator between Flink and the core, in a fake runtime."""
+"""The operator between Flink and the core, in a fake runtime: with CASTLE, and some with windows too."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
@@ -19,7 +21,7 @@ from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Rejected
 from crenel.state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
-from tests.support.operator_stream import KEY, TREE, block, left, members, planned, visits, withheld
+from tests.support.operator_stream import KEY, TREE, block, left, members, planned, visits, with_terms, withheld
 
 
 def plan(sampling_and_noise: SamplingAndNoise | None = None, **castle: int) -> OperatorPlan:
@@ -27,20 +29,22 @@ def plan(sampling_and_noise: SamplingAndNoise | None = None, **castle: int) -> O
     return with_terms(planned(CASTLE, parameters), sampling_and_noise=sampling_and_noise)
 
 
-def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
-    """Return the same plan under other terms."""
-    return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
+PLANS = {
+    "castle": plan,
+    "windows": lambda **of: planned(SUHDSA, SuhdsaParameters(**({"tuples": 20} | of))),
+}
+of_both = pytest.mark.parametrize("made", PLANS.values(), ids=PLANS)
 
 
-def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() -> None:
-    harness = Harness(ShardFunction(plan()))
-    for first in range(0, 200, 50):
-        harness.element(KEY, block(first, 50).to_bytes())
-    assert len(visits(harness)) < 200
+@of_both
+def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard(made: Callable[..., OperatorPlan]) -> None:
+    harness = Harness(ShardFunction(made()))
+    for first in range(0, 190, 38):
+        harness.element(KEY, block(first, 38).to_bytes())
+    assert 0 < len(left(harness)) < 190
     harness.advance(END)
-    assert left(harness) == list(range(200))
-    assert not harness.runtime.state[KEY, "blocks"]
-    assert not harness.runtime.state[KEY, "gamma"]
+    assert left(harness) == list(range(190))
+    assert not any(held for (_, kind), held in harness.runtime.state.items() if kind in ("blocks", "gamma"))
 
 
 def test_a_release_tells_shard_kind_sizes_loss_and_its_interval_in_whole_numbers() -> None:
@@ -102,15 +106,25 @@ LONG = {"delay_tuples": 10_000, "delay_event_time": 10**9}
 SHORT = {"delay_tuples": 10_000, "delay_event_time": 5000}
 
 
-@pytest.mark.parametrize("before", [LONG, {"delay_tuples": 10_000}], ids=["shorter", "given"])
-def test_a_quiet_shard_releases_what_a_new_event_time_delay_has_made_overdue(before: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("made", "before", "after"),
+    [
+        (plan, LONG, SHORT),
+        (plan, {"delay_tuples": 10_000}, SHORT),
+        (PLANS["windows"], {"tuples": None, "event_time": 10**9}, {"tuples": None, "event_time": 2000}),
+    ],
+    ids=["shorter", "given", "windows"],
+)
+def test_a_quiet_shard_releases_what_a_new_bound_of_event_time_has_made_overdue(
+    made: Callable[..., OperatorPlan], before: dict[str, int], after: dict[str, int]
+) -> None:
     runtime = FakeRuntime()
-    first = Harness(ShardFunction(plan(**before)), runtime)
+    first = Harness(ShardFunction(made(**before)), runtime)
     first.element(KEY, block(0, 40).to_bytes())
     first.advance(44_000)
     first.wait(3 * WAKE_UP)
     assert left(first) == []
-    second = Harness(ShardFunction(plan(**SHORT)), runtime)
+    second = Harness(ShardFunction(made(**after)), runtime)
     second.advance(44_000)
     second.wait(WAKE_UP)
     assert left(second) == list(range(40))
@@ -186,8 +200,9 @@ def test_state_of_a_version_without_wake_ups_gets_them_with_the_next_tuple() -> 
     assert len(runtime.wake_ups) == 1
 
 
-def test_the_summary_at_the_end_adds_up() -> None:
-    harness = Harness(ShardFunction(plan()))
+@of_both
+def test_the_summary_at_the_end_adds_up(made: Callable[..., OperatorPlan]) -> None:
+    harness = Harness(ShardFunction(made()))
     harness.element(KEY, block(0, 90, shard=2).to_bytes())
     assert "summary" not in harness.side
     harness.advance(END)
@@ -263,10 +278,11 @@ def test_metrics_count_steps_and_show_how_shards_stand() -> None:
     assert known["crenel.delay_tuples"]() >= known["crenel.oldest_waiting"]()
 
 
-def test_state_of_another_policy_is_refused_by_name() -> None:
+@of_both
+def test_state_of_another_policy_is_refused_by_name(made: Callable[..., OperatorPlan]) -> None:
     runtime = FakeRuntime()
-    Harness(ShardFunction(plan()), runtime).element(KEY, block(0, 10).to_bytes())
-    changed = with_terms(plan(), fingerprint={"policy": "another"})
+    Harness(ShardFunction(made()), runtime).element(KEY, block(0, 10).to_bytes())
+    changed = with_terms(made(), fingerprint={"policy": "another"})
     with pytest.raises(PolicyError, match=r"shard 0.*: policy\."):
         Harness(ShardFunction(changed), runtime).element(KEY, block(10, 10).to_bytes())
 

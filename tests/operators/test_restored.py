@@ -22,15 +22,10 @@ from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.support.fakes import FakeRuntime, Harness
-from tests.support.operator_stream import KEY, block, planned
+from tests.support.operator_stream import KEY, block, planned, with_terms
 
 MEASURED = ("milliseconds", "repairs_per_second")
 NEAREST_PARAMETERS = NearestParameters(40, 30_000, delay_jitter=0.25, reuse_limit=1000)
-
-
-def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
-    """Return the same plan under other terms."""
-    return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
 
 
 def of_labels(made: OperatorPlan) -> OperatorPlan:

@@ -1,4 +1,4 @@
-"""Drive of a ``Castle`` in tests: tuples in, judged releases out."""
+"""Drive of a shard in tests: tuples in, judged releases out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithm import Step as Taken
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.algorithms.castle.shard import CastleCounters as Counters
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaStep
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.space.domain import NONE
@@ -46,7 +44,6 @@ class Setting:
         return pa.schema(list(zip(self.policy.members, self.types, strict=True)))
 
     algorithm: ClassVar[Algorithm] = CASTLE
-    shard_class: ClassVar[Any] = Castle
 
     def terms(self, fingerprint: Mapping[str, str] | None = None) -> ShardContext:
         return ShardContext(
@@ -58,17 +55,16 @@ class Setting:
             PRINT if fingerprint is None else fingerprint,
         )
 
-    def castle(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Castle:
+    def shard(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Any:
         """Return a shard of which nothing is stored."""
-        terms = self.terms(fingerprint)
-        return self.shard_class(terms, initial_snapshot(terms, 0, key))
+        return self.algorithm.new(self.terms(fingerprint), 0, key)
 
-    def restored(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Castle:
+    def again(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Any:
         """Return the shard that was stored."""
-        terms = self.terms(fingerprint)
-        return self.shard_class(terms, read(terms, stored, where))
+        return self.algorithm.restored(self.terms(fingerprint), stored, where)
 
-    def checker(self, key: bytes = KEY) -> Checker:
+    def checker(self, key: bytes = KEY) -> Any:
+        """Return the checker of such a shard."""
         return Checker(self.policy, self.privacy, self.parameters, key)
 
     def block(self, rows: Sequence[Row]) -> Block:
@@ -135,75 +131,91 @@ def steps_of(setting: Setting, shard: Shard, steps: Iterable[Step]) -> Iterator[
 
 
 class Kept:
-    """A shard with what lies in managed state of it, after each step.
+    """A shard of any algorithm, with what lies in managed state of it, after each step.
 
     Attributes
     ----------
-    castle : its live form
+    live : its live form
     stored : what is stored
+    found : result of the last step
+    written : bytes of blocks that were written so far
     """
+
+    found: Any
 
     def __init__(self, setting: Setting, fingerprint: Mapping[str, str] | None = None) -> None:
         self.setting, self._fingerprint = setting, fingerprint
-        self.castle = setting.castle(fingerprint=fingerprint)
-        self.stored = StoredShard(b"", {})
+        self.live = setting.shard(fingerprint=fingerprint)
+        self.stored, self.written = StoredShard(b"", {}), 0
 
     def take(self, step: Step) -> Releases:
         """Take one step."""
-        found = taken(self.setting, self.castle, step)
-        assert found.changes is not None
-        self.stored = self.stored.after(found.changes)
-        return found.releases
+        self.found = taken(self.setting, self.live, step)
+        self.stored = self.stored.after(self.found.changes)
+        self.written += sum(len(blob or b"") for blob in self.found.changes.entries["blocks"].values())
+        return self.found.releases
 
-    def restore(self, setting: Setting | None = None) -> None:
-        """Go on from what is stored, under another policy where one is given."""
+    def restore(self, setting: Setting | None = None, fingerprint: Mapping[str, str] | None = None) -> None:
+        """Go on from what is stored, under other terms where they are given."""
         self.setting = setting or self.setting
-        self.castle = self.setting.restored(self.stored, self._fingerprint)
+        self.live = self.setting.again(self.stored, fingerprint or self._fingerprint, "key 3")
+
+    def blobs(self) -> list[bytes]:
+        """Return all stored bytes."""
+        return [self.stored.shard, *(blob for held in self.stored.entries.values() for blob in held.values())]
 
 
-def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[list[Releases], Counters, Checker]:
-    """Run a new shard and have the checker judge it and its counters after every step."""
-    castle, checker = setting.castle(key), setting.checker(key)
-    outputs = []
-    for step, out in steps_of(setting, castle, steps):
-        checker.observe(step, out, gamma_of(castle))
-        checker.agree(castle.counters)
-        outputs.append(out)
-    return outputs, castle.counters, checker
+def judge(checker: Any, step: Step, found: Any, shard: Any) -> None:
+    """Have the checker of an algorithm judge a step of a shard, and the shard's counters after it."""
+    if isinstance(checker, Checker):
+        checker.observe(step, found.releases, gamma_of(shard))
+        checker.agree(shard.counters)
+    else:
+        reports = (found.repairs,) if isinstance(found, SuhdsaStep) else ()
+        checker.observe(step, found.releases, *reports)
+        checker.agree(shard.counters, shard.next_deadline)
+
+
+def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[list[Releases], Any, Any]:
+    """Run a new shard and have its checker judge it and its counters after every step."""
+    shard, checker, outputs = setting.shard(key), setting.checker(key), []
+    for step in steps:
+        found = taken(setting, shard, step)
+        judge(checker, step, found, shard)
+        outputs.append(found.releases)
+    return outputs, shard.counters, checker
 
 
 def judged_as_restored(
     setting: Setting, steps: Iterable[Step], restores: Container[int], kinds: Sequence[str] = ("blocks",)
-) -> tuple[list[Releases], Counters]:
+) -> tuple[list[Releases], Any]:
     """Run a shard that goes on from its stored state after some steps, and have the checker judge it after every step.
 
     Entries of ``kinds`` must be stored while tuples are buffered, and at no other time.
     """
-    shard, checker = Kept(setting), setting.checker()
-    outputs = []
+    kept, checker, outputs = Kept(setting), setting.checker(), []
     for number, step in enumerate(steps):
-        outputs.append(shard.take(step))
-        checker.observe(step, outputs[-1], gamma_of(shard.castle))
-        checker.agree(shard.castle.counters)
+        outputs.append(kept.take(step))
+        judge(checker, step, kept.found, kept.live)
         for kind in kinds:
-            assert bool(shard.stored.entries[kind]) == (shard.castle.counters.buffered > 0)
+            assert bool(kept.stored.entries.get(kind)) == (kept.live.counters.buffered > 0)
         if number in restores:
-            due = _release_due(shard.castle)
-            shard.restore()
-            assert _release_due(shard.castle) == due
-    return outputs, shard.castle.counters
+            due = _release_due(kept.live)
+            kept.restore()
+            assert _release_due(kept.live) == due
+    return outputs, kept.live.counters
 
 
-def _release_due(shard: Castle) -> int | None:
+def _release_due(shard: Any) -> int | None:
     """Return when the next release is due.
 
     A lasting guarantee may have the shard wake sooner, to forget persons. A restore counts that moment anew, and it may
     differ, as it is only a bound.
     """
-    return DelayedShard.next_deadline.__get__(shard)
+    return DelayedShard.next_deadline.__get__(shard) if isinstance(shard, DelayedShard) else shard.next_deadline
 
 
-def gamma_of(castle: Castle) -> Gamma:
+def gamma_of(castle: Any) -> Gamma:
     """Return its open clusters, for the checker."""
     arrays = castle.arrays
     found: dict[int, set[int]] = {}

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Counters, Shard
-from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaStep
-from crenel.anonymity.buffer.releases import Releases
-from crenel.state.shard import StoredShard
-from tests.support.checker import Checker
-from tests.support.drive import KEY, Setting, gamma_of, taken
 from tests.support.source import Forget, Push, Step
 from tests.support.strategies import Case
 
@@ -44,45 +37,3 @@ def forgets_of(draw: st.DrawFn, case: Case) -> dict[int, tuple[int, ...]]:
             lately = [case.rows[max(number - steps, 0)].subject for steps in back]
             found[number] = (*(who for who in lately if isinstance(who, int)), 10**6)
     return found
-
-
-class KeptAny:
-    """A shard of any algorithm, with what lies in managed state of it after each step."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self.shard: Shard = setting.algorithm.new(setting.terms(), 0, KEY)
-        self.stored = StoredShard(b"", {})
-
-    def take(self, step: Step) -> Releases:
-        """Take one step."""
-        found = taken(self.setting, self.shard, step)
-        assert found.changes is not None
-        self.stored = self.stored.after(found.changes)
-        return found.releases
-
-    def restore(self) -> None:
-        """Go on from what is stored."""
-        self.shard = self.setting.algorithm.restored(self.setting.terms(), self.stored, "key 3")
-
-    def blobs(self) -> list[bytes]:
-        """Return all stored bytes."""
-        return [self.stored.shard, *(blob for held in self.stored.entries.values() for blob in held.values())]
-
-
-def judged_any(setting: Setting, steps: Sequence[Step]) -> tuple[list[Releases], Counters]:
-    """Run a new shard of any algorithm and have its checker judge it and its counters after every step."""
-    shard: Any = setting.algorithm.new(setting.terms(), 0, KEY)
-    checker: Any = setting.checker()
-    outputs = []
-    for step in steps:
-        found = taken(setting, shard, step)
-        if isinstance(checker, Checker):
-            checker.observe(step, found.releases, gamma_of(shard))
-            checker.agree(shard.counters)
-        else:
-            reports = (found.repairs,) if isinstance(found, SuhdsaStep) else ()
-            checker.observe(step, found.releases, *reports)
-            checker.agree(shard.counters, shard.next_deadline)
-        outputs.append(found.releases)
-    return outputs, shard.counters

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearest
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.privacy import Lasting
@@ -117,8 +116,6 @@ class LastingChecker(NearestChecker):
 @dataclass(frozen=True)
 class LastingSetting(NearestSetting):
     """Settings of a shard with a lasting guarantee."""
-
-    shard_class: ClassVar[Any] = LastingNearest
 
     def checker(self, key: bytes = KEY) -> LastingChecker:
         return LastingChecker(self.policy, self.privacy, self.parameters, key)

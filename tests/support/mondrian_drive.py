@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Algorithm, Shard
-from crenel.anonymity.algorithms.batch.windows import ClosedBy, ShardOfWindows, WindowsCounters
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.buffer.releases import Releases
-from crenel.state.shard import StoredShard
 from tests.support.at_rest_checker import AtRestChecker
-from tests.support.drive import KEY, Setting, taken
-from tests.support.source import Step
+from tests.support.drive import KEY, Setting
 from tests.support.strategies import Case, cases
 
 
@@ -26,53 +22,8 @@ class MondrianSetting(Setting):
     parameters: MondrianParameters  # type: ignore[assignment]
     algorithm: ClassVar[Algorithm] = MONDRIAN
 
-    def shard(self, key: bytes = KEY) -> Shard:
-        """Return a shard of which nothing is stored."""
-        return self.algorithm.new(self.terms(), 0, key)
-
-    def again(self, stored: StoredShard) -> Shard:
-        """Return the shard that was stored."""
-        return self.algorithm.restored(self.terms(), stored, "key 3")
-
-    def checker(self) -> AtRestChecker:  # type: ignore[override]
+    def checker(self, key: bytes = KEY) -> AtRestChecker:
         return AtRestChecker(self.policy, self.privacy, self.parameters.window)
-
-
-class KeptShard:
-    """A shard with what lies in managed state of it, after each step."""
-
-    def __init__(self, setting: MondrianSetting) -> None:
-        self.setting = setting
-        self.shard = setting.shard()
-        self.stored = StoredShard(b"", {})
-        self.written = 0
-
-    def take(self, step: Step) -> Releases:
-        """Take one step."""
-        found = taken(self.setting, self.shard, step)
-        assert found.changes is not None
-        self.stored = self.stored.after(found.changes)
-        self.written += sum(len(blob or b"") for blob in found.changes.entries["blocks"].values())
-        return found.releases
-
-    def restore(self, setting: MondrianSetting | None = None) -> None:
-        """Go on from what is stored, under other terms where they are given."""
-        self.setting = setting or self.setting
-        self.shard = self.setting.again(self.stored)
-
-
-def judged(
-    setting: MondrianSetting, steps: Iterable[Step], key: bytes = KEY
-) -> tuple[list[Releases], WindowsCounters, AtRestChecker]:
-    """Run a new shard and have the checker judge it and its counters after every step."""
-    shard, checker, outputs = setting.shard(key), setting.checker(), []
-    for step in steps:
-        outputs.append(taken(setting, shard, step).releases)
-        checker.observe(step, outputs[-1])
-        assert isinstance(shard, ShardOfWindows)
-        checker.agree(shard.counters, shard.next_deadline)
-    assert isinstance(shard.counters, WindowsCounters)
-    return outputs, shard.counters, checker
 
 
 @st.composite

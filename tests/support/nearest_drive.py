@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
-from crenel.anonymity.algorithms.nearest.shard import Nearest
 from tests.support.checker import Checker, Stated, Violation
 from tests.support.drive import KEY, Setting
 from tests.support.strategies import Case, cases
@@ -37,7 +36,6 @@ class NearestSetting(Setting):
 
     parameters: NearestParameters  # type: ignore[assignment]
     algorithm: ClassVar[Algorithm] = NEAREST
-    shard_class: ClassVar[Any] = Nearest
 
     def checker(self, key: bytes = KEY) -> NearestChecker:
         return NearestChecker(self.policy, self.privacy, self.parameters, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,11 @@ def planned(algorithm: Algorithm, parameters: Any) -> OperatorPlan:
         integers=frozenset({"age"}),
         encoded=("age", "group", "illness", "person", "at"),
     )
+
+
+def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
+    """Return the same plan under other terms."""
+    return replace(made, context=replace(made.context, **changed))
 
 
 def block(first: int, count: int, shard: int = 0, rejected: Rejected | None = None) -> Block:

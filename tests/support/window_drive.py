@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import ClassVar
@@ -13,7 +13,7 @@ from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.log import Repairs
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
-from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaCounters, SuhdsaShard, SuhdsaStep
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard, SuhdsaStep
 from crenel.anonymity.algorithms.suhdsa.stored import SuhdsaSnapshot, initial_snapshot, read
 from crenel.anonymity.buffer.releases import Releases
 from crenel.state.shard import StoredShard
@@ -30,7 +30,7 @@ class WindowSetting(Setting):
     parameters: SuhdsaParameters  # type: ignore[assignment]
     algorithm: ClassVar[Algorithm] = SUHDSA
 
-    def window(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> SuhdsaShard:
+    def shard(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> SuhdsaShard:
         """Return a shard of which nothing is stored."""
         return self._made(initial_snapshot(self.terms(fingerprint), 0, key), fingerprint)
 
@@ -41,7 +41,7 @@ class WindowSetting(Setting):
     def _made(self, snapshot: SuhdsaSnapshot, fingerprint: Mapping[str, str] | None) -> SuhdsaShard:
         return SuhdsaShard(self.terms(fingerprint), snapshot, clock=count(0, 1000).__next__)
 
-    def checker(self) -> WindowChecker:  # type: ignore[override]
+    def checker(self, key: bytes = KEY) -> WindowChecker:
         return WindowChecker(self.policy, self.privacy, self.parameters)
 
 
@@ -61,51 +61,6 @@ def released_and_repairs(setting: Setting, window: SuhdsaShard, step: Step) -> t
     """Have a shard take one step, and return its releases and its other results."""
     found = taken_by(setting, window, step)
     return found.releases, found.repairs
-
-
-class KeptWindow:
-    """A shard with what lies in managed state of it, after each step.
-
-    Attributes
-    ----------
-    window : its live form
-    stored : what is stored
-    repairs : what the last step did beside its releases
-    """
-
-    repairs: Repairs
-
-    def __init__(self, setting: WindowSetting, fingerprint: Mapping[str, str] | None = None) -> None:
-        self.setting, self._fingerprint = setting, fingerprint
-        self.window = setting.window(fingerprint=fingerprint)
-        self.stored = StoredShard(b"", {})
-
-    def take(self, step: Step) -> Releases:
-        """Take one step."""
-        found = taken_by(self.setting, self.window, step)
-        assert found.changes is not None
-        self.stored = self.stored.after(found.changes)
-        self.repairs = found.repairs
-        return found.releases
-
-    def restore(self, setting: WindowSetting | None = None, fingerprint: Mapping[str, str] | None = None) -> None:
-        """Go on from what is stored, under other terms where they are given."""
-        self.setting = setting or self.setting
-        self.window = self.setting.again(self.stored, fingerprint or self._fingerprint, "key 3")
-
-
-def judged_windows(
-    setting: WindowSetting, steps: Iterable[Step], key: bytes = KEY
-) -> tuple[list[Releases], SuhdsaCounters, WindowChecker]:
-    """Run a new shard and have the checker judge it, its log and its counters after every step."""
-    window, checker = setting.window(key), setting.checker()
-    outputs = []
-    for step in steps:
-        found = taken_by(setting, window, step)
-        checker.observe(step, found.releases, found.repairs)
-        checker.agree(window.counters, window.next_deadline)
-        outputs.append(found.releases)
-    return outputs, window.counters, checker
 
 
 @st.composite

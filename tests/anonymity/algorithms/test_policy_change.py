@@ -130,11 +130,11 @@ def run(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[R
     for number, (setting, steps) in enumerate(parts(case, changes, cut)):
         if number > 0:
             shard.restore(setting)
-            checker.change(setting, shard.castle.counters)
+            checker.change(setting, shard.live.counters)
         for step in steps:
             outputs.append(shard.take(step))
             checker.observe(step, outputs[-1])
-            checker.agree(shard.castle.counters)
+            checker.agree(shard.live.counters)
     return outputs
 
 
@@ -226,7 +226,7 @@ def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow(o
     shard.take(rows((0, "a"), (100, "b")))
     pairs = [(10, "a"), (30, "b"), (40, "a"), (55, "b"), (60, "a"), (70, "b"), (80, "c"), (85, "a")]
     shard.take(rows(*pairs, first=2))  # one step, so that they are stored as one
-    assert sum(shard.castle.counters.releases.values()) == 5
+    assert sum(shard.live.counters.releases.values()) == 5
     assert len(shard.stored.entries["omega"]) == 1
     for privacy, limit, kept in [
         (two, 3, [2, 3, 4]),
@@ -237,7 +237,7 @@ def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow(o
         (two, 1000, []),
     ]:
         shard.restore(setting(privacy, of(1, reuse_limit=limit)))
-        assert reusable(shard.castle) == kept if kept else shard.castle.arrays.now.omega_used == 0
+        assert reusable(shard.live) == kept if kept else shard.live.arrays.now.omega_used == 0
         shard.take(Push(()))
 
 
@@ -256,7 +256,7 @@ def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_first_step(
     shard.restore(setting(Privacy(2), replace(before, delay_tuples=3), policy=TIMED))
     out = shard.take(step)
     assert set(range(7)) <= set(out.members[1])
-    assert shard.castle.counters.oldest_waiting <= 3
+    assert shard.live.counters.oldest_waiting <= 3
 
 
 @BOTH
@@ -269,7 +269,7 @@ def test_what_a_shorter_event_time_delay_has_made_overdue_leaves_in_the_first_st
     shard.take(rows(*((10.0 * i, "a") for i in range(10))))
     assert len(shard.take(Advance(9))) == 0
     shard.restore(setting(Privacy(2), replace(before, delay_event_time=4), policy=TIMED))
-    assert shard.castle.next_deadline == 4
+    assert shard.live.next_deadline == 4
     assert set(range(6)) <= set(shard.take(Advance(9)).members[1])
 
 
@@ -282,28 +282,28 @@ def test_a_longer_delay_holds_for_what_waits_already(of: Made, delay: tuple[int 
     more = rows(*((2.0 * i, "a") for i in range(40)), first=5)
     assert len(shard.take(replace(more, watermark=45))) == 0
     assert len(shard.take(Advance(900))) == 0
-    assert shard.castle.counters.buffered == 45
+    assert shard.live.counters.buffered == 45
 
 
 def test_more_clusters_than_the_new_bound_stay_open_and_none_opens_until_there_is_room() -> None:
     shard = Kept(setting(Privacy(2), CastleParameters(9, max_clusters=8)))
     shard.take(rows(*((12.0 * i, "a") for i in range(8))))
-    assert shard.castle.counters.open_clusters == 8
+    assert shard.live.counters.open_clusters == 8
     shard.restore(setting(Privacy(2), CastleParameters(9, max_clusters=3)))
-    counters = shard.castle.counters
+    counters = shard.live.counters
     assert (counters.open_clusters, counters.buffered) == (8, 8)
     opened = []
     for i in range(8, 80):
-        before, clusters = shard.castle.counters.open_clusters, next_cluster(shard)
+        before, clusters = shard.live.counters.open_clusters, next_cluster(shard)
         shard.take(rows((i * 37 % 101, "a"), first=i))
         opened.append(next_cluster(shard) - clusters)
-        assert shard.castle.counters.open_clusters <= max(before, 3)
+        assert shard.live.counters.open_clusters <= max(before, 3)
         assert opened[-1] == 0 or before < 3
     assert any(opened)
 
 
 def next_cluster(shard: Kept) -> int:
-    return int(shard.castle.arrays.now.next_cluster)
+    return int(shard.live.arrays.now.next_cluster)
 
 
 @BOTH
@@ -321,10 +321,10 @@ def test_tau_averages_the_most_recent_losses_that_the_new_window_holds(of: Made,
     assert losses == pytest.approx([0.9, 0.5, 0.3, 0.2])
     shard.restore(setting(Privacy(2), of(1, loss_window=window, reuse_limit=0)))
     kept = losses[-min(window, 3) :]
-    assert shard.castle.counters.tau == pytest.approx(sum(kept) / len(kept))
+    assert shard.live.counters.tau == pytest.approx(sum(kept) / len(kept))
     release(8, 10)
     kept = (kept + losses[-1:])[-window:]
-    assert shard.castle.counters.tau == pytest.approx(sum(kept) / len(kept))
+    assert shard.live.counters.tau == pytest.approx(sum(kept) / len(kept))
 
 
 @BOTH
@@ -345,9 +345,9 @@ def test_a_new_l_counts_the_values_of_those_that_wait_already(
     shard.take(Push(tuple(Row((50.0,), (*value, i), subject=i) for i, value in enumerate(values))))
     for l in (2, 1, 2) if restored else (2,):  # noqa: E741
         shard.restore(under(l))
-    assert shard.castle.counters.buffered == 3
+    assert shard.live.counters.buffered == 3
     out = shard.take(Finish())
-    found = shard.castle.counters
+    found = shard.live.counters
     if reason is None:
         assert out.diversity.tolist() == [[2, 3][:attributes]]
         assert sorted(out.members[-1]) == [0, 1, 2]
@@ -381,15 +381,15 @@ def test_slots_of_nearest_follow_a_longer_and_a_shorter_delay() -> None:
         for first in range(0, len(stream), 200):
             if first in changed and first > 0:
                 shard.restore(changed[first])
-                checker.change(changed[first], shard.castle.counters)
+                checker.change(changed[first], shard.live.counters)
             elif every_step and first > 0:
                 shard.restore()
             step = rows(*stream[first : first + 200], first=first)
             out.append(shard.take(step))
             if not every_step:  # which publishes the same
                 checker.observe(step, out[-1])
-                checker.agree(shard.castle.counters)
-            slots.append(len(shard.castle.arrays.tuples.position))
+                checker.agree(shard.live.counters)
+            slots.append(len(shard.live.arrays.tuples.position))
         assert slots[2000 // 200 - 1] < slots[7000 // 200 - 1] > slots[-1]
     assert columns_of(outputs[0]) == columns_of(outputs[1])
 
@@ -470,7 +470,7 @@ def refused(change: dict[str, Any], **made: Any) -> list[str]:
     policy = change.get("policy", STORED)
     changed = replace(shown, policy=policy, types=tuple(kinds[name] for name in policy.members))
     with pytest.raises(PolicyError) as error:
-        changed.restored(shard.stored, fingerprint(**made | change), "key 17")
+        changed.again(shard.stored, fingerprint(**made | change), "key 17")
     message = str(error.value)
     assert message.startswith("the stored state of shard 0 (key 17) was made under another policy")
     return message.partition("on a restore: ")[2].partition(". Restore")[0].split(", ")

@@ -37,7 +37,7 @@ def check_equal_weights(case: Case) -> None:
     runs = []
     for weight in (None, 1.0, 0.3):
         setting = weighted(case.setting, weight)
-        shard = setting.castle()
+        shard = setting.shard()
         runs.append(columns_of([apply(setting, shard, step) for step in case.steps()]))
     assert runs[0] == runs[1] == runs[2]
 

@@ -232,10 +232,10 @@ def noised(draw: st.DrawFn) -> Case:
 @FEW
 def test_castle_sees_nothing_but_what_was_let_in(case: Case) -> None:
     # So its laws, which are tested on their own, hold of the perturbed tuples.
-    guarded = case.setting.castle()
+    guarded = case.setting.shard()
     assert case.setting.sampling_and_noise is not None
     noise = Noise(case.setting.policy, case.setting.sampling_and_noise, KEY)
-    plain = replace(case.setting, sampling_and_noise=None).castle()
+    plain = replace(case.setting, sampling_and_noise=None).shard()
     admitted = 0
     for step in case.steps():
         out = apply(case.setting, guarded, step)
@@ -256,7 +256,7 @@ def test_castle_sees_nothing_but_what_was_let_in(case: Case) -> None:
 def test_the_same_tuples_get_the_same_noise_however_they_are_cut(case: Case, cut: tuple[int, ...]) -> None:
     runs = []
     for steps in (case.steps(), case.steps(cut), case.riding(cut)):
-        castle = case.setting.castle()
+        castle = case.setting.shard()
         runs.append((columns_of([apply(case.setting, castle, step) for step in steps]), castle.counters.sampled_out))
     assert runs[0] == runs[1] == runs[2]
 
@@ -267,7 +267,7 @@ def test_a_restored_shard_draws_the_noise_it_would_have_drawn(
     case: Case, cut: tuple[int, ...], restores: set[int]
 ) -> None:
     steps = case.steps(cut)
-    never_stored, shard = case.setting.castle(), Kept(case.setting)
+    never_stored, shard = case.setting.shard(), Kept(case.setting)
     expected = [apply(case.setting, never_stored, step) for step in steps]
     outputs = []
     for number, step in enumerate(steps):
@@ -275,7 +275,7 @@ def test_a_restored_shard_draws_the_noise_it_would_have_drawn(
         if number in restores:
             shard.restore()
     assert columns_of(outputs) == columns_of(expected)
-    counters, found = never_stored.counters, shard.castle.counters
+    counters, found = never_stored.counters, shard.live.counters
     assert found.delays.tolist() == counters.delays.tolist()
     assert replace(found, delays=counters.delays) == counters
 
@@ -292,7 +292,7 @@ def test_a_tuple_that_is_sampled_out_leaves_no_trace_but_a_count() -> None:
     shard = Kept(setting)
     names = [f"<{i:03}>" for i in range(200)]
     shard.take(Push(tuple(Row((50.0,), (name, i), subject=i) for i, name in enumerate(names))))
-    castle = shard.castle
+    castle = shard.live
     stored = b"".join([shard.stored.shard, *shard.stored.entries["blocks"].values()])
     assert sum(name.encode() in stored for name in names) == castle.counters.tuples_in
     assert castle.counters.sampled_out == 200 - castle.counters.tuples_in > 70
@@ -314,7 +314,7 @@ def published(sample_rate: float | None, rows: Sequence[Row], key: bytes) -> int
         (pa.int64(),),
         parameters,
     )
-    castle = setting.castle(key)
+    castle = setting.shard(key)
     return sum(int(apply(setting, castle, step).tuples.sum()) for step in in_blocks(rows, 100))
 
 
@@ -344,7 +344,7 @@ def test_ends_of_intervals_are_values_of_nobody() -> None:
     shares = []
     for parameters in (None, SamplingAndNoise(1.0, 100.0)):
         setting = Setting(policy, Privacy(5), CastleParameters(100), (pa.int64(),), parameters)
-        castle = setting.castle()
+        castle = setting.shard()
         out = columns_of([apply(setting, castle, step) for step in in_blocks(rows, 100)])
         ends = {end for column in ("lower", "upper") for (end,) in out[column]}
         shares.append(np.mean([end in {row.values[0] for row in rows} for end in ends]))

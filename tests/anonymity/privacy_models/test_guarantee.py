@@ -55,7 +55,7 @@ def test_a_shard_that_miscounts_releases_nothing() -> None:
     # The release counts its members anew, so it does not matter why a cluster passed for large enough.
     policy = Policy((Numeric("x", (0, 9)),), passthrough=(IDENTITY,), subject="who")
     setting = Setting(policy, Privacy(2), CastleParameters(1), (pa.int64(),))
-    castle = setting.castle()
+    castle = setting.shard()
     castle.push(setting.block([Row((1.0,), (0,), subject=0)]))
     castle.arrays.clusters.subjects[:] = 2
     with pytest.raises(InvariantError, match="fewer than k distinct subjects"):

@@ -146,10 +146,10 @@ def test_who_moves_within_a_cell_widens_nothing_and_who_leaves_it_shows_no_more_
 def test_a_restored_shard_publishes_on_the_grid_of_now() -> None:
     shard = Kept(moving(None))
     assert ends_of(shard, {1: 21.0, 2: 22.0, 3: 24.0}, 0) == (21, 24)
-    assert shard.castle.arrays.now.omega_used == 1
+    assert shard.live.arrays.now.omega_used == 1
     shard.restore(moving(5.0))
     # A generalization published between other ends is no longer reused.
-    assert shard.castle.arrays.now.omega_used == 0
+    assert shard.live.arrays.now.omega_used == 0
     assert ends_of(shard, {2: 23.0}, 10) == (20, 25)
     shard.restore(moving(2.0))
     assert ends_of(shard, {2: 23.0}, 20) in ((20, 24), (20, 26))

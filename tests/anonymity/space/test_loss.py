@@ -12,7 +12,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from tests.support.drive import Setting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row
-from tests.support.window_drive import WindowSetting, judged_windows
+from tests.support.window_drive import WindowSetting
 
 RANGES = [(-1e308, 1e308), (0.0, 1.7976931348623157e308), (0.0, 5e-324), (-5e-324, 1e-310), (3.0, 8.0)]
 POLICY = Policy((Numeric("x"), Numeric("y", (0, 10))), passthrough=(IDENTITY,))
@@ -29,5 +29,5 @@ def test_the_loss_of_a_whole_observed_range_is_one(lowest: float, highest: float
         outputs, *_ = judged(setting, [Push(rows), Finish()])
     else:
         windows = WindowSetting(*common, SuhdsaParameters(tuples=1000), (pa.int64(),))
-        outputs, *_ = judged_windows(windows, [Push(rows), Finish()])
+        outputs, *_ = judged(windows, [Push(rows), Finish()])
     assert [loss for out in outputs for loss in out.loss.tolist()] == [1.0]

@@ -33,13 +33,13 @@ Change = Callable[[Releases], Releases]
 
 
 def of_castle(change: Change, privacy: Privacy) -> None:
-    castle = CASTLE.castle()
+    castle = CASTLE.shard()
     out = change(apply(CASTLE, castle, STEP))
     replace(CASTLE, privacy=privacy).checker().observe(STEP, out, gamma_of(castle))
 
 
 def of_windows(change: Change, privacy: Privacy, part: str = "", **logged: Any) -> None:
-    out, repairs = released_and_repairs(WINDOWS, WINDOWS.window(), STEP)
+    out, repairs = released_and_repairs(WINDOWS, WINDOWS.shard(), STEP)
     if part:
         log = getattr(repairs, part)
         wrong = {name: np.full_like(getattr(log, name), value) for name, value in logged.items()}

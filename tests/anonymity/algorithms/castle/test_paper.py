@@ -94,7 +94,7 @@ def gamma(castle: Castle) -> list[Cluster]:
 
 def opened(made: Setting, rows: Sequence[Row]) -> list[Cluster]:
     """Return the clusters after some tuples of which none is due."""
-    castle = made.castle()
+    castle = made.shard()
     assert len(apply(made, castle, Push(tuple(rows)))) == 0
     return gamma(castle)
 
@@ -159,7 +159,7 @@ EXAMPLE_2 = customers(
 
 def test_example_2_enlargement() -> None:
     made = setting(CUSTOMER, 9, delay_tuples=99, max_clusters=2)
-    castle = made.castle()
+    castle = made.shard()
     castle.push(made.block(EXAMPLE_2))
     first, second = gamma(castle)
     assert first == Cluster((18,), (22,), ("School",), 2, (0, 2))
@@ -229,7 +229,7 @@ def test_examples_4_and_5_the_choice_among_published_generalizations_is_random()
 
 def test_tau_is_the_mean_loss_of_the_latest_releases_and_reuse_does_not_count() -> None:
     made = setting(LINE, 2, delay_tuples=1, max_clusters=1, loss_window=2)
-    castle = made.castle()
+    castle = made.shard()
     assert castle.counters.tau == 0
     taus = []
     pairs = [(("a", 0), ("b", 400)), (("c", 0), ("d", 200)), (("e", 0), ("e", 200)), (("f", 200),)]
@@ -258,7 +258,7 @@ def test_before_any_release_only_equal_tuples_share_a_cluster() -> None:
 def with_tau(tau: float, rows: Iterable[tuple[str, float]]) -> list[Cluster]:
     """Return the clusters, two at most, that tuples get into where tau stands; the first of them holds one at 1000."""
     made = setting(TIMED, 2, delay_event_time=1, max_clusters=2)
-    castle = made.castle()
+    castle = made.shard()
     first = [("p", 0.0, 0), ("q", 1000.0, 10), ("r", 1000 * tau, 0)]  # p and r leave together
     for step in (
         Push(tuple(Row((x,), (i,), pid, time) for i, (pid, x, time) in enumerate(first))),
@@ -304,7 +304,7 @@ def test_of_equally_near_clusters_the_smaller_is_taken(
 
 def test_a_cluster_shrinks_when_a_tuple_leaves_it_alone() -> None:
     made = setting(LINE, 9, delay_tuples=2, max_clusters=1)
-    castle = made.castle()
+    castle = made.shard()
     castle.push(made.block(line(("a", 0), ("b", 500), ("b", 600))))  # nine persons do not wait: the first is suppressed
     assert gamma(castle) == [Cluster((500,), (600,), (), 1, (1, 2))]
 
@@ -466,7 +466,7 @@ def has_two(tuples: list[tuple[int, int, str, str]], column: int) -> bool:
 @pytest.mark.parametrize("delta", [0, 1, 5])
 def test_a_tuple_leaves_when_delta_later_ones_have_come(delta: int) -> None:
     made = setting(LINE, 1, delay_tuples=delta)
-    castle = made.castle()
+    castle = made.shard()
     for i in range(10):
         out = castle.push(made.block([Row((i,), (i,), "p")])).releases
         assert out.members[-1] == ([i - delta] if i >= delta else [])
@@ -483,7 +483,7 @@ def test_members_of_a_release_leave_in_any_order() -> None:
     orders = set()
     for seed in range(20):
         made = setting(LINE, 3, delay_tuples=3, max_clusters=1)
-        castle = made.castle(bytes([seed]) * 32)
+        castle = made.shard(bytes([seed]) * 32)
         rows = line(("a", 0), ("b", 1), ("c", 2), ("d", 3))
         orders.add(tuple(castle.push(made.block(rows)).releases.members[-1]))
     assert len(orders) > 10

@@ -17,8 +17,8 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.shard import StoredShard
 from examples.own_privacy_model import AT_MOST
-from tests.support.drive import in_blocks, taken
-from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged
+from tests.support.drive import Kept, in_blocks, judged, taken
+from tests.support.mondrian_drive import MondrianSetting
 from tests.support.source import IDENTITY, Finish, Push, Row
 
 TREE = from_paths([(leaf, leaf.upper(), "*") for leaf in "abc"])
@@ -90,7 +90,7 @@ def test_several_windows_close_within_one_block_and_the_rest_waits() -> None:
 def test_a_block_is_written_once_while_its_window_is_open() -> None:
     made = setting("x", window=ClosedBy(400))
     rows = [Row((float(i % 10),), (i,), i) for i in range(390)]
-    whole, kept = KeptShard(made), KeptShard(made)
+    whole, kept = Kept(made), Kept(made)
     whole.take(Push(tuple(rows)))
     for step in in_blocks(rows, 30)[:-1]:
         kept.take(step)
@@ -102,12 +102,12 @@ def test_a_block_is_written_once_while_its_window_is_open() -> None:
 
 
 def test_a_shorter_window_closes_what_waits_with_the_next_step_after_a_restore() -> None:
-    kept = KeptShard(setting("x", window=ClosedBy(100)))
+    kept = Kept(setting("x", window=ClosedBy(100)))
     kept.take(Push(tuple(Row((float(i),), (i,), i) for i in range(9))))
     kept.restore(replace(kept.setting, parameters=MondrianParameters(ClosedBy(4))))
     out = kept.take(Push((Row((0.0,), (9,), 9),)))
     assert sorted(out.members[0]) == list(range(9))
-    assert kept.shard.counters.buffered == 1
+    assert kept.live.counters.buffered == 1
 
 
 def test_what_a_promise_suppressed_is_still_counted_when_it_is_no_longer_made() -> None:
@@ -118,17 +118,17 @@ def test_what_a_promise_suppressed_is_still_counted_when_it_is_no_longer_made() 
         privacy=Privacy(2, 1, ((AT_MOST, 0.5),)),
         types=(pa.string(), pa.int64()),
     )
-    kept = KeptShard(made)
+    kept = Kept(made)
     kept.take(Push(tuple(Row((0.0,), ("flu", i), i) for i in range(4))))
-    assert kept.shard.counters.suppressed["too_common"] == 4
+    assert kept.live.counters.suppressed["too_common"] == 4
     for _ in range(2):
         kept.restore(replace(made, privacy=Privacy(2)))
         kept.take(Push(()))
-    assert kept.shard.counters.suppressed["too_common"] == 4
+    assert kept.live.counters.suppressed["too_common"] == 4
 
 
 def test_tuples_that_are_not_those_of_the_state_are_refused() -> None:
-    kept = KeptShard(setting("x"))
+    kept = Kept(setting("x"))
     for i in range(2):
         kept.take(Push((Row((float(i),), (i,), i),)))
     kept.stored = StoredShard(kept.stored.shard, {"blocks": {0: kept.stored.entries["blocks"][0]}})

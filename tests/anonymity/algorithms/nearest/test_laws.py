@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
@@ -29,26 +29,12 @@ from crenel.anonymity.privacy_models.entropy_diversity import ENTROPY_L
 from crenel.anonymity.privacy_models.recursive_diversity import RECURSIVE
 from crenel.state.codec import StateError
 from crenel.state.radii import Radii
-from tests.support.drive import KEY, Kept, apply, columns_of, judged, judged_as_restored, steps_of
+from tests.support.drive import KEY, Kept, apply, columns_of, judged, steps_of
 from tests.support.example_counts import FEW, LAWS
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row
 from tests.support.space import Space
-from tests.support.strategies import ONE_BY_ONE, Case, cuts, restores
-
-
-@given(nearest_cases(), cuts, restores)
-@LAWS
-def test_k_and_l_hold_and_every_tuple_leaves_once_in_time_however_blocks_are_cut_and_restored(
-    case: Case, cut: tuple[int, ...], restores: Container[int]
-) -> None:
-    # One by one the checker knows when each tuple left, and what had been seen by then.
-    expected, counters, _ = judged(case.setting, case.steps(ONE_BY_ONE))
-    kinds = ("blocks", "radii") if case.setting.parameters.isolation_price else ("blocks",)
-    found, again = judged_as_restored(case.setting, case.steps(cut), restores, kinds)
-    assert columns_of(found) == columns_of(expected)
-    assert again.delays.tolist() == counters.delays.tolist()
-    assert replace(again, delays=counters.delays) == counters
+from tests.support.strategies import Case, cuts
 
 
 @given(nearest_cases(timed=True, delay_event_time=7), cuts)
@@ -81,7 +67,7 @@ def crowded(rows: int, delay: int = 300) -> tuple[NearestSetting, list[Row]]:
 
 def radii_of(kept: Kept) -> dict[int, float]:
     """Return the radius of each buffered tuple, by position."""
-    arrays = kept.castle.arrays
+    arrays = kept.live.arrays
     isolation, position = arrays.isolation, arrays.tuples.position
     found = [p for p in range(isolation.now.begin, isolation.now.end) if isolation.line.slot[p] >= 0]
     return {int(position[isolation.line.slot[p]]): float(isolation.radius[p]) for p in found}
@@ -89,7 +75,7 @@ def radii_of(kept: Kept) -> dict[int, float]:
 
 def test_radii_are_stored_where_they_change_and_a_restore_continues_with_them() -> None:
     setting, rows = crowded(3000)
-    kept, whole, rows_written, rows_changed = Kept(setting), setting.castle(), 0, 0
+    kept, whole, rows_written, rows_changed = Kept(setting), setting.shard(), 0, 0
     for first in range(0, len(rows), 30):
         step = Push(tuple(rows[first : first + 30]))
         before, entries = radii_of(kept), dict(kept.stored.entries.get(RADII, {}))
@@ -122,7 +108,7 @@ def test_without_a_price_stored_radii_are_removed_and_with_one_again_they_are_me
     assert not kept.stored.entries[RADII]
     kept.restore(setting)
     measured = radii_of(kept)
-    assert len(measured) == kept.castle.counters.buffered
+    assert len(measured) == kept.live.counters.buffered
     assert min(measured.values()) < 0.1
     kept.take(Push(()))
     kept.restore()
@@ -175,7 +161,7 @@ def test_each_next_member_is_one_that_enlarges_the_group_least(
     space = Space(POLICY)
     waiting: list[int] = []
     steps = [*(Push((row,)) for row in rows), Finish()]
-    for position, (_, out) in enumerate(steps_of(setting, setting.castle(), steps)):
+    for position, (_, out) in enumerate(steps_of(setting, setting.shard(), steps)):
         waiting += [position] if position < len(rows) else []
         withheld = set(out.suppressed_position.tolist())
         for i, (start, stop) in enumerate(zip(out.offsets, out.offsets[1:], strict=False)):
@@ -243,7 +229,7 @@ def test_lacking_values_come_with_the_nearest_neighbors_of_their_tuples() -> Non
     rows = [Row((x, y), ("v" if rare[i] else "u", i)) for i, (x, y) in enumerate(points.tolist())]
     waiting: list[int] = []
     accepted, passed, lonely = 0, 0, 0
-    for position, (_, out) in enumerate(steps_of(setting, setting.castle(), [Push((row,)) for row in rows])):
+    for position, (_, out) in enumerate(steps_of(setting, setting.shard(), [Push((row,)) for row in rows])):
         waiting.append(position)
         for start, stop in zip(out.offsets, out.offsets[1:], strict=False):
             members = list(out.members[1][start:stop])
@@ -320,7 +306,7 @@ def test_classes_are_larger_where_classes_of_k_would_use_up_rare_values(
         random.integers(0, 9, 2000), random.integers(0, 17, 2000), random.choice(list("abcd"), 2000), strict=True
     )
     rows = [Row((float(x), float(y), z), (values[i], i), i) for i, (x, y, z) in enumerate(points)]
-    shard = setting.castle(KEY)
+    shard = setting.shard(KEY)
     apply(setting, shard, Push(tuple(rows)))
     # Classes of k suppress 300 at least for l, and 38 at least for the further models.
     assert sum(shard.counters.suppressed.values()) <= len(rows) // (50 if further else 250)
@@ -335,7 +321,7 @@ def test_classes_have_k_members_or_few_more_where_many_values_suffice(further: A
     points = zip(
         random.integers(0, 9, 1500), random.integers(0, 17, 1500), random.choice(list("abcd"), 1500), strict=True
     )
-    shard = setting.castle(KEY)
+    shard = setting.shard(KEY)
     apply(
         setting,
         shard,

@@ -30,10 +30,10 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import ConfiguredModels, Sensitive
 from crenel.anonymity.model.reference import Reference
 from examples.own_privacy_model import AT_MOST
-from tests.support.drive import columns_of, hashes
+from tests.support.drive import Kept, columns_of, hashes
 from tests.support.example_counts import FEW, LAWS
 from tests.support.linking import linking_of
-from tests.support.mondrian_drive import KeptShard, MondrianSetting
+from tests.support.mondrian_drive import MondrianSetting
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.strategies import noises
 
@@ -147,7 +147,7 @@ def ola_cases(draw: st.DrawFn) -> OlaCase:
 
 
 def run(case: OlaCase, size: int, *, restored: bool = False) -> list[Releases]:
-    kept, outputs = KeptShard(case.setting), []
+    kept, outputs = Kept(case.setting), []
     for step in case.steps(size):
         outputs.append(kept.take(step))
         if restored:
@@ -190,11 +190,11 @@ class Exhaustive:
         self.leaf = {
             p: [of.index(value) for of, value in zip(labels, case.rows[p].values, strict=True)] for p in window
         }
-        kept = KeptShard(replace(case.setting, parameters=OlaParameters()))
+        kept = Kept(replace(case.setting, parameters=OlaParameters()))
         for step in (Push(case.rows[: window.start]), Finish(), Push(case.rows[window.start : window.stop])):
             kept.take(step)
-        assert isinstance(kept.shard, ShardOfWindows)
-        self.shard, self.kept = kept.shard, dict[frozenset[int], bool]()
+        assert isinstance(kept.live, ShardOfWindows)
+        self.shard, self.kept = kept.live, dict[frozenset[int], bool]()
         self.satisfying = self._satisfying()
         self.dropped: set[int] = set()
         if not self.satisfying:
@@ -363,7 +363,7 @@ def test_a_hierarchy_of_another_shape_may_not_be_restored_but_parameters_may() -
         ),
         tuple(Row(("abcd"[i % 4],), ("u", i)) for i in range(8)),
     )
-    kept = KeptShard(case.setting)
+    kept = Kept(case.setting)
     kept.take(Push(case.rows))
     kept.restore(replace(case.setting, parameters=OlaParameters(max_suppression=0.5, metric="precision")))
     found, _ = published([kept.take(Finish())], range(8))

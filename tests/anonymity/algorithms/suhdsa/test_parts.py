@@ -24,7 +24,7 @@ from crenel.state.codec import StateError
 from crenel.state.shard import StoredShard
 from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.window_drive import KeptWindow, WindowSetting, released_and_repairs, take, taken_by
+from tests.support.window_drive import WindowSetting, released_and_repairs, take, taken_by
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), event_time="at")
 TYPES = (pa.string(), pa.int64())
@@ -51,14 +51,14 @@ def members(out: Releases) -> list[set[int]]:
 
 def test_a_window_closes_with_the_tuple_that_fills_it() -> None:
     made = setting(2, tuples=4)
-    window = made.window()
+    window = made.shard()
     for i, row in enumerate(rows([1] * 8, "a" * 8)):
         assert members(take(made, window, Push((row,)))) == ([set(range(i - 3, i + 1))] if i % 4 == 3 else [])
 
 
 def test_a_window_closes_when_event_time_has_passed_its_first_tuple() -> None:
     made = setting(2, event_time=10)
-    window = made.window()
+    window = made.shard()
     assert window.next_deadline is None
     take(made, window, Push(rows([1, 1, 1], "aaa", start=5)))
     assert window.next_deadline == 15
@@ -71,7 +71,7 @@ def test_a_window_closes_when_event_time_has_passed_its_first_tuple() -> None:
 
 def test_whichever_comes_first_closes_a_window() -> None:
     made = setting(2, tuples=3, event_time=10)
-    window = made.window()
+    window = made.shard()
     assert len(take(made, window, Push(rows([1, 1, 1, 1], "aaaa")))) == 1
     assert len(take(made, window, Push((), 13))) == 0  # one tuple: fewer than k, so it is carried
     assert window.counters.carried == 1
@@ -80,7 +80,7 @@ def test_whichever_comes_first_closes_a_window() -> None:
 
 def test_what_is_left_at_the_end_closes() -> None:
     made = setting(2, tuples=100)
-    window = made.window()
+    window = made.shard()
     take(made, window, Push(rows([1, 2, 3], "aaa")))
     assert members(take(made, window, Finish())) == [{0, 1, 2}]
 
@@ -91,7 +91,7 @@ def test_what_is_left_at_the_end_closes() -> None:
 def test_tuples_without_enough_subjects_wait_for_the_next_window_and_count_in_it() -> None:
     policy = replace(POLICY, subject="who")
     made = WindowSetting(policy, Privacy(3), SuhdsaParameters(4, delay_tuples=100), TYPES)
-    window = made.window()
+    window = made.shard()
     people = [1, 1, 2, 2, 2, 1, 3, 4]
     given = [replace(row, subject=who) for row, who in zip(rows([1] * 8, "a" * 8), people, strict=True)]
     outputs = [take(made, window, Push((row,))) for row in given]
@@ -101,7 +101,7 @@ def test_tuples_without_enough_subjects_wait_for_the_next_window_and_count_in_it
 
 def test_tuples_that_find_no_release_are_suppressed_when_their_delay_is_over() -> None:
     made = setting(2, 2, tuples=4, delay_tuples=6)
-    window = made.window()
+    window = made.shard()
     suppressed = []
     for row in rows([1] * 10, "a" * 10):
         out = take(made, window, Push((row,)))
@@ -114,7 +114,7 @@ def test_tuples_that_find_no_release_are_suppressed_when_their_delay_is_over() -
 
 def test_a_tuple_that_its_event_time_makes_overdue_is_suppressed_with_its_reason() -> None:
     made = setting(2, event_time=10, delay_event_time=25)
-    window = made.window()
+    window = made.shard()
     take(made, window, Push(rows([1], "a")))
     assert len(take(made, window, Advance(10)).suppressed_reason) == 0
     assert window.next_deadline == 25
@@ -124,7 +124,7 @@ def test_a_tuple_that_its_event_time_makes_overdue_is_suppressed_with_its_reason
 
 def test_a_new_tuple_that_is_overdue_closes_the_window_for_its_chance() -> None:
     made = setting(2, tuples=100, delay_tuples=200, delay_event_time=10)
-    window = made.window()
+    window = made.shard()
     take(made, window, Push(rows([1, 1], "aa")))
     assert members(take(made, window, Advance(10))) == [{0, 1}]
 
@@ -143,7 +143,7 @@ APART = [0, 1, 2, 90, 91, 92]
 def test_the_papers_example_swaps_one_pair() -> None:
     # SUHDSA with l-diversity, Section 3.1: six tuples, k = 3, l = 2; the first group holds one value only.
     made = setting(3, 2, tuples=6, distortion_weight=1.0)
-    window = made.window()
+    window = made.shard()
     out, repairs = released_and_repairs(made, window, Push(rows(APART, "aaaabb")))
     log, actions = repairs.windows, repairs.actions
     assert (log.groups[0], log.violations[0], log.swaps[0], log.merges[0], log.unrepaired[0]) == (2, 1, 1, 0, 0)
@@ -155,7 +155,7 @@ def test_the_papers_example_swaps_one_pair() -> None:
 
 def test_groups_merge_where_a_swap_would_break_the_other() -> None:
     made = setting(3, 2, tuples=6)
-    window = made.window()
+    window = made.shard()
     # To give b away would leave the second group with one value.
     out, repairs = released_and_repairs(made, window, Push(rows(APART, "aaaaab")))
     assert members(out) == [{0, 1, 2, 3, 4, 5}]
@@ -165,7 +165,7 @@ def test_groups_merge_where_a_swap_would_break_the_other() -> None:
 
 def test_a_merge_does_not_outgrow_its_cap_and_what_it_would_have_helped_is_carried() -> None:
     made = setting(3, 2, tuples=7, growth_cap=2)
-    window = made.window()
+    window = made.shard()
     out, repairs = released_and_repairs(made, window, Push(rows([*APART, 93], "aaaaaab")))
     assert members(out) == [{3, 4, 5, 6}]
     assert repairs.windows.unrepaired.tolist() == [1]
@@ -175,7 +175,7 @@ def test_a_merge_does_not_outgrow_its_cap_and_what_it_would_have_helped_is_carri
 def test_only_the_nearest_neighbors_are_asked() -> None:
     def repaired(neighbors: int) -> tuple[list[set[int]], list[int]]:
         made = setting(2, 2, tuples=6, neighbors=neighbors)
-        window = made.window()
+        window = made.shard()
         out, repairs = released_and_repairs(made, window, Push(rows([0, 1, 20, 21, 90, 91], "aaaabb")))
         return members(out), repairs.actions.inspected.tolist()
 
@@ -192,7 +192,7 @@ def test_a_swap_keeps_k_subjects_in_both_groups() -> None:
     policy = replace(POLICY, subject="who")
     made = WindowSetting(policy, Privacy(3, 2), SuhdsaParameters(7, distortion_weight=1.0), TYPES)
     given = rows([0, 1, 2, 90, 91, 92, 93], "aaababb")
-    window = made.window()
+    window = made.shard()
     out, repairs = released_and_repairs(
         made, window, Push(tuple(replace(r, subject=p) for r, p in zip(given, people, strict=True)))
     )
@@ -203,7 +203,7 @@ def test_a_swap_keeps_k_subjects_in_both_groups() -> None:
 def test_a_low_distortion_weight_takes_the_quicker_action() -> None:
     def actions(weight: float) -> tuple[int, int]:
         made = setting(3, 2, tuples=6, distortion_weight=weight)
-        window = made.window()
+        window = made.shard()
         take(made, window, Push(rows([0, 1, 2, 5, 6, 7], "aaaabb")))
         return window.counters.swaps, window.counters.merges
 
@@ -223,7 +223,7 @@ def test_a_weight_of_zero_takes_an_attribute_out_of_the_distances() -> None:
     def grouped(**weights: float) -> list[set[int]]:
         parameters = SuhdsaParameters(4, weights=tuple(weights.items()))
         made = WindowSetting(replace(policy, event_time=None), Privacy(2), parameters, TYPES)
-        return members(take(made, made.window(), Push(tuple(given))))
+        return members(take(made, made.shard(), Push(tuple(given))))
 
     assert grouped() == [{0, 2}, {1, 3}]
     assert grouped(y=0.0) == [{0, 1}, {2, 3}]
@@ -241,7 +241,7 @@ def test_a_representative_stands_for_its_group(numeric: str, categorical: str, n
     policy = Policy((Numeric("x", (0, 10)), Categorical("c", tree)), passthrough=(IDENTITY,))
     parameters = SuhdsaParameters(3, output="representative", numeric=numeric, categorical=categorical)  # type: ignore[arg-type]
     made = WindowSetting(policy, Privacy(3), parameters, (pa.int64(),))
-    out = take(made, made.window(), Push((Row((0.0, "b"), (0,)), Row((2.0, "a"), (1,)), Row((10.0, "b"), (2,)))))
+    out = take(made, made.shard(), Push((Row((0.0, "b"), (0,)), Row((2.0, "a"), (1,)), Row((10.0, "b"), (2,)))))
     assert (out.lower.tolist(), out.upper.tolist()) == ([[number]], [[number]])
     assert tree.labels[out.node[0, 0]] == label
     assert out.loss.tolist() == [(1.0 + 0.5) / 2]  # what is told is the loss of the generalization behind it
@@ -253,7 +253,7 @@ def test_a_representative_stands_for_its_group(numeric: str, categorical: str, n
 def targets(sensitive: str, target: AdaptiveTarget, l: int = 2) -> list[int]:  # noqa: E741
     """l_t after each window of eight tuples."""
     made = setting(4, l, tuples=8, delay_tuples=8, target=target)
-    window = made.window()
+    window = made.shard()
     found = []
     for at in range(0, len(sensitive), 8):
         take(made, window, Push(rows([1] * 8, sensitive[at : at + 8], start=at)))
@@ -291,7 +291,7 @@ def test_a_target_never_falls_below_l() -> None:
 
 def test_a_group_that_reaches_l_and_not_the_target_is_released() -> None:
     made = setting(4, 2, tuples=8, target=AdaptiveTarget(4, smoothing=1.0, band=0.0, dwell=0))
-    window = made.window()
+    window = made.shard()
     out, repairs = released_and_repairs(made, window, Push(rows([1] * 8, SKEWED)))
     assert repairs.windows.target.tolist() == [2]
     assert out.diversity.tolist() == [[2]]
@@ -302,7 +302,7 @@ def test_a_group_that_reaches_l_and_not_the_target_is_released() -> None:
 @pytest.mark.parametrize(("weight", "smaller"), [(1.0, True), (0.0, False)])
 def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weight: float, smaller: bool) -> None:
     made = setting(2, tuples=40, adaptive=AdaptiveWindow(8, delay_weight=weight, windows=1))
-    window, sizes = made.window(), []
+    window, sizes = made.shard(), []
     for step in in_blocks(rows([(i * 37) % 101 % 100 for i in range(4000)], "ab" * 2000), 40):
         take(made, window, step)
         sizes.append(window.counters.size)
@@ -326,7 +326,7 @@ def test_a_window_takes_the_time_that_its_clock_tells() -> None:
 
 
 def stored_after(made: WindowSetting, *steps: Push) -> StoredShard:
-    shard = KeptWindow(made, {"k": "v"})
+    shard = Kept(made, {"k": "v"})
     for step in steps:
         shard.take(step)
     return shard.stored
@@ -338,7 +338,7 @@ def restored(made: WindowSetting, stored: StoredShard, fingerprint: str = "v") -
 
 def test_a_block_is_written_once_and_removed_when_its_last_tuple_has_left() -> None:
     made = setting(2, tuples=4)
-    window = made.window()
+    window = made.shard()
     written = []
     for step in (
         Push(rows([1, 1, 1], "aaa")),
@@ -411,18 +411,18 @@ def test_damaged_state_and_state_of_another_kind_are_refused() -> None:
 )
 def test_parameters_that_cannot_be_kept_are_refused(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(PolicyError, match=message):
-        setting(3, 2, **parameters).window()
+        setting(3, 2, **parameters).shard()
 
 
 def test_event_time_needs_its_column() -> None:
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), SuhdsaParameters(event_time=5), TYPES)
     with pytest.raises(PolicyError, match=r"suhdsa.event_time: needs a column of the role policy.event_time"):
-        made.window()
+        made.shard()
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), SuhdsaParameters(5, delay_event_time=5), TYPES)
     with pytest.raises(PolicyError, match=r"suhdsa.delay.event_time: needs a column"):
-        made.window()
+        made.shard()
     made = WindowSetting(
         replace(POLICY, sensitive=()), Privacy(2), SuhdsaParameters(5, target=AdaptiveTarget(2)), TYPES[1:]
     )
     with pytest.raises(PolicyError, match=r"suhdsa.target: needs a sensitive column"):
-        made.window()
+        made.shard()

@@ -16,10 +16,10 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from examples.own_privacy_model import AT_MOST
-from tests.support.drive import columns_of, in_blocks
+from tests.support.drive import Kept, columns_of, in_blocks, judged
 from tests.support.example_counts import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Push, Row
-from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, released_and_repairs, take
+from tests.support.window_drive import WindowSetting, released_and_repairs, take
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who")
 TYPES = (pa.string(), pa.int64())
@@ -46,7 +46,7 @@ def test_people_who_all_have_one_value_do_not_leave_together(order: str) -> None
     # A:flu, A:hiv, B:hiv, C:hiv has two values, and everybody has hiv.
     made = setting(Privacy(3, 2), tuples=4, delay_tuples=4)
     given = rows("AABC", "fhhh")
-    outputs, counters, _ = judged_windows(made, in_blocks([given[int(i)] for i in order], 4))
+    outputs, counters, _ = judged(made, in_blocks([given[int(i)] for i in order], 4))
     assert sum(map(len, outputs)) == 0
     assert counters.suppressed["too_little_diversity"] == 4
 
@@ -54,7 +54,7 @@ def test_people_who_all_have_one_value_do_not_leave_together(order: str) -> None
 def test_a_swap_helps_people_who_all_have_one_value_though_it_brings_no_new_one() -> None:
     # The first group has f and h, but everybody has h. The second can spare f, which is not new to the first.
     made = setting(Privacy(3, 2), tuples=8, distortion_weight=1.0, neighbors=1)
-    out, repairs = released_and_repairs(made, made.window(), Push(tuple(rows("AABCDEFG", "fhhhffhh", "00009999"))))
+    out, repairs = released_and_repairs(made, made.shard(), Push(tuple(rows("AABCDEFG", "fhhhffhh", "00009999"))))
     assert len(out) == 2
     assert repairs.windows.violations.tolist() == [1]
     assert repairs.actions.diversity_before.tolist() == [1]
@@ -77,13 +77,13 @@ few_people = st.builds(
 @LAWS
 def test_l_holds_by_its_definition_where_people_come_again(drawn: tuple[WindowSetting, list[Row]]) -> None:
     made, stream = drawn
-    judged_windows(made, in_blocks(stream, 7))
+    judged(made, in_blocks(stream, 7))
 
 
 @pytest.mark.parametrize("what", ["swap", "merge", "several values"])
 def test_repairs_of_people_who_come_again_are_among_them(what: str) -> None:
     def brings_about(drawn: tuple[WindowSetting, list[Row]]) -> bool:
-        outputs, _, checker = judged_windows(drawn[0], in_blocks(drawn[1], 7))
+        outputs, _, checker = judged(drawn[0], in_blocks(drawn[1], 7))
         several = any((out.tuples > out.subjects).any() and (out.diversity > 2).any() for out in outputs)
         return several if what == "several values" else checker.actions[what] > 0
 
@@ -108,7 +108,7 @@ def test_a_swap_seeks_a_further_promise() -> None:
     # Of the first group three in four have a; the second can spare b, c and d.
     stream = rows("ABCDEFGH", "aaabbcda", "00009999")
     made = setting(Privacy(4, 1, ((AT_MOST, 0.5),)), tuples=8, distortion_weight=1.0)
-    out, repairs = released_and_repairs(made, made.window(), Push(tuple(stream)))
+    out, repairs = released_and_repairs(made, made.shard(), Push(tuple(stream)))
     assert (repairs.windows.swaps.tolist(), repairs.windows.merges.tolist()) == ([1], [0])
     assert common(out, stream) == [0.5, 0.5]
 
@@ -116,14 +116,14 @@ def test_a_swap_seeks_a_further_promise() -> None:
 def test_a_merge_seeks_a_further_promise_where_a_swap_would_break_the_other() -> None:
     stream = rows("ABCDEFGH", "aaabaabc", "00009999")
     made = setting(Privacy(4, 1, ((AT_MOST, 0.65),)), tuples=8)
-    out, repairs = released_and_repairs(made, made.window(), Push(tuple(stream)))
+    out, repairs = released_and_repairs(made, made.shard(), Push(tuple(stream)))
     assert (repairs.windows.swaps.tolist(), repairs.windows.merges.tolist()) == ([0], [1])
     assert common(out, stream) == [5 / 8]
 
 
 def test_what_breaks_a_further_promise_is_suppressed_by_its_reason() -> None:
     made = setting(Privacy(2, 1, ((AT_MOST, 0.5),)), tuples=4, delay_tuples=4)
-    window = made.window()
+    window = made.shard()
     for step in in_blocks(rows("ABCD", "aaaa"), 4):
         out = take(made, window, step)
     assert out.suppressed_reason.tolist() == [made.privacy.reasons.index("too_common")] * 4
@@ -141,9 +141,9 @@ def test_a_further_promise_holds_with_k_and_l_and_after_a_restore(
     if alone:
         stream = [replace(row, subject=i) for i, row in enumerate(stream)]
     made = setting(Privacy(3, l, ((AT_MOST, share),)), tuples=12, growth_cap=4)
-    outputs, _, _ = judged_windows(made, in_blocks(stream, 5))
+    outputs, _, _ = judged(made, in_blocks(stream, 5))
     assert all(found <= share for out in outputs for found in common(out, stream))
-    shard, again_outputs = KeptWindow(made), []
+    shard, again_outputs = Kept(made), []
     for step in in_blocks(stream, 5):
         again_outputs.append(shard.take(step))
         shard.restore()
@@ -158,7 +158,7 @@ def test_a_row_dated_far_ahead_dates_no_release_but_its_own() -> None:
     made = WindowSetting(policy, Privacy(2), SuhdsaParameters(4), TYPES)
     stream = [replace(row, event_time=i) for i, row in enumerate(rows("ABCDEFGH", "abababab", "00990099"))]
     stream[1] = replace(stream[1], event_time=10**12)
-    window = made.window()
+    window = made.shard()
     first = take(made, window, Push(tuple(stream[:4])))
     step = window.push(made.block(stream[4:]))
     assert sorted(first.event_time.tolist()) == [3, 10**12]

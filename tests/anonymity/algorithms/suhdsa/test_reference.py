@@ -70,7 +70,7 @@ def windows(draw: st.DrawFn, *, repeats: bool) -> tuple[WindowSetting, list[Row]
 
 def released(setting: WindowSetting, rows: list[Row]) -> tuple[list[set[int]], list[bool], list[tuple[int, int, str]]]:
     """Members of each release by position, whether it was merged, and the actions: group, partner, what."""
-    window = setting.window()
+    window = setting.shard()
     members: list[set[int]] = []
     merged: list[bool] = []
     done: list[tuple[int, int, str]] = []
@@ -126,6 +126,6 @@ def test_windows_with_several_swaps_and_merges_are_among_them() -> None:
 def test_a_tuple_has_no_event_time_in_a_stream_without_any() -> None:
     policy = Policy((Numeric("x", (0, 1)),), passthrough=(IDENTITY,))
     setting = WindowSetting(policy, Privacy(2), SuhdsaParameters(10), (pa.int64(),))
-    window = setting.window()
+    window = setting.shard()
     outputs = [take(setting, window, step) for step in in_blocks([Row((0.5,), (i,)) for i in range(3)], 3)]
     assert [out.event_time.tolist() for out in outputs] == [[], [NO_TIME]]

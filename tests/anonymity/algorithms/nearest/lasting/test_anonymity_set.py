@@ -90,14 +90,14 @@ def test_a_companion_who_has_moved_widens_the_generalization_or_counts(
     assert KINDS[int(first.kind[0])] == kind
     assert (first.lower[0, 0], first.upper[0, 0], first.subjects[0]) == (10.0, upper, size)
     stream.shard.restore()
-    assert stream.shard.castle.counters.persons_below_k == 3 - size
+    assert stream.shard.live.counters.persons_below_k == 3 - size
 
 
 def test_a_row_is_suppressed_as_linkable_where_nobody_may_move() -> None:
     of = setting(lasting=Lasting(None, "suppress"))
     stream = found(of)
     stream.push((1, 50), (0, 10), *[(8, 95)] * 6)
-    suppressed = stream.shard.castle.counters.suppressed
+    suppressed = stream.shard.live.counters.suppressed
     assert suppressed[LINKABLE] == 2  # who has moved, and a companion of theirs
 
 
@@ -110,7 +110,7 @@ def test_diversity_is_that_of_all_that_was_published_of_companions() -> None:
     stream.push((1, 10), illness="flu")
     stream.push((2, 10), illness="flu")  # all three would have had it
     stream.push(*[(8, 95)] * 7, illness="cold")
-    assert stream.shard.castle.counters.suppressed["too_little_diversity"] == 1
+    assert stream.shard.live.counters.suppressed["too_little_diversity"] == 1
     assert sum(int(out.tuples.sum()) for out in stream.outputs if AGAIN in out.kind) == 1
 
 
@@ -150,7 +150,7 @@ def test_a_second_restore_finds_all_that_the_first_one_found() -> None:
 
 def persons(kept: Kept) -> dict[int, int]:
     """Return the persons with an anonymity set, and the newest event time of each."""
-    held = kept.castle.arrays.persons
+    held = kept.live.arrays.persons
     rows = [row for row in range(int(held.now.used)) if held.group[row] >= 0]
     return {names()[int(held.subject[row])]: int(held.event_time[row]) for row in rows}
 
@@ -159,7 +159,7 @@ def test_more_that_is_promised_after_a_restore_holds_from_then_on() -> None:
     stream = found(setting())
     stream.shard.restore(setting(k=4))
     stream.push((0, 10), *[(8, 95)] * 7)
-    assert stream.shard.castle.counters.suppressed[LINKABLE] == 1
+    assert stream.shard.live.counters.suppressed[LINKABLE] == 1
 
 
 def test_companions_are_forgotten_where_the_promise_lasts_no_more() -> None:
@@ -181,7 +181,7 @@ def test_damaged_companions_are_refused() -> None:
     for broken in (replace(entry, leaf=entry.leaf[:, :0][:1]), replace(entry, value_count=entry.value_count + 1)):
         entries = {**stored.entries, "companions": {**stored.entries["companions"], number: broken.to_bytes()}}
         with pytest.raises(StateError, match="companions state of shard 0"):
-            setting().restored(StoredShard(stored.shard, entries))
+            setting().again(StoredShard(stored.shard, entries))
 
 
 def test_an_entry_of_a_person_is_small_and_what_is_stored_is_bounded_by_who_is_known() -> None:
@@ -195,7 +195,7 @@ def test_an_entry_of_a_person_is_small_and_what_is_stored_is_bounded_by_who_is_k
         number += 100
         shard.take(Push(rows, 0))
     held = shard.stored.entries["companions"]
-    standing = shard.castle.arrays.persons.now.used
+    standing = shard.live.arrays.persons.now.used
     assert standing > 390
     newest = max(held)
     assert len(held[newest]) / len(AnonymitySets.from_bytes(held[newest]).subject) < 400

@@ -16,9 +16,9 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.state.block import NO_TIME
-from tests.support.drive import columns_of, judged, judged_as_restored, steps_of
+from tests.support.drive import Kept, columns_of, judged, judged_as_restored, steps_of
 from tests.support.example_counts import LAWS, examples, reach
-from tests.support.forgets import KeptAny, forgets_of, with_forgets
+from tests.support.forgets import forgets_of, with_forgets
 from tests.support.lasting_drive import LastingSetting, lasting_cases
 from tests.support.nearest_drive import NearestSetting
 from tests.support.observer import Observer
@@ -45,7 +45,7 @@ def observed(
     restores: Container[int] = (),
 ) -> Observer:
     """Judge the whole view of an observer of a stream."""
-    shard, observer = KeptAny(case.setting), Observer(case.setting.policy, horizon)
+    shard, observer = Kept(case.setting), Observer(case.setting.policy, horizon)
     for number, step in enumerate(with_forgets(case.steps(ONE_BY_ONE), forgets or {})):
         out = shard.take(step)
         observer.observe(step, out)
@@ -119,7 +119,7 @@ def test_the_observer_finds_persons_where_each_release_stands_alone() -> None:
         old = case.setting
         privacy = replace(old.privacy, lasting=None)
         setting = NearestSetting(old.policy, privacy, old.parameters, old.types)
-        shard, observer = setting.castle(), Observer(old.policy, None)
+        shard, observer = setting.shard(), Observer(old.policy, None)
         for step, out in steps_of(setting, shard, case.steps(ONE_BY_ONE)):
             observer.observe(step, out)
         assert isinstance(shard, Nearest)
