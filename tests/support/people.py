@@ -50,6 +50,7 @@ WAYS = {
     "shards: {count: 4, by: regions, regions: regions.yaml}",
     "cells": "algorithm: cells\ncells: {sample_rate: 0.5, partition: cells.yaml, epsilon: 10, delta: 0.01, "
     "window: 100 s, windows: 2, lateness: 1 h}\nshards: {count: 4}",
+    "window by subject": "algorithm: suhdsa\nsuhdsa: {tuples: 100}\nshards: {count: 4}",
 }
 REGIONS = """
 version: 1
