@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.extension_points.stream import CONFIGURATION, visits
+from tests.extension_points.test_extension_points import require_privacy
 from tests.support.launch import crenel, rows_of
 from tests.support.visits import SUPPRESSED
 
-SHARE = 0.6
-
-
-def require_privacy(members: Iterable[tuple[Any, str]]) -> None:
-    of: Mapping[str, set[Any]] = defaultdict(set)
-    for who, value in members:
-        of[value].add(who)
-    people = set().union(*of.values())
-    assert len(people) >= 3
-    assert max(map(len, of.values())) <= SHARE * len(people)
-
-
-@pytest.fixture
-def configuration(tmp_path: Path) -> Path:
-    path = tmp_path / "job.yaml"
-    path.write_text(CONFIGURATION.format(folder=tmp_path), encoding="utf-8")
-    return path
-
 
 @pytest.mark.flink
-@pytest.mark.parametrize("mode", ["loopback", "process"])
-def test_the_whole_job_keeps_it(configuration: Path, mode: str) -> None:
-    folder = configuration.parent
+def test_the_whole_job_keeps_it(tmp_path: Path) -> None:
+    folder, configuration = tmp_path, tmp_path / "job.yaml"
+    configuration.write_text(CONFIGURATION.format(folder=folder), encoding="utf-8")
     (folder / "in.csv").write_text("\n".join(visits()) + "\n", encoding="ascii")
-    done = crenel("run", configuration, "--json", mode=mode)
+    done = crenel("run", configuration, "--json", mode="process")
     assert done.returncode == 0, done.stderr
     rows = rows_of(folder / "released", ("x_min", "x_max", "illness", "id"))
     suppressed = rows_of(folder / "suppressed", SUPPRESSED)

@@ -40,6 +40,7 @@ from crenel.operators.encode.json_fields import JsonField, JsonFields
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.schema import MessageType
 from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.schema_registry import SchemaRegistry
 from tests.support import protobuf
 from tests.support.arrays import ELEMENTS, arrays
 from tests.support.odd_records import json_record
@@ -546,12 +547,13 @@ def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> 
         "Visit",
     )
     good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
-    records = ProtobufRecords("record", good, message)
+    registry = SchemaRegistry("http://registry")
+    records = ProtobufRecords("record", good, message, registry)
     assert records_query(records, ["record", "ts"]) == (
         "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, `ts` FROM source"
     )
     plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
-    made = ProtobufFields(message, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
+    made = ProtobufFields(message, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))), registry)
     assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
     bad = {"age": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "home[*].zip": "ARRAY<STRING>"}
     bad |= {"map": "ARRAY<INT>"}
