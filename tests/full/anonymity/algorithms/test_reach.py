@@ -11,32 +11,33 @@ from hypothesis.strategies import SearchStrategy
 
 from crenel.anonymity.model.outcomes import FIRST_KINDS, KINDS, LINKABLE, SUPPRESSIONS
 from tests.anonymity.algorithms.ola.test_laws import OlaCase, ola_cases, published, run, windows
-from tests.support import drive, mondrian_drive
+from tests.support import mondrian_drive
+from tests.support.drive import judged
 from tests.support.example_counts import reach
 from tests.support.nearest_drive import nearest_cases
 from tests.support.strategies import ONE_BY_ONE, Case, cases
-from tests.support.window_drive import judged_windows, window_cases
+from tests.support.window_drive import window_cases
 
 
 def of_castle(case: Case) -> Counter[str]:
-    _, _, checker = drive.judged(case.setting, case.steps(ONE_BY_ONE))
+    _, _, checker = judged(case.setting, case.steps(ONE_BY_ONE))
     return checker.kinds + checker.reasons + checker.confidence
 
 
 def of_suhdsa(case: Case) -> Counter[str]:
-    _, counters, checker = judged_windows(case.setting, case.steps(ONE_BY_ONE))
+    _, counters, checker = judged(case.setting, case.steps(ONE_BY_ONE))
     carried = counters.longest_delay > (counters.size or 10**9)
     return checker.kinds + checker.reasons + checker.actions + checker.confidence + Counter(carried=int(carried))
 
 
 def of_mondrian(case: Case) -> Counter[str]:
-    _, counters, checker = mondrian_drive.judged(case.setting, case.steps(ONE_BY_ONE))
+    _, counters, checker = judged(case.setting, case.steps(ONE_BY_ONE))
     parts, many = counters.releases["cluster"] > 2 * counters.windows, counters.windows > 2
     return checker.reasons + checker.confidence + Counter(parts=int(parts), windows=int(many))
 
 
 def of_nearest(case: Case) -> Counter[str]:
-    _, counters, _ = drive.judged(case.setting, case.steps())
+    _, counters, _ = judged(case.setting, case.steps())
     diverse = case.setting.privacy.l > 1 and counters.releases["cluster"] > 1
     return Counter(counters.suppressed) + Counter(counters.releases) + Counter(l=int(diverse))
 
