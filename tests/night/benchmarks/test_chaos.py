@@ -44,41 +44,23 @@ def _left(*, kafka: bool) -> dict[str, list[Any]]:
     }
 
 
-@pytest.mark.parametrize("kafka", [False, True])
-def test_nothing_is_wrong_with_rows_that_leave_once(*, kafka: bool) -> None:
-    assert wrong(_left(kafka=kafka), _ROWS, kafka=kafka) == OutputFaults(_ROWS, 0, 0)
+_ANY = (None, "released", "suppressed", "rejected")
 
 
 @pytest.mark.parametrize("kafka", [False, True])
-@pytest.mark.parametrize("output", ["released", "suppressed", "rejected"])
-def test_a_row_that_is_nowhere_is_lost(output: str, *, kafka: bool) -> None:
+@pytest.mark.parametrize("lost", _ANY)
+@pytest.mark.parametrize("twice", _ANY)
+def test_rows_that_are_lost_and_rows_that_are_there_twice_are_counted(
+    lost: str | None, twice: str | None, *, kafka: bool
+) -> None:
+    if lost and twice == "rejected" and not kafka:
+        pytest.skip("a rejected line of a file has no place by which it is known")
     left = _left(kafka=kafka)
-    left[output] = left[output][1:]
-    assert wrong(left, _ROWS, kafka=kafka) == OutputFaults(_ROWS, 1, 0)
-
-
-@pytest.mark.parametrize("kafka", [False, True])
-@pytest.mark.parametrize("output", ["released", "suppressed", "rejected"])
-def test_a_row_that_left_twice_is_counted(output: str, *, kafka: bool) -> None:
-    left = _left(kafka=kafka)
-    left[output] = [*left[output], left[output][0]]
-    assert wrong(left, _ROWS, kafka=kafka) == OutputFaults(_ROWS, 0, 1)
-
-
-@pytest.mark.parametrize("twice", ["released", "suppressed", "rejected"])
-def test_a_row_that_is_lost_shows_though_another_left_twice(twice: str) -> None:
-    left = _left(kafka=True)
-    left[twice] = [*left[twice], left[twice][0]]
-    left["released"] = [row for row in left["released"] if row["id"] != _ROWS - 1]
-    assert wrong(left, _ROWS, kafka=True) == OutputFaults(_ROWS, 1, 1)
-
-
-@pytest.mark.parametrize("twice", ["released", "suppressed"])
-def test_a_line_that_is_lost_shows_though_another_left_twice(twice: str) -> None:
-    left = _left(kafka=False)
-    left[twice] = [*left[twice], left[twice][0]]
-    left["released"] = [line for line in left["released"] if not line.endswith(f",{_ROWS - 1}")]
-    assert wrong(left, _ROWS, kafka=False) == OutputFaults(_ROWS, 1, 1)
+    if lost is not None:
+        left[lost] = left[lost][:-1]
+    if twice is not None:
+        left[twice] = [*left[twice], left[twice][0]]
+    assert wrong(left, _ROWS, kafka=kafka) == OutputFaults(_ROWS, int(lost is not None), int(twice is not None))
 
 
 @pytest.mark.parametrize("members", [7, 8])
