@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.builtin import CASTLE, SUHDSA
+from crenel.anonymity.builtin import CASTLE, CELLS, SUHDSA
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
 from crenel.jobs.local.summary import Delay, Summary
 
@@ -147,6 +147,13 @@ def test_tuples_of_the_forgotten_are_accounted_for() -> None:
     assert (summary.forgotten, summary.rows_in, summary.withheld) == (4, 9, 0)
     assert re.search(r"forgotten\s+4\s+44\.4%", printed(summary))
     assert "forgotten" not in printed(summed(ANOTHER, 1.0))
+
+
+def test_synthetic_records_are_accounted_for() -> None:
+    rows = [("tuples_in", 5.0), ("synthetic", 3.0), ("released", 6.0), ("suppressed.too_few_subjects", 2.0)]
+    summary = summed([*rows, ("loss_sum", 2.0), ("delay.0", 5.0)], 1.0, CELLS)
+    assert (summary.synthetic, summary.rows_in, summary.withheld) == (3, 5, 2)
+    assert summary.as_json()["synthetic"] == 3
 
 
 def test_json_holds_every_number_of_the_issue() -> None:
