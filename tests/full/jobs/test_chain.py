@@ -141,3 +141,14 @@ def test_what_a_job_wrote_holds_with_columns_of_every_type_and_what_is_changed_i
         assert names <= found.keys()
         assert all(finding["release"] is not None for name in names for finding in found[name])
     assert verified(mini, job)[0] == 0
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(mini.crenel("verify", job, "--json").stdout, encoding="utf-8")
+    assert verified(mini, job, "--since", str(earlier))[0] == 0
+    for file in (*(tmp_path / "audit").rglob("part-*"), *(tmp_path / "summary").rglob("part-*")):  # the end is cut off
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = (line for line in lines if "closing" not in line and file.is_relative_to(tmp_path / "audit"))
+        file.write_text("".join(kept), encoding="utf-8")
+    code, found, outcomes = verified(mini, job)
+    assert (code, found, outcomes["end"]) == (3, {}, "unchecked")
+    assert verified(mini, job, "--running")[0] == 0
+    assert verified(mini, job, "--since", str(earlier))[0] == 1
