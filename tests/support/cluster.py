@@ -402,7 +402,7 @@ class Cluster(JobClient):
 
 
 class AvailableCluster(Cluster):
-    """The same with high availability by ZooKeeper: a JobManager that is started again knows its jobs."""
+    """A cluster with high availability by ZooKeeper: a JobManager that is started again knows its jobs."""
 
     def __init__(self, folder: Path, taskmanagers: int = 1) -> None:
         super().__init__(folder, taskmanagers)
