@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all rest tests flink full full-flink full-cluster durations laws experiments mutants compat lint image browser docs bench lock clean
+.PHONY: help demo check test test-all rest tests flink full full-flink full-cluster durations laws experiments mutants coverage leak compat compat-flink lint image browser docs bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,7 +28,10 @@ help:
 	@echo 'make experiments  tests of the experiments and of the benchmarks, for the night'
 	@echo 'make laws    invariants, checked with 33 times as many examples, for the night'
 	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
+	@echo 'make coverage  lines and branches of Python that the gate without Flink runs'
+	@echo 'make leak    memory of a job at a fixed rate, after one minute and after five'
 	@echo 'make compat  the library with the lowest and the highest versions of its packages (needs uv)'
+	@echo 'make compat-flink  a job on Flink with other versions of Python'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests in a browser need beside a Chromium'
 	@echo 'make docs    the documentation as a site, in docs/_build/html'
@@ -97,6 +100,17 @@ experiments: $(READY)
 mutants: $(READY)
 	@$(WITH_JAVA) exec $(BIN)/python -m tests.night.mutants $(ARGUMENTS)
 
+# Of the gate without Flink; numba's functions are left out. The report stands also where a test fails.
+coverage: $(READY)
+	@$(BIN)/python -m coverage erase; code=0; \
+		$(BIN)/python -m coverage run -m pytest $(XDIST) -m 'not flink and not full' tests || code=$$?; \
+		$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report --skip-covered --sort=cover; \
+		exit $$code
+
+# ARGUMENTS='--algorithm castle' takes another algorithm; --help names the others.
+leak: $(READY)
+	@$(WITH_JAVA) exec $(BIN)/python -m benchmarks.leak $(ARGUMENTS)
+
 # Environments of their own, with a cache of their own; names other Pythons: PYTHONS='3.11'.
 PYTHONS := 3.10 3.11 3.12 3.13
 VERSIONS := lowest-direct highest
@@ -111,6 +125,14 @@ compat:
 		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not flink' \
 			tests/crenel tests/full/crenel --ignore=tests/full/crenel/test_flink.py; \
 	done; done
+
+# The versions of requirements.lock, in environments of their own; also paths: FLINK_PYTHONS=/path/to/python3.12.
+FLINK_PYTHONS := python3.10 python3.12
+compat-flink:
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf '"$$folder" EXIT; \
+	for python in $(FLINK_PYTHONS); do \
+		$(MAKE) --no-print-directory VENV=$$folder/environment PYTHON="$$python" flink; \
+	done
 
 # Heavy, and not for every machine: tests/night/docker/image.py.
 image: $(READY)
@@ -169,5 +191,5 @@ lock:
 	mv requirements-java.lock.new requirements-java.lock
 
 clean:
-	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build .coverage* *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
