@@ -208,8 +208,8 @@ class Categorical:
 
     Attributes
     ----------
-    hierarchy : path of a hierarchy file, a builder, a mapping from each value to its ancestors (the root last), or a
-        ``Hierarchy``
+    hierarchy : path of a hierarchy file, a builder, a mapping from each value of the column, or its text, to its
+        ancestors (the root last), or a ``Hierarchy``
     publish : published form of a class: the lowest common ``"ancestor"`` of its values, the ``"set"`` of these values,
         or a representative, their ``"mode"``. A set lists at most 100 values; a class with more, and a fully
         generalized row, has the ancestor as its only entry. A set excludes reuse and a lasting guarantee, and a
@@ -220,7 +220,7 @@ class Categorical:
     >>> area = Categorical({"Oslo": ["Norway", "*"], "Bergen": ["Norway", "*"], "Lund": ["Sweden", "*"]})
     """
 
-    hierarchy: str | Path | Builder | Mapping[str, Sequence[str]] | Hierarchy
+    hierarchy: str | Path | Builder | Mapping[Any, Sequence[Any]] | Hierarchy
     publish: Literal["ancestor", "set", "mode"] = "ancestor"
 
 
@@ -258,7 +258,7 @@ class Generalized:
     >>> income = Generalized(Numbers(domain=(0, 500_000), levels=[10_000], open=True))  # such as 20000-29999
     """
 
-    hierarchy: str | Path | Builder | Mapping[str, Sequence[str]] | Hierarchy
+    hierarchy: str | Path | Builder | Mapping[Any, Sequence[Any]] | Hierarchy
     level: int = 0
 
 
@@ -1104,9 +1104,7 @@ def _hierarchy(hierarchy: Any) -> Any:
     if isinstance(hierarchy, str | Path):
         return str(hierarchy)
     if isinstance(hierarchy, Mapping):
-        from crenel.anonymity.model.hierarchy import from_paths
-
-        return {"file": from_paths([(value, *ancestors) for value, ancestors in hierarchy.items()])}
+        return {"file": hierarchy}
     builder = next((name for name, kind in _BUILDERS.items() if isinstance(hierarchy, kind)), "file")
     return {builder: hierarchy if builder == "file" else _section(hierarchy)}
 

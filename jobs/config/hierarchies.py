@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 from pydantic import BeforeValidator, Field, ValidationInfo
 from pydantic import model_validator as check
 
@@ -22,8 +23,9 @@ from crenel.anonymity.model.builders.mask import DIGITS, Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import TimePeriod, Times, Weekdays, WeekPeriod
 from crenel.anonymity.model.errors import read_text
-from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, load
+from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from crenel.jobs.config.fields import AboveZero, Natural, Positive, Real, Section
+from crenel.operators.encode.values import texts
 
 
 def _folder(info: ValidationInfo) -> Path:
@@ -40,6 +42,33 @@ def reading(load: Callable[[Path], object]) -> Callable[[object, ValidationInfo]
 
 
 _loaded = reading(load)
+
+
+def _built(value: object) -> object:
+    """Return the hierarchy of a mapping from each value to its ancestors; another object unchanged."""
+    if not isinstance(value, Mapping):
+        return value
+    paths = []
+    for line, (leaf, ancestors) in enumerate(value.items(), 1):
+        if isinstance(ancestors, str) or not isinstance(ancestors, Sequence):
+            raise HierarchyError(f"line {line}: the labels above a value are a list such as ['group', '*']")
+        paths.append([_label(each, line) for each in (leaf, *ancestors)])
+    return from_paths(paths)
+
+
+def _label(value: object, line: int) -> str:
+    """Return a value as text; a number, a Boolean, a day or a time as a column of such values has it."""
+    if isinstance(value, str):
+        return value
+    try:
+        text = texts(pa.array([value]))[0].as_py()
+    except (pa.ArrowException, OverflowError):
+        text = None
+    if not isinstance(text, str):
+        raise HierarchyError(
+            f"line {line}: holds a {type(value).__name__}; give text, a number, a Boolean, a day or a time"
+        )
+    return text
 
 
 def _as_section(value: object, info: ValidationInfo) -> object:
@@ -174,7 +203,7 @@ class HierarchySection(Section):
     file : path of a hierarchy file; ``hierarchy: PATH`` is short for ``hierarchy: {file: PATH}``
     """
 
-    file: Annotated[Hierarchy, BeforeValidator(_loaded)] | None = Field(
+    file: Annotated[Hierarchy, BeforeValidator(_built), BeforeValidator(_loaded)] | None = Field(
         None, description="the path of a hierarchy file, relative to the configuration"
     )
     numbers: NumbersSection | None = Field(

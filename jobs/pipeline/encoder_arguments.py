@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from crenel.anonymity.model.attributes import Categorical, Generalized, Instant, Noised, Numeric, QuasiIdentifier
 from crenel.jobs.pipeline.nested import first_field
 from crenel.jobs.pipeline.packing import CARRIED, packed
@@ -85,7 +87,7 @@ class Reader:
         name, builder = attribute.name, attribute.builder
         if builder is None or builder.kind == "text":
             self._require(where, sql, _SIMPLE, f"a categorical one is of {_SHOWN}; {_CONVERT}")
-            return self._text(name, sql)
+            return replace(self._text(name, sql), labels=_arrow_type(sql) if builder is None else None)
         if builder.kind == "number":
             self._require_numbers(where, sql, "one with a hierarchy of numbers")
             return self._number(name, sql)
@@ -354,6 +356,18 @@ def member_kind(role: str, sql: SqlType) -> Kind:
 def _as_text(name: str, sql: SqlType) -> str:
     """Return a column as text; FLOAT and DOUBLE as they are, because their text in SQL depends on the Java version."""
     return quote(name) if sql.name in ("STRING", "VARCHAR", *_REALS) else _cast(name, sql, "STRING")
+
+
+def _arrow_type(sql: SqlType) -> pa.DataType | None:
+    """Return the Arrow type with the texts of a type; None for text, and for times whose precision Arrow lacks."""
+    if sql.name in INTEGERS:
+        return pa.int64()
+    if sql.name == "DECIMAL":
+        return pa.decimal128(sql.precision or 0, sql.scale)
+    if sql.name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        unit = {0: "s", 3: "ms", 6: "us", 9: "ns"}.get(sql.precision or 0)
+        return None if unit is None else pa.timestamp(unit)
+    return {"BOOLEAN": pa.bool_(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "DATE": pa.date32()}.get(sql.name)
 
 
 def _cast(name: str, sql: SqlType, target: str) -> str:

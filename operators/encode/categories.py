@@ -15,6 +15,7 @@ from crenel.anonymity.model.builders.builder import Finder
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import MISSING
 from crenel.operators.encode.columns import Batch, Mask, Read
+from crenel.operators.encode.values import texts_of_labels
 
 
 class Leaves(NamedTuple):
@@ -40,6 +41,7 @@ class Categories:
     Parameters
     ----------
     attribute : attribute with its hierarchy
+    labels : as of ``Read``
     keep_missing : whether a missing value becomes the leaf ``MISSING``; no value may then have that name
 
     Raises
@@ -48,7 +50,7 @@ class Categories:
         Missing values are kept, but the hierarchy has no leaf for them.
     """
 
-    def __init__(self, attribute: Categorical | Generalized, *, keep_missing: bool) -> None:
+    def __init__(self, attribute: Categorical | Generalized, labels: pa.DataType | None, *, keep_missing: bool) -> None:
         tree = attribute.hierarchy
         self._missing = None
         if keep_missing:
@@ -59,7 +61,9 @@ class Categories:
                     "policy.missing: value needs; build it with Hierarchy.with_missing"
                 )
         self._find = (
-            _label_finder(tree.labels[: tree.leaves]) if attribute.builder is None else attribute.builder.finder()
+            _label_finder(tree.labels[: tree.leaves], labels)
+            if attribute.builder is None
+            else attribute.builder.finder()
         )
 
     def leaves(self, batch: Batch, read: Read) -> Leaves:
@@ -88,7 +92,7 @@ class Labels(Categories):
 
     Parameters
     ----------
-    attribute, keep_missing : as for ``Categories``
+    attribute, labels, keep_missing : as for ``Categories``
     key : of the codes
     null_text : as for ``Batch.published_codes``
 
@@ -98,8 +102,16 @@ class Labels(Categories):
         As for ``Categories``.
     """
 
-    def __init__(self, attribute: Generalized, key: str, null_text: str | None, *, keep_missing: bool) -> None:
-        super().__init__(attribute, keep_missing=keep_missing)
+    def __init__(
+        self,
+        attribute: Generalized,
+        labels: pa.DataType | None,
+        key: str,
+        null_text: str | None,
+        *,
+        keep_missing: bool,
+    ) -> None:
+        super().__init__(attribute, labels, keep_missing=keep_missing)
         self._labels = pa.array(attribute.labels, pa.string())
         read = Read(attribute.name, "text", 0)
         self._codes = Batch((self._labels,)).published_codes(read, key, None, null_text)
@@ -110,13 +122,22 @@ class Labels(Categories):
         return self._labels.take(pa.array(leaf)), self._codes[leaf]
 
 
-def _label_finder(leaves: Sequence[str]) -> Finder:
-    """Return a finder for hierarchies in which a value is the label of its leaf."""
-    index: pd.Index[Any] = pd.Index(leaves, dtype=object)
+def _label_finder(leaves: Sequence[str], labels: pa.DataType | None) -> Finder:
+    """Return a finder for hierarchies in which a leaf denotes a value; of two such leaves the one with its text counts.
+
+    ``labels``: as of ``Read``
+    """
+    position: dict[str, int] = {}
+    if labels is not None:
+        for number, text in enumerate(texts_of_labels(leaves, labels)):
+            position.setdefault(text, number)
+    position |= {leaf: number for number, leaf in enumerate(leaves)}
+    index: pd.Index[Any] = pd.Index([*position], dtype=object)
     index.get_indexer(index[:1])  # builds the table now, not during the first batch
+    leaf = np.array([*position.values(), -1], np.intp)
 
     def find(texts: NDArray[Any]) -> NDArray[np.intp]:
-        found: NDArray[np.intp] = index.get_indexer(pd.Index(texts, dtype=object))
+        found: NDArray[np.intp] = leaf[index.get_indexer(pd.Index(texts, dtype=object))]
         return found
 
     return find

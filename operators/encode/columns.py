@@ -78,6 +78,7 @@ class Read:
     element : form of the elements of an array, ``text`` or ``integer``; None for other columns
     packed : position of the argument with the published form of an array; None: JSON is
     generalized : whether a label of a hierarchy is published in place of the value, as text
+    labels : type of the values that the leaves of a hierarchy without a builder denote; None: text
     """
 
     name: str
@@ -90,6 +91,7 @@ class Read:
     element: Kind | None = None
     packed: int | None = None
     generalized: bool = False
+    labels: pa.DataType | None = None
 
     @property
     def published(self) -> Kind:

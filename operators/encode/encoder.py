@@ -119,14 +119,17 @@ class Encoder:
         self._plan, self._number = plan, number
         self._hash_key = plan.subject_key.hash_key  # an unreadable key ends the job before its first record
         self._keep_missing = plan.policy.missing == "value"
+        labels = {read.name: read.labels for read in (*plan.quasi_identifiers, *plan.sensitive)}
         self._categories = {
-            attribute.name: Categories(attribute, keep_missing=self._keep_missing)
+            attribute.name: Categories(attribute, labels[attribute.name], keep_missing=self._keep_missing)
             for attribute in plan.policy.categorical
             if not isinstance(attribute, Presence)
         }
         self._null_text = plan.null_text if self._keep_missing else None
         self._labels = {
-            attribute.name: Labels(attribute, self._hash_key, self._null_text, keep_missing=self._keep_missing)
+            attribute.name: Labels(
+                attribute, labels[attribute.name], self._hash_key, self._null_text, keep_missing=self._keep_missing
+            )
             for attribute in plan.policy.generalized
         }
         self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)

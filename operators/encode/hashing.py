@@ -60,7 +60,7 @@ def code_of(text: str, kind: str) -> np.uint64 | None:
             return np.uint64(real_codes(np.array([float(text)]))[0])
     except (ValueError, OverflowError):
         return None
-    return _BOOLEAN[["false", "true"].index(text)] if text in ("false", "true") else None
+    return _BOOLEAN[["false", "true"].index(text.lower())] if text.lower() in ("false", "true") else None
 
 
 def combined(codes: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:

@@ -6,6 +6,7 @@ is missing in each form. A type without a row here has no number, text or time, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ _INSTANTS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _LARGEST = 2**63 - 1
 _DAY = 86_400_000
 _MILLISECOND = {"us": 1000, "ns": 1_000_000}
+_FINEST = pa.timestamp("us")
 _LEAST_PLAIN, _LEAST_SCIENTIFIC = 1e-3, 1e7
 """Numbers from the first to below the second are written without an exponent."""
 
@@ -163,6 +165,30 @@ def texts(column: pa.Array) -> pa.StringArray:
     if pa.types.is_boolean(of):
         return pc.utf8_upper(found)
     return pc.replace_substring_regex(found, r"(\.[0-9]+?)0*$", r"\1") if pa.types.is_time(of) else found
+
+
+def texts_of_labels(labels: Sequence[str], of: pa.DataType) -> list[str]:
+    """Return the texts of the values of a type that labels denote; a label that denotes none unchanged.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> texts_of_labels(["34", "3.50", "other"], pa.float64()), texts_of_labels(["true", "True"], pa.bool_())
+    (['34.0', '3.5', 'other'], ['TRUE', 'TRUE'])
+    """
+    found = []
+    for label in labels:
+        try:
+            value = pa.array([label])
+            # 34.0 denotes a whole number too, and 08:00:00.000 whole seconds; safe casts drop no fraction.
+            finer = {pa.int64(): pa.float64(), pa.timestamp("s"): _FINEST, pa.timestamp("ms"): _FINEST}.get(of, of)
+            for step in (finer, of) if "." in label else (of,):
+                value = value.cast(step)
+            is_value = not pa.types.is_floating(of) or np.isfinite(value[0].as_py())
+        except pa.ArrowInvalid:
+            is_value = False
+        found.append(texts(value)[0].as_py() if is_value else label)
+    return found
 
 
 def days(column: pa.Array) -> pa.StringArray:

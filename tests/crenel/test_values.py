@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -149,13 +150,8 @@ def settings(role: str, of: Type, **changed: Any) -> crenel.Settings:
     if "n" not in roles["quasi_identifiers"]:
         roles["drop"] = ["n"]
     noise = {"noise_within_release": crenel.NoiseWithinRelease(epsilon=1)} if role == "noised" else {}
-    return crenel.Settings(
-        policy=crenel.Policy(**roles),
-        privacy=crenel.Privacy(k=2),
-        algorithm=crenel.Nearest(crenel.Delay(tuples=9)),
-        seed=1,
-        **{**noise, **changed},
-    )
+    own: dict[str, Any] = {"policy": crenel.Policy(**roles), "privacy": crenel.Privacy(k=2), "seed": 1, **noise}
+    return crenel.Settings(algorithm=crenel.Nearest(crenel.Delay(tuples=9)), **{**own, **changed})
 
 
 def table(of: Type) -> pa.Table:
@@ -239,3 +235,53 @@ def _tried(read: Callable[[Type, crenel.Settings], tuple[Any, ...]], of: Type, m
         return read(of, made)
     except ConfigError as error:
         return len(error.problems)
+
+
+@pytest.mark.parametrize(
+    ("values", "leaves"),
+    [
+        ([34, 45], [34, 45]),
+        ([34, 45], ["34", 45.0]),
+        (np.array([34, 45], np.uint8), np.array([34, 45])),
+        (np.array([34.0, 0.1], np.float32), ["34", "0.1"]),
+        ([34.0, 1e7], [34, "10000000"]),
+        ([True, False], [True, False]),
+        ([True, False], ["true", "False"]),
+        ([Decimal("1.50"), Decimal("2.00")], ["1.5", 2]),
+        ([date(2024, 2, 29), date(2024, 3, 1)], [date(2024, 2, 29), "2024-03-01"]),
+        (pa.array([0, 500], pa.timestamp("ms")), [datetime(1970, 1, 1), "1970-01-01 00:00:00.5"]),
+        (["34", "34.0"], ["34", "34.0"]),
+        ([True, False], ["TRUE", "FALSE"]),
+    ],
+)
+def test_a_leaf_denotes_a_value_of_its_column(values: Any, leaves: Any) -> None:
+    data = pa.table({"c": pa.array(values), "n": [1, 2]})
+    hierarchy = {leaves[0]: ["a", "*"], leaves[1]: ["b", "*"]}
+    of = Type(pa.null(), (), None, ())
+    quasi = {"c": crenel.Categorical(hierarchy, publish="set")}
+    made = replace(settings("reference", of), policy=crenel.Policy(quasi_identifiers=quasi, drop=["n"]))
+    result = crenel.anonymize(data, made)
+    assert result.rejected.num_rows == 0
+    assert all(len(each) == 2 for each in result.released["c"].to_pylist())
+    generalized = {"c": crenel.Generalized(hierarchy, level=1)}
+    policy = crenel.Policy(quasi_identifiers={"n": crenel.Numeric((0, 9))}, sensitive=["c"], generalized=generalized)
+    assert sorted(crenel.anonymize(data, replace(made, policy=policy)).released["c"].to_pylist()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "words"),
+    [
+        ({34: ["young"], 45: ["old"]}, "line 2: two roots, 'young' and 'old'"),
+        ({34: ["*"], "34": ["*"]}, "line 2: the value '34' is in line 1 already"),
+        ({"a": "Norway"}, "line 1: the labels above a value are a list"),
+        ({"a": ["*"], None: ["*"]}, "line 2: holds a NoneType; give text, a number"),
+        ({("a", "b"): ["*"]}, "line 1: holds a tuple"),
+        ({}, "holds no value"),
+    ],
+)
+def test_an_error_of_a_hierarchy_names_attribute_and_line(hierarchy: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=rf"policy\.quasi_identifiers\.c\.hierarchy.*: {words}") as caught:
+        settings(
+            "interval", TYPES["int8"], policy=crenel.Policy(quasi_identifiers={"c": crenel.Categorical(hierarchy)})
+        )
+    assert len(caught.value.problems) == 1
