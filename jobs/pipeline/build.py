@@ -69,7 +69,9 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     if not config.accept_duplicates:  # a plan has the scan of a refused source too, which needs no second message
         repeating = [*repeating_source(options, field)] or [*repeating_scans(source.explain, config.catalogs)]
     types, policy = column_types(source), config.policy
-    read = {policy.event_time, *(attribute.name for attribute in policy.numeric)}
+    builders = {of.name: of.builder for of in policy.categorical} | {of.name: of.builder for of in policy.generalized}
+    dated = (name for name, builder in builders.items() if builder is not None and builder.kind == "date")
+    read = {policy.event_time, *(attribute.name for attribute in policy.numeric), *dated}
     instants = (name for name, kind in types.items() if name in read and parse(kind).name == "TIMESTAMP_LTZ")
     # The texts are those of the configuration, which identify stored state.
     found = SourceColumns(

@@ -96,7 +96,10 @@ class Reader:
             self._require(where, sql, ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", *TEXTS), f"{valid}; {_CONVERT}")
             if sql.name in TEXTS:
                 return self._text(name, sql)
-            return Read(name, "text", self._add(f"CAST({_cast(name, sql, 'DATE')} AS STRING)", (name, "day")))
+            if sql.name == "DATE":
+                return Read(name, "text", self._add(_as_text(name, sql), (name, "day")))
+            # Flink's CAST of a time to DATE rounds towards 1970.
+            return Read(name, "text", self._add(_cast_time(name, sql), (name, "day")))
         self._require(where, sql, TEXTS, f"one with a hierarchy of addresses is of text such as 10.0.3.7; {_CONVERT}")
         return self._text(name, sql)
 
@@ -107,9 +110,7 @@ class Reader:
                 f"{where}: the type {sql.text} is finer than milliseconds, which are the finest times of an interval; "
                 f"CAST it to {sql.name}(3) in source.query, and Arrow or pandas data to milliseconds"
             )
-        # As a TIMESTAMP, an instant would have the session's time of day. It arrives in UTC, as event time does.
-        target = "TIMESTAMP_LTZ(3)" if sql.name == "TIMESTAMP_LTZ" else "TIMESTAMP(3)"
-        return Read(name, "timestamp", self._add(_cast(name, sql, target), (name, "time")))
+        return Read(name, "timestamp", self._add(_cast_time(name, sql), (name, "time")))
 
     def _require_numbers(self, where: str, sql: SqlType, what: str, further: str = "") -> None:
         self._require(
@@ -368,6 +369,12 @@ def _arrow_type(sql: SqlType) -> pa.DataType | None:
         unit = {0: "s", 3: "ms", 6: "us", 9: "ns"}.get(sql.precision or 0)
         return None if unit is None else pa.timestamp(unit)
     return {"BOOLEAN": pa.bool_(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "DATE": pa.date32()}.get(sql.name)
+
+
+def _cast_time(name: str, sql: SqlType) -> str:
+    """Return a day or a time in milliseconds."""
+    # As a TIMESTAMP, an instant would have the session's time of day. It arrives in UTC, as event time does.
+    return _cast(name, sql, "TIMESTAMP_LTZ(3)" if sql.name == "TIMESTAMP_LTZ" else "TIMESTAMP(3)")
 
 
 def _cast(name: str, sql: SqlType, target: str) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode import hashing
-from crenel.operators.encode.values import is_list
+from crenel.operators.encode.values import days, is_list
 from crenel.operators.encode.values import texts as texts_of
 from crenel.state.block import NO_TIME
 from crenel.state.columns import NO_FURTHER
@@ -31,7 +31,7 @@ Kind: TypeAlias = Literal[
 - ``real``: float64 in which NaN stands for a missing value, as in each form: it equals no number, not even itself
 - ``single``: as ``real``, from a float32 column
 - ``number_text``: text to be read as a number, null where missing
-- ``text``: text, null where missing; float32 or float64 of a FLOAT or DOUBLE column, whose text is made here
+- ``text``: text, null where missing. The text of a float32 or float64 is made here, and the day of a datetime64
 - ``integer``: int64
 - ``boolean``: bool, None where missing
 - ``timestamp``: datetime64, in UTC where it has a zone, NaT where missing
@@ -162,6 +162,8 @@ class Batch:
         argument = self._argument(read.value)
         if isinstance(argument, pd.Series) and argument.dtype.kind == "f":
             texts = texts_of(pa.array(argument, from_pandas=True))
+        elif isinstance(argument, pd.Series) and argument.dtype.kind == "M":
+            texts = days(pa.array(self._timestamps(read).view("datetime64[ms]")))
         else:
             texts = as_arrow(argument, pa.string())
         return without_formulas(texts) if read.neutralized else texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +150,57 @@ def test_days_fit_columns_of_days_alone(column: list[Any], number: crenel.Numeri
 def test_a_domain_of_a_day_and_a_number_is_refused() -> None:
     with pytest.raises(crenel.ConfigError, match=r"visited.domain: one bound is a day or a time"):
         timed(visited=crenel.Numeric(("1920-01-01", 2e12)))
+
+
+NEW_YEAR, LEAP = datetime(1969, 12, 31, 23, 59, 59), datetime(1904, 2, 29)
+BEFORE = [NEW_YEAR, datetime(1969, 12, 31, 23, 59, 57), LEAP]
+MEAN = datetime(1948, 1, 20, 23, 59, 58)  # of -1, -3 and -2_077_747_200 seconds: -692_582_401.33, rounded down
+BEFORE_1970: dict[str, tuple[pa.DataType, list[Any], dict[str, Any]]] = {
+    "date32": (pa.date32(), [date(1969, 12, 31), LEAP.date(), date(1969, 12, 30)], {"mean": date(1948, 1, 20)}),
+    "date64": (pa.date64(), [date(1969, 12, 31), LEAP.date(), date(1969, 12, 30)], {"mean": date(1948, 1, 20)}),
+    "s": (pa.timestamp("s"), BEFORE, {"mean": MEAN}),
+    "ms": (pa.timestamp("ms"), BEFORE, {"mean": MEAN + timedelta(milliseconds=666)}),
+    "zoned": (pa.timestamp("ms", "UTC"), BEFORE, {"mean": MEAN + timedelta(milliseconds=666)}),
+    "us": (pa.timestamp("us"), [*BEFORE[:2], LEAP + timedelta(microseconds=-1)], {}),
+    "ns": (pa.timestamp("ns"), BEFORE, {}),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_1970)
+def test_days_and_times_before_1970_are_rounded_down(name: str) -> None:
+    kind, values, wanted = BEFORE_1970[name]
+    forms: dict[str, Any] = {
+        "weekdays": crenel.Categorical(crenel.Weekdays(), publish="set"),
+        "days": crenel.Categorical(crenel.Dates(("1900-01-01", "1999-12-31")), publish="set"),
+    }
+    if wanted:
+        forms |= {form: crenel.Numeric(publish=form) for form in ("mean", "median")}  # type: ignore[arg-type]
+        forms |= {"interval": crenel.Numeric(), "grid": crenel.Numeric(ends="2 d")}
+    column = pa.array(values, kind)
+    of = crenel.Settings(
+        policy=crenel.Policy(quasi_identifiers=forms),
+        privacy=crenel.Privacy(k=3),
+        algorithm=crenel.Nearest(crenel.Delay(tuples=9)),
+    )
+    released = crenel.anonymize(pa.table(dict.fromkeys(forms, column)), of).released
+    row = {each: _plain(value) for each, value in released.to_pylist()[0].items()}
+    # 1904-02-29 was a Monday, the day before it a Sunday, 1969-12-30 a Tuesday and 1969-12-31 a Wednesday.
+    early = "1904-02-28" if name == "us" else "1904-02-29"
+    is_day = name.startswith("date")
+    days = [early, *(["1969-12-30"] if is_day else []), "1969-12-31"]
+    assert row["days"] == days
+    named = {"1904-02-28": "Sunday", "1904-02-29": "Monday", "1969-12-30": "Tuesday", "1969-12-31": "Wednesday"}
+    assert set(row["weekdays"]) == {named[day] for day in days}
+    if wanted:
+        assert row["mean"] == wanted["mean"]
+        assert row["median"] == (date(1969, 12, 30) if is_day else BEFORE[1])
+        assert (row["interval_min"], row["interval_max"]) == (min(values), max(values))
+        # The days -24_048 and 0, as multiples of two days since 1970.
+        assert (row["grid_min"], row["grid_max"]) == ((LEAP.date(), date(1970, 1, 1)) if is_day else (LEAP, EPOCH))
+
+
+EPOCH = datetime(1970, 1, 1)
+
+
+def _plain(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
