@@ -49,14 +49,18 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
     Raises
     ------
     ConfigError
-        ``folder`` contains files, or the demo's configuration is not installed.
+        ``folder`` contains files or cannot be made, or the demo's configuration is not installed.
     JobError, JavaError
         As ``crenel.jobs.local.run.run`` does.
     """
     path = _find_configuration()
     if folder.is_dir() and any(folder.iterdir()):
         raise ConfigError(folder, ["--keep: the folder holds files already; name an empty or a new one"])
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "is no folder" if isinstance(error, FileExistsError | NotADirectoryError) else str(error.strerror)
+        raise ConfigError(folder, [f"--keep: cannot be made: {reason}; name an empty or a new folder"]) from None
     stream = folder / "stream.csv"
     synthetic.write(stream, rows, seed)
     # The path is inside a quoted option of the statement.

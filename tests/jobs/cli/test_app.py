@@ -77,6 +77,14 @@ def test_the_demo_does_not_mix_its_files_with_others(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_the_demo_names_a_folder_that_it_cannot_make(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        result = crenel("demo", "--keep", folder, "--rows", "10")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "--keep: cannot be made: is no folder; name an empty or a new folder" in result.stderr
+
+
 def test_a_sink_that_may_publish_twice_is_told_by_its_field() -> None:
     result = crenel("run", DEMO, "--set", "sinks.audit={connector: print}")
     assert (result.exit_code, result.stdout) == (2, "")
