@@ -6,8 +6,13 @@ import os
 import stat
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+_NAMED = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+"""Variables that name a folder of caches, the first of which is tried first."""
 
 
 def cached(name: str) -> Path | None:
@@ -18,10 +23,7 @@ def cached(name: str) -> Path | None:
     location that fails these checks is skipped. The result is None where no location qualifies and no folder can be
     created.
     """
-    named = (os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache"))
-    # Directly in the temporary folder: nobody can move another user's files in a sticky folder.
-    temporary = Path(tempfile.gettempdir()) / f"crenel-{os.geteuid()}"
-    for ours in (*(Path(folder) / "crenel" for folder in named if folder), temporary):
+    for ours in _candidates():
         try:
             # Links are resolved once, here, so that the owner of a link cannot redirect later accesses.
             ours = ours.parent.resolve() / ours.name
@@ -36,6 +38,16 @@ def cached(name: str) -> Path | None:
         except OSError:
             continue
     return None
+
+
+def _candidates() -> Iterator[Path]:
+    """Yield possible cache folders, each found only if no earlier one serves: some machines have no home or no /tmp."""
+    yield from (Path(named) / "crenel" for name in _NAMED if (named := os.environ.get(name)))
+    with suppress(RuntimeError):  # the user has no home
+        yield Path.home() / ".cache" / "crenel"
+    with suppress(OSError):  # no temporary folder can be written
+        # Directly in the temporary folder: nobody can move another user's files in a sticky folder.
+        yield Path(tempfile.gettempdir()) / f"crenel-{os.geteuid()}"
 
 
 @cache

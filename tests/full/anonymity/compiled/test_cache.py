@@ -346,3 +346,21 @@ def test_code_that_others_could_have_written_is_not_read(tmp_path: Path, monkeyp
 def looked_ahead() -> Path | None:
     folders.precompiled_dir.cache_clear()
     return folders.precompiled_dir()
+
+
+def test_a_machine_without_a_home_or_a_temporary_folder_uses_the_named_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError("no usable temporary directory")
+
+    def no_home() -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "named"))
+    assert cached("compiled") == tmp_path.resolve() / "named" / "crenel" / "compiled"
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    assert cached("compiled") is None
