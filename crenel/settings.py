@@ -312,6 +312,8 @@ class Policy:
     passthrough : columns that are published unchanged and without any guarantee
     drop : columns that are discarded
     subject : column that identifies the person of a record; k counts persons. None: every record is its own person
+    subject_normalization : which spellings of a subject are one person: ``"nfc"`` those that Unicode composes to the
+        same characters, ``"trim"`` those with and without outer spaces
     event_time : column of event time; None: none
     event_time_limit : maximum lead of a record's event time over the watermark; a record beyond it is rejected as
         ``outside_domain``. None: no limit
@@ -343,6 +345,7 @@ class Policy:
     contract: Contract | None = None
     arrays: Mapping[str, int] = field(default_factory=dict)
     generalized: Mapping[str, Generalized] = field(default_factory=dict)
+    subject_normalization: Sequence[Literal["nfc", "trim"]] = ()
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from crenel.jobs.pipeline.digests import stored_under
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.references import with_codes
 from crenel.operators.bounds import as_written
-from crenel.operators.encode.columns import without_formulas, without_nan
+from crenel.operators.encode.columns import normalized, without_formulas, without_nan
 from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
 from crenel.operators.encode.values import is_simple, is_text, limits_of, sql_type
@@ -323,6 +323,7 @@ class Stream:
             return self._result([], [])
         values = texts(_exactly(subjects, name, decoded_type(self._plan.schema.field(name).type)))
         key = self._config.subject_key.hash_key
+        values = normalized(values, self._config.policy.subject_normalization)
         hashes = text_codes(values.to_numpy(zero_copy_only=False), key, repeated=False)
         found = self._result([self._part(shard, shard.live.forget(hashes)) for shard in self._in_order()], [])
         self._drop_rows()  # of the persons, nothing stays

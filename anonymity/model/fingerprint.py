@@ -124,6 +124,8 @@ def fingerprint(
             fields[f"{place}.hierarchy"] = _content(attribute.hierarchy)
     if shards.regions is not None:
         fields["shards.regions"] = shards.regions.cuts
+    if policy.subject_normalization:
+        fields["policy.subject_normalization"] = sorted(policy.subject_normalization)
     if policy.arrays:
         fields["policy.arrays"] = sorted(policy.arrays)
     for of in policy.generalized:

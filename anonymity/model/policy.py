@@ -61,6 +61,8 @@ class Policy:
     noised : numeric columns published with noise inside each release (``Privacy.noise_within``)
     passthrough : columns published unchanged and without any guarantee
     subject : the column that identifies the person; None: every tuple is its own person
+    subject_normalization : what is done to the text of a subject before it is hashed, so that two spellings are one
+        person: ``nfc`` composes characters of Unicode, ``trim`` removes outer spaces
     event_time : None where the stream has none
     event_time_limit : milliseconds, at least 0, by which a record may be dated ahead of the watermark; None: no limit
     reference : a column that identifies a rejected record (an offset, a line number); never published
@@ -88,12 +90,15 @@ class Policy:
     neutralize_formulas: bool = False
     arrays: tuple[tuple[str, int], ...] = ()
     generalized: tuple[Generalized, ...] = ()
+    subject_normalization: tuple[Literal["nfc", "trim"], ...] = ()
 
     def __post_init__(self) -> None:
         if self.event_time_limit is not None and self.event_time is None:
             raise PolicyError("policy.event_time_limit: policy.event_time names no column; name one, or remove it")
         if self.event_time_limit is not None and self.event_time_limit < 0:
             raise PolicyError(f"policy.event_time_limit: must be 0 or more, not {self.event_time_limit}")
+        if self.subject_normalization and self.subject is None:
+            raise PolicyError("policy.subject_normalization: policy.subject names no column; name one, or remove it")
         if not self.quasi_identifiers:
             raise PolicyError("policy.quasi_identifiers: at least one is needed")
         object.__setattr__(self, "quasi_identifiers", tuple(_with_presence(self.quasi_identifiers)))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.operators.encode.columns import without_nan
+from crenel.operators.encode.columns import normalized, without_nan
 
 SMALL = 10
 """Number of rows below which a group of rows with equal values counts as small: the k that proposals begin with."""
@@ -51,6 +51,7 @@ class ColumnProfile:
     unique : share of rows with a value that no other row has
     small : share of rows in groups of fewer than ``Profile.k`` rows with an equal value
     may_be_subject : whether the values repeat, and are as many as those of persons would be
+    spellings : number of distinct texts that equal another in Unicode's NFC without outer spaces
     constant : by other candidate subject, the share of its values with several rows that have one value of this
         column in all of them; None where no value has several rows
     """
@@ -66,6 +67,7 @@ class ColumnProfile:
     unique: float = 0
     small: float = 0
     may_be_subject: bool = False
+    spellings: int = 0
     constant: Mapping[str, float | None] = field(default_factory=dict)
 
 
@@ -111,7 +113,17 @@ class Profile:
             header = ["pair of columns", "unique rows", f"below {self.k}"]
             cells = [[" + ".join(pair.columns), share(pair.unique), share(pair.small)] for pair in pairs]
             lines += ["", *_aligned([header, *cells], 1)]
+        lines += [f"Warning: {of.name}: {spellings_warning(of)}" for of in self.columns if of.spellings]
         return "\n".join(lines)
+
+
+def spellings_warning(of: ColumnProfile) -> str:
+    """Return a warning about a column with several spellings of one value."""
+    return (
+        f"{of.spellings:,} of {of.distinct:,} values differ from another only in outer spaces or in Unicode's "
+        "composition. If the column identifies persons, each of them counts as one more person, unless "
+        "policy.subject_normalization: [nfc, trim] is set"
+    )
 
 
 def share(of: float) -> str:
@@ -183,6 +195,7 @@ def _column(name: str, sql: str, values: pa.Array, codes: NDArray[np.int64], k: 
         unique_values=int(np.sum(sizes[1:] == 1)) / max(len(values), 1),
         unique=unique,
         small=small,
+        spellings=0 if form != "text" else len(values) - len(normalized(values, ("nfc", "trim")).unique()),
         may_be_subject=form in ("text", "whole", "digits") and may_be_persons and unique < 1,
     )
 

@@ -12,7 +12,7 @@ from textwrap import indent
 from rich.console import Console
 
 from crenel.evidence.profile.contract import Contract
-from crenel.evidence.profile.profile import Profile, share
+from crenel.evidence.profile.profile import Profile, share, spellings_warning
 from crenel.evidence.profile.roles import Proposal, propose
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.cli.init_source import Described, SourceError, describe
@@ -148,6 +148,10 @@ def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
     else:
         yield from _basis(subject)
         yield f"subject: {_scalar(subject.column)}"
+        figures = next(of for of in profile.columns if of.name == subject.column)
+        if figures.spellings:
+            yield f"# {spellings_warning(figures)}."
+            yield "subject_normalization: [nfc, trim]"
     if event_time is not None:
         yield from _basis(event_time)
         yield f"event_time: {_scalar(event_time.column)}"
@@ -264,6 +268,9 @@ def _show(
     console.print()
     for line in differences:
         console.print(line, soft_wrap=True)
+    for figures in profile.columns:
+        if figures.spellings:
+            console.print(f"Warning: {figures.name}: {spellings_warning(figures)}.", soft_wrap=True)
     if undecided:
         console.print("Undecided, below policy:")
     for field in undecided:

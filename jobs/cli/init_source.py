@@ -35,6 +35,18 @@ _TYPES = {
 }
 """Types of the fields of CSV, each with that of the query; a column has the first that all its values have."""
 
+_CONVERT = "'crenel init' reads CSV and Parquet: convert a sample to one of them"
+_OTHER_FORMS = {
+    b"\x1f\x8b": "is compressed by gzip; unpack it, such as by gunzip --keep",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd; unpack it",
+    b"BZh": "is compressed by bzip2; unpack it",
+    b"\xfd7zXZ": "is compressed by xz; unpack it",
+    b"PK\x03\x04": f"is a ZIP archive or a spreadsheet; {_CONVERT}",
+    b"Obj\x01": f"is a file of Avro; {_CONVERT}, or give its schema by --contract",
+    b"ORC": f"is a file of ORC; {_CONVERT}",
+}
+"""Files that are not read, by their first bytes, each with a remedy."""
+
 _TABLE = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*CREATE\s+(?:TEMPORARY\s+)?TABLE\s+[^(]+(?P<rest>\(.*)", re.IGNORECASE | re.DOTALL
 )
@@ -82,6 +94,8 @@ def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
             return _of_parquet(path, rows)
         if path.suffix.lower() in (".sql", ".ddl") or re.match(rb"\s*CREATE\s+(TEMPORARY\s+)?TABLE\s", start, re.I):
             return _of_statement(path)
+        if (other := _other_form(start)) is not None:
+            raise SourceError(f"{path} {other}")
         return _of_csv(path, rows, names)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or 'it is no such file'}") from None
@@ -89,6 +103,18 @@ def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
         raise SourceError(f"{path} is not UTF-8 text; save the file as UTF-8") from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # its message quotes values of records
         raise SourceError(f"{path} cannot be read as CSV or Parquet; give a file with one record per line") from None
+
+
+def _other_form(start: bytes) -> str | None:
+    """Return what a file is that is neither CSV nor Parquet, with a remedy; None where it may be CSV."""
+    if any(byte < 9 for byte in start):  # a name of a column may begin with ORC
+        for magic, form in _OTHER_FORMS.items():
+            if start.startswith(magic):
+                return form
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith((b'{"', b"{ ", b"{\n", b"{}", b"[{", b"[\n")):
+        return f"is JSON; {_CONVERT}, such as by pandas.read_json(FILE, lines=True), and read it by source.from_json"
+    return None
 
 
 def quoted(name: str) -> str:

@@ -193,6 +193,7 @@ class PolicySection(Section):
     passthrough: Columns = Field((), description="a list of columns, such as [trip_id]")
     drop: Columns = Field((), description="a list of columns, such as [name]")
     subject: Column | None = Field(None, description="a column, or null where every row is its own person")
+    subject_normalization: tuple[Literal["nfc", "trim"], ...] = Field((), description="a list of nfc and trim")
     event_time: Column | None = Field(None, description="a column, or null where there is none")
     event_time_limit: Duration | None = Field(
         None, description="a duration such as '1 h', or null: how far ahead of the watermark a row may be dated"

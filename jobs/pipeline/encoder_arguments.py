@@ -42,7 +42,7 @@ class Reader:
     Parameters
     ----------
     types : type by column; None where the source has no such column, which is reported elsewhere
-    neutralized, arrays, generalized : of the ``Policy``; of an array, its column
+    neutralized, arrays, generalized, normalization : of the ``Policy``; of an array, its column
     """
 
     def __init__(
@@ -52,7 +52,9 @@ class Reader:
         neutralized: bool = False,
         arrays: Collection[str] = (),
         generalized: Iterable[Generalized] = (),
+        normalization: tuple[str, ...] = (),
     ) -> None:
+        self._normalization = normalization
         self._types, self._neutralized, self._arrays = types, neutralized, arrays
         self._generalized = {attribute.name: attribute for attribute in generalized}
         self.arguments: list[str] = []
@@ -222,7 +224,7 @@ class Reader:
         self._require(
             "policy.subject", sql, fit, "it is of text, whole numbers, DECIMAL, BOOLEAN, dates or times", column=name
         )
-        return self._text(name, sql)
+        return replace(self._text(name, sql), normalization=self._normalization)
 
     def event_time(self, name: str) -> Read:
         """Add event time, as epoch milliseconds or as a timestamp in UTC."""

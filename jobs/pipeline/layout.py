@@ -156,6 +156,7 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     reader = Reader(
         {name: found.get(name) for name in policy.roles},
         neutralized=policy.neutralize_formulas,
+        normalization=policy.subject_normalization,
         arrays=dict(policy.arrays),
         generalized=policy.generalized,
     )

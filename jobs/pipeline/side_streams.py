@@ -86,7 +86,7 @@ def subject_of(read: Requests, found: Layout) -> tuple[str, Read]:
                 f"must be written alike: CAST it to {subject.text} in {read.remedy}"
             ],
         )
-    reader = Reader({name: sql})
+    reader = Reader({name: sql}, normalization=found.policy.subject_normalization)
     form = reader.subject(name)
     return reader.arguments[form.value], form
 

@@ -233,7 +233,9 @@ def _format(options: Mapping[str, str], file: Path) -> dict[str, str]:
     given = {name.removeprefix("value."): value for name, value in options.items()}
     name = given.get("format")
     if name not in _READ:
-        name = _FORMATS.get(file.suffix.lower())
+        name = _FORMATS.get(Path(file.name.removesuffix(".gz")).suffix.lower())  # Flink unpacks gzip
     if name is None:
-        raise SampleError(f"--sample: {file.name} has an ending that is not known; one of {', '.join(_FORMATS)}")
+        raise SampleError(
+            f"--sample: {file.name} has an ending that is not known; one of {', '.join(_FORMATS)}, also with .gz"
+        )
     return {"format": name, **{key: value for key, value in given.items() if key.startswith(f"{name}.")}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -79,6 +79,7 @@ class Read:
     packed : position of the argument with the published form of an array; None: JSON is
     generalized : whether a label of a hierarchy is published in place of the value, as text
     labels : type of the values that the leaves of a hierarchy without a builder denote; None: text
+    normalization : of a subject, as ``Policy.subject_normalization``
     """
 
     name: str
@@ -92,6 +93,7 @@ class Read:
     packed: int | None = None
     generalized: bool = False
     labels: pa.DataType | None = None
+    normalization: tuple[str, ...] = ()
 
     @property
     def published(self) -> Kind:
@@ -226,7 +228,7 @@ class Batch:
 
     def subject(self, read: Read, key: str) -> tuple[NDArray[np.uint64], Mask | None]:
         """Return the hashes of the subjects, and the mask of missing ones."""
-        texts = self.texts(read)
+        texts = normalized(self.texts(read), read.normalization)
         return _text_codes(texts, key, repeated=False), _absent(texts)
 
     def member(self, read: Read) -> tuple[pa.Array, Mask | None]:
@@ -491,3 +493,16 @@ def _number_code(text: str, read: Read, null_text: str | None) -> int | None:
         return None if rounded is None else int(hashing.real_codes(np.array([float(np.float32(text))]))[0])
     code = hashing.code_of(text, read.kind)
     return None if code is None else int(code)
+
+
+def normalized(texts: pa.StringArray, normalization: Collection[str]) -> pa.StringArray:
+    """Return the texts of subjects by ``Policy.subject_normalization``.
+
+    Examples
+    --------
+    >>> normalized(pa.array(["A\u030asa ", "\u00c5sa"]), ("nfc", "trim")).unique().to_pylist()
+    ['\u00c5sa']
+    """
+    if "nfc" in normalization:
+        texts = pc.utf8_normalize(texts, "NFC")
+    return pc.utf8_trim_whitespace(texts) if "trim" in normalization else texts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -312,3 +314,26 @@ def test_the_repair_log_names_each_release_and_is_the_same_after_a_snapshot(algo
 def test_an_algorithm_without_a_repair_log_refuses_to_write_one() -> None:
     with pytest.raises(crenel.ConfigError, match=r"repairs: mondrian has no such output; .*'algorithm: nearest'"):
         crenel.anonymize(TABLE, settings("mondrian", 1), repairs=True)
+
+
+@pytest.mark.parametrize("odd", [lambda name: unicodedata.normalize("NFD", name), lambda name: f"{name} "])
+def test_two_spellings_of_a_person_are_one_person_if_the_policy_says_so(odd: Callable[[str], str]) -> None:
+    names = [f"\u00c5sa {number % 6}" for number in range(120)]
+    spelled = [odd(name) if number // 6 % 2 else name for number, name in enumerate(names)]
+    table = pa.table({"person": spelled, "age": [number * 7 % 60 for number in range(120)]})
+    policy = crenel.Policy(subject="person", quasi_identifiers={"age": crenel.Numeric((0, 60))})
+    settings = crenel.Settings(
+        policy=policy, privacy=crenel.Privacy(k=8), algorithm=crenel.Nearest(crenel.Delay(tuples=60)), seed=1
+    )
+    assert crenel.anonymize(table, settings).released.num_rows > 0
+    assert "6 of 12 values differ from another only in" in str(crenel.profile(table))
+    policy = replace(policy, subject_normalization=["nfc", "trim"])
+    settings = replace(settings, policy=policy, privacy=crenel.Privacy(k=6))
+    assert "subject_normalization" in settings.to_yaml()
+    assert crenel.anonymize(table, replace(settings, privacy=crenel.Privacy(k=8))).released.num_rows == 0
+    plain = table.set_column(0, "person", pa.array(names))
+    assert crenel.anonymize(table, settings).released.equals(crenel.anonymize(plain, settings).released)
+    with crenel.open_stream(settings) as stream:
+        stream.push(table.slice(0, 60))
+        stream.forget([odd("\u00c5sa 3")])
+        assert stream.summary.forgotten == 10

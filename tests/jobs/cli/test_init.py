@@ -240,6 +240,14 @@ def test_a_code_that_reads_as_a_number_is_masked_once_a_person_decides_its_lengt
     assert "restore any in source.query by LPAD" in path.read_text(encoding="utf-8")
 
 
+def test_spellings_of_one_person_are_made_one(tmp_path: Path) -> None:
+    names = ["\u00c5sa", "A\u030asa", *(f"p{n}" for n in range(40))]
+    columns = {"patient_id": [names[n % 42] for n in range(420)], "age": [20 + n % 60 for n in range(420)]}
+    result, path = init(write_csv(tmp_path / "visits.csv", columns))
+    assert "Warning: patient_id: 1 of 42 values differ from another only in" in result.output
+    assert load(path, ["policy.quasi_identifiers.age.domain=[0, 110]"]).policy.subject_normalization == ("nfc", "trim")
+
+
 def test_quantities_of_five_digits_are_no_codes(tmp_path: Path) -> None:
     columns = {"patient_id": [f"p{n % 60}" for n in range(300)], "value": [10_000 + 137 * (n % 80) for n in range(300)]}
     _, path = init(write_csv(tmp_path / "visits.csv", columns))
@@ -342,6 +350,10 @@ def test_an_existing_file_is_replaced_by_force_alone(visits: Path) -> None:
         ("", "give a file with the names"),
         ("CREATE TABLE MARKED AS", "give one such statement"),
         ("a,b\n\x00MARKED\udcff,1\n", "save the file as UTF-8"),
+        ("\x1f\udc8b\x08MARKED", "is compressed by gzip; unpack it"),
+        ("Obj\x01MARKED", "is a file of Avro; 'crenel init' reads CSV and Parquet"),
+        ("ORC\x00MARKED", "is a file of ORC; "),
+        ('{"MARKED": 1}\n{"MARKED": 2}\n', "is JSON; "),
         (None, "No such file"),
     ],
 )
