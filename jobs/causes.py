@@ -290,6 +290,13 @@ CAUSES = (
     ),
     Cause(_JACKSON, "a record is not valid JSON", _AS_JSON, _sources, frames=r"\bflink\.formats\.json\."),
     Cause(
+        r"java\.io\.IOException|java\.lang\.\w*Exception",
+        "a record is no envelope of changes, such as a null",
+        _AS_JSON,
+        _sources,
+        frames=r"\bflink\.formats\.json\.(canal|debezium|maxwell|ogg)\.",
+    ),
+    Cause(
         r"java\.lang\.(NumberFormat|Arithmetic)Exception|java\.time\.(format\.)?\w+Exception|"
         r".*\.\w*(Csv|Json|Deserializ)\w*Exception",
         _NOT_A_TYPE,

@@ -58,6 +58,12 @@ HADOOP = (
 )
 """Remedy for a catalog without the classes of Hadoop."""
 
+HADOOP_FOR_PARQUET = (
+    "the format needs classes of Hadoop, which its jar does not have; name the files of hadoop-client-api and "
+    f"hadoop-client-runtime too in {_ADD}"
+)
+"""Remedy for files of Parquet without the classes of Hadoop."""
+
 
 def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a message for each connector, format and class of a message that Flink does not find.
@@ -73,6 +79,9 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
         for option, kind, bundled in _factories(options):
             if options[option] in bundled:
                 continue
+            if (kind, options[option]) == ("format", "parquet") and _lacks_hadoop(tables):
+                yield f"{_place(field, option)} {HADOOP_FOR_PARQUET}"
+                continue
             try:
                 found = found or _find_factories(tables)
             except Py4JError:
@@ -83,6 +92,19 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
                 named_by = f"{option.removesuffix('format')}protobuf.message-class-name"
                 if named_by in options and (problem := _unfit_message(tables, options[named_by])):
                     yield f"{_place(field, named_by)} {problem}"
+
+
+def _lacks_hadoop(tables: StreamTableEnvironment) -> bool:
+    """Return whether the jar of Parquet is there without Hadoop; the factories cannot even be listed then."""
+    loader = _loader(tables)
+    parquet, hadoop = (
+        loader.getResource(f"{name}.class")
+        for name in (
+            "org/apache/flink/formats/parquet/ParquetFileFormatFactory",
+            "org/apache/hadoop/conf/Configuration",
+        )
+    )
+    return parquet is not None and hadoop is None
 
 
 def find_missing_catalogs(tables: StreamTableEnvironment, catalogs: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

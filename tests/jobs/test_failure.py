@@ -110,6 +110,17 @@ def test_a_value_that_cannot_be_read_is_not_shown_but_its_column_is(name: str, m
         assert answer.startswith("source.ddl: a value of the source")
 
 
+def test_a_record_that_is_no_envelope_of_changes_is_named() -> None:
+    frame = "org.apache.flink.formats.json.debezium.DebeziumJsonDeserializationSchema.deserialize(X.java:1)"
+    for thrown in (
+        link("java.io.IOException", "Corrupt Debezium JSON message 'Eastley'.", frame),
+        link("java.lang.NullPointerException", "Eastley", frame),
+    ):
+        for answer in both(thrown):
+            assert answer.startswith("source.ddl: a record is no envelope of changes, such as a null")
+            assert "source.from_json" in answer
+
+
 def test_a_message_of_an_unknown_cause_is_withheld_and_by_text_its_class_too() -> None:
     answer, by_text = both(link("com.example.DriverException", "cannot store Eastley"))
     assert answer == f"DriverException; {WITHHELD}"

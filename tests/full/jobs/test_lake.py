@@ -301,6 +301,20 @@ def test_files_of_parquet_hold_the_intervals_of_a_table(tables: Path, mini: Host
     assert (checks["cover"], checks["k"]) == ("holds", "holds")
 
 
+def test_parquet_without_hadoop_is_refused_with_the_names_of_its_jars(tmp_path: Path) -> None:
+    path = configure(tmp_path, "paimon")
+    (_, sink, _, jars_of_both) = in_files(path)
+    alone = jars_of_both.replace(";".join(["", *artifact(*HADOOP)]), "")
+    text = path.read_text("utf-8").replace("lake.default.", "x")  # no catalog
+    text = "\n".join(line for line in text.splitlines() if "xsuppressed" not in line and "xreleased" not in line)
+    path.write_text(text.replace("{table: xaudit, manifest.compression: deflate}", "{connector: blackhole}"), "utf-8")
+    released = f"sinks.released={sink.partition('=')[2]}"
+    done = crenel("check", path, "--set", released, "--set", alone, "--set", "catalogs={}")
+    assert done.returncode == 2
+    assert "sinks.released.format: the format needs classes of Hadoop" in done.stderr
+    assert "hadoop-client-api and hadoop-client-runtime too in flink.pipeline.jars" in done.stderr
+
+
 def keyed(folder: Path) -> None:
     """Write the schema of a table with other columns, and with a primary key, as a user may have made it."""
     kept = table(folder, "paimon", "released")
