@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from tests.support.broker import Broker, connector
 from tests.support.launch import Host
 
 pytestmark = pytest.mark.flink
@@ -78,4 +80,36 @@ def test_each_change_is_a_record_and_each_deletion_a_request(mini: Host, tmp_pat
     assert {type(row["balance_min"]) for row in released} <= {int, float}
     assert {row["reason"] for row in rows(tmp_path / "rejected")} == {"missing"}
     assert len(rows(tmp_path / "rejected")) == summary["rejected"]["missing"] == 5 + len(NOTHING)
+    assert len(rows(tmp_path / "forgotten")) == 5
+
+
+def test_a_topic_has_tombstones_keys_and_headers(broker: Broker, mini: Host, tmp_path: Path) -> None:
+    broker.create({"changes": 1})
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    states = [envelope("rcu"[number % 3], number) for number in range(300)]
+    for line in [*states, *(envelope("d", number) for number in range(300, 305)), *[None] * 5, *NOTHING]:
+        producer.produce("changes", line, key="a key", headers=[("trace", b"a header")])
+    producer.flush(60)
+    topic = (
+        f"'connector' = 'kafka', 'topic' = 'changes', 'properties.bootstrap.servers' = '{broker.address}', "
+        "'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', "
+    )
+    own = (
+        f"{topic}'key.format' = 'raw', 'key.fields' = 'row_key', 'value.fields-include' = 'EXCEPT_KEY', 'value.format'"
+    )
+    files = "'connector' = 'filesystem', 'path' = 'FOLDER/changes', 'format'"
+    text = (
+        JOB.replace(files, own, 1)
+        .replace(files, f"{topic}'format'")
+        .replace("drop: [op, ts]", "drop: [op, ts, row_key, headers]")
+    )
+    text = text.replace("record STRING,\n", "record STRING, row_key STRING, headers MAP<BYTES, BYTES> METADATA,\n", 1)
+    text = text.replace("FOLDER", str(tmp_path)) + f"flink: {{pipeline.jars: '{connector().as_uri()}'}}\n"
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    done = mini.crenel("run", tmp_path / "job.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    summary, released = json.loads(done.stdout), rows(tmp_path / "released")
+    assert len(released) + sum(summary["suppressed"].values()) + summary["forgotten"] == len(states)
+    assert "row_key" not in released[0]
+    assert summary["rejected"]["missing"] == 10 + len(NOTHING)
     assert len(rows(tmp_path / "forgotten")) == 5
