@@ -96,7 +96,8 @@ def write_configuration(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SourceError(f"{output} cannot be written: {error.strerror}; choose a folder that exists") from None
-    _show(described.profile, proposals, output, _undecided_fields(proposals), differences, console)
+    warnings = [*_input_warnings(described, proposals)]
+    _show(described.profile, proposals, output, _undecided_fields(proposals), differences, warnings, console)
 
 
 def configuration_text(
@@ -245,6 +246,26 @@ def _differences(contract: Contract, columns: Sequence[str]) -> list[str]:
     return [f"The contract {what}: {', '.join(map(_key, names))}." for what, names in lines if names]
 
 
+def _input_warnings(described: Described, proposals: Sequence[Proposal]) -> Iterator[str]:
+    """Yield warnings about records of the sample that would be rejected, fail a job, or count as another person."""
+    rows = described.profile.rows
+    if described.unfit:
+        yield (
+            f"{described.unfit:,} lines have another number of fields than the first one, and Flink's format csv fails "
+            "the job at such a line; correct them, or read lines by source.from_csv, which rejects them"
+        )
+    roles = {of.column: of.role for of in proposals}
+    for of in described.profile.columns:
+        missing = round(of.missing * rows)
+        if missing and roles.get(of.name) in ("subject", "event_time", "quasi_identifier", "sensitive"):
+            yield (
+                f"{of.name}: {missing:,} of {rows:,} rows have no value, and would be rejected as missing; "
+                "'crenel check' names the remedy"
+            )
+        if of.spellings:
+            yield f"{of.name}: {spellings_warning(of)}"
+
+
 def _undecided_fields(proposals: Sequence[Proposal]) -> list[str]:
     fields = [] if any(of.role == "subject" for of in proposals) else ["subject"]
     attributes = [of for of in proposals if of.role in ("quasi_identifier", "undecided")]
@@ -258,6 +279,7 @@ def _show(
     output: Path,
     undecided: Sequence[str],
     differences: Sequence[str],
+    warnings: Sequence[str],
     console: Console,
 ) -> None:
     shown = table("column", "proposed role", "unique rows", f"in groups below {profile.k}", words=2)
@@ -268,9 +290,8 @@ def _show(
     console.print()
     for line in differences:
         console.print(line, soft_wrap=True)
-    for figures in profile.columns:
-        if figures.spellings:
-            console.print(f"Warning: {figures.name}: {spellings_warning(figures)}.", soft_wrap=True)
+    for warning in warnings:
+        console.print(f"Warning: {warning}.", soft_wrap=True)
     if undecided:
         console.print("Undecided, below policy:")
     for field in undecided:

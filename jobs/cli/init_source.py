@@ -68,11 +68,13 @@ class Described:
     profile : figures of the sample; names and types alone for a statement
     ddl : statement that creates the table ``source``
     query : statement that selects the columns with their types; None: all columns as they are
+    unfit : number of lines of a CSV file with another number of fields than its first line
     """
 
     profile: Profile
     ddl: str
     query: str | None
+    unfit: int = 0
 
 
 def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
@@ -147,7 +149,8 @@ def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:
     if names and len(names) != len(first):
         raise SourceError(f"--columns: {len(names)} names, and the file has {len(first)} columns; give one for each")
     chosen = list(names) or first
-    table = _read_csv(path, rows, chosen, delimiter, has_names=not names)
+    unfit: list[int] = []
+    table = _read_csv(path, rows, chosen, delimiter, unfit, has_names=not names)
     if not names and _is_record(first, table):
         raise SourceError(
             f"{path} begins with a record, or with names that repeat or are empty; give the names by --columns "
@@ -161,16 +164,26 @@ def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:
     selected = [_parsed(quoted(field.name), field.type) for field in typed.schema]
     condition = None if names else f"{quoted(chosen[0])} IS DISTINCT FROM {literal(first[0])}"
     delimiters = {} if delimiter == "," else {"csv.field-delimiter": delimiter.replace("\t", "\\t")}
-    return Described(found, _ddl(path, columns, "csv", delimiters), _select(selected, condition))
+    return Described(found, _ddl(path, columns, "csv", delimiters), _select(selected, condition), len(unfit))
 
 
-def _read_csv(path: Path, rows: int, names: list[str], delimiter: str, *, has_names: bool) -> pa.Table:
-    """Return the first rows as text without outer spaces, an empty field as a missing value."""
+def _read_csv(
+    path: Path, rows: int, names: list[str], delimiter: str, unfit: list[int], *, has_names: bool
+) -> pa.Table:
+    """Return the first rows as text without outer spaces, an empty field as a missing value.
+
+    ``unfit`` grows by the numbers of fields of lines with others than ``names``.
+    """
+
+    def skip(row: pyarrow.csv.InvalidRow) -> str:
+        unfit.append(row.actual_columns)
+        return "skip"
+
     positions = [str(number) for number in range(len(names))]  # names may repeat until they are checked
     options = {
         "read_options": pyarrow.csv.ReadOptions(column_names=positions, skip_rows=int(has_names)),
         "parse_options": pyarrow.csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip
         ),
         "convert_options": pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(positions, pa.string()), strings_can_be_null=True, null_values=[""]

@@ -248,6 +248,16 @@ def test_spellings_of_one_person_are_made_one(tmp_path: Path) -> None:
     assert load(path, ["policy.quasi_identifiers.age.domain=[0, 110]"]).policy.subject_normalization == ("nfc", "trim")
 
 
+def test_rows_that_would_be_rejected_are_counted(tmp_path: Path) -> None:
+    ages = ["" if n % 3 == 0 else str(20 + n % 60) for n in range(300)]
+    source = write_csv(tmp_path / "visits.csv", {"patient_id": [f"p{n % 60}" for n in range(300)], "age": ages})
+    with source.open("a", encoding="utf-8") as file:
+        file.write("p1,30,more\np2\n")
+    result, _ = init(source)
+    assert "Warning: age: 100 of 300 rows have no value, and would be rejected as missing" in result.output
+    assert "Warning: 2 lines have another number of fields than the first one" in result.output
+
+
 def test_quantities_of_five_digits_are_no_codes(tmp_path: Path) -> None:
     columns = {"patient_id": [f"p{n % 60}" for n in range(300)], "value": [10_000 + 137 * (n % 80) for n in range(300)]}
     _, path = init(write_csv(tmp_path / "visits.csv", columns))
