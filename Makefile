@@ -103,7 +103,7 @@ mutants: $(READY)
 # Of the gate without Flink; numba's functions are left out. The report stands also where a test fails.
 coverage: $(READY)
 	@$(BIN)/python -m coverage erase; code=0; \
-		$(BIN)/python -m coverage run -m pytest $(XDIST) -m 'not flink and not full' tests || code=$$?; \
+		$(BIN)/python -m coverage run -m pytest $(XDIST) -m 'not flink' tests || code=$$?; \
 		$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report --skip-covered --sort=cover; \
 		exit $$code
 
