@@ -333,7 +333,7 @@ def _no_text() -> None:
 def _other_columns() -> None:
     stream = crenel.open_stream(NEAREST)
     stream.push(TABLE)
-    stream.push(TABLE.set_column(0, "subject", TABLE["text"]))
+    stream.push(TABLE.set_column(1, "age", TABLE["text"]))
 
 
 def _other_person() -> None:
