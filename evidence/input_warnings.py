@@ -54,7 +54,7 @@ def _of_missing(policy: Policy, column: str | None) -> str:
     if column == policy.subject:
         return f"{check}. A record without a person is never admitted; leave such records out if they are of nobody"
     if column == policy.event_time:
-        return f"{check}. Crenel reads times of RFC 3339 as well as epoch milliseconds, by crenel_instant in SQL"
+        return f"{check}. A job reads times of RFC 3339 in SQL by crenel_instant"
     numeric = {of.name: of for of in policy.quasi_identifiers if isinstance(of, Numeric)}
     if column in numeric and numeric[column].missing != "value":
         return f"{check}. 'missing: value' of this attribute admits records without the number"
