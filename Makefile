@@ -9,7 +9,7 @@ PACKAGES := $(VENV)/packages
 INSTALLED := $(VENV)/installed
 READY := $(VENV)/ready
 SITE := $(VENV)/site
-SOURCES := $(shell find anonymity state -name '*.py') evidence/attack/search.py
+SOURCES := $(shell find anonymity operators state -name '*.py') evidence/attack/search.py
 
 # The first Python of a version that Crenel supports; override with `make PYTHON=/path/to/python ...`.
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))

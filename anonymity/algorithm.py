@@ -396,7 +396,7 @@ class Algorithm:
     gauges : additional metrics over the counters of all shards of a subtask; whole numbers
     tell : function that yields the parameters for ``crenel check``, as (name, text)
     summary : function from counts by name (``counted``) to a line of the run's summary, as (label, amount, words)
-    compile : function that compiles all procedures of the shards
+    compile : function that compiles the procedures of the shards that need it under these privacy models
     """
 
     name: str
@@ -413,7 +413,7 @@ class Algorithm:
     gauges: Mapping[str, Callable[[Sequence[Any]], int]]
     tell: Callable[[Any], Iterator[tuple[str, str]]]
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]]
-    compile: Callable[[], object]
+    compile: Callable[[Privacy], object]
     warnings: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
     noise: bool = False
     lasting: bool = False

@@ -83,7 +83,7 @@ IN_ORDER: Algorithm = add_algorithm(
         gauges={},
         tell=lambda parameters: iter([("most", str(parameters.most))]),
         summary=lambda counts: ("in order", "", ""),
-        compile=lambda: warm_up(IN_ORDER, InOrderParameters()),
+        compile=lambda privacy: warm_up(IN_ORDER, InOrderParameters()),
     )
 )
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from crenel.anonymity.algorithm import Algorithm, ShardContext, known_algorithms
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.privacy import Lasting, Privacy, SamplingAndNoise
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.noise.perturb import Noise
 from crenel.state.block import Block
@@ -57,17 +57,19 @@ def regions() -> None:
     tree.regions(np.zeros((_TUPLES, 2), order="F"), block.categorical)
 
 
-def algorithm(name: str) -> None:
-    """Compile one of the algorithms that come with Crenel."""
+def algorithm(name: str, *, lasting: bool = False) -> None:
+    """Compile one of the algorithms that come with Crenel; ``lasting``: for a guarantee that lasts."""
     import_module("crenel.anonymity.builtin")
-    known_algorithms()[name].compile()
+    known_algorithms()[name].compile(Privacy(2, lasting=Lasting(2000) if lasting else None))
 
 
 def main() -> None:
     """Compile all algorithms, noise and regions, in two processes."""
     import_module("crenel.anonymity.builtin")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(algorithm, name) for name in known_algorithms()]
+        known = known_algorithms()
+        waiting = [pool.submit(algorithm, name, lasting=True) for name in known if known[name].lasting]  # the longest
+        waiting += [pool.submit(algorithm, name) for name in known]
         for done in [*waiting, pool.submit(noise), pool.submit(regions)]:
             done.result()
 

@@ -18,7 +18,6 @@ from crenel.anonymity.buffer.repair_log import with_slots as log_with_slots
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.jit import inner
 from crenel.anonymity.compiled.random import CounterRandom, RandomStream, counter_random
-from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -28,7 +27,7 @@ from crenel.anonymity.noise.release_noise import with_slots as noise_with_slots
 from crenel.anonymity.privacy_models.buffered_values import Waiting, empty_waiting
 from crenel.anonymity.privacy_models.buffered_values import with_slots as waiting_with_slots
 from crenel.anonymity.privacy_models.checks import Checks, checks_of
-from crenel.anonymity.privacy_models.counting import Counts, empty_counts
+from crenel.anonymity.privacy_models.counting import empty_counts
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import Counter, empty_counter, most_values
 from crenel.anonymity.space.boxes_by_attribute import BoxesByAttribute, boxes_by_attribute
@@ -184,22 +183,6 @@ class CastleArrays(ReleaseArrays):
     metric: Domain
     repairs: RepairLog
 
-
-share = by_reference(
-    CastleArrays,
-    RandomStream,
-    CounterRandom,
-    Tuples,
-    Clusters,
-    Counts,
-    Waiting,
-    Expiry,
-    Omega,
-    ReleaseBuffer,
-    NoiseArrays,
-    RepairLog,
-)
-"""Return ``CastleArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 A = TypeVar("A", bound=CastleArrays)
 

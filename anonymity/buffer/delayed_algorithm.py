@@ -20,6 +20,7 @@ from crenel.anonymity.buffer.delay import NO_DELAY, delay_warnings
 from crenel.anonymity.buffer.repair_rows import OUTPUT
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.buffer.stored_frequencies import SEEN
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.castle import CastleState
 from crenel.state.shard import StoredShard
 
@@ -35,7 +36,7 @@ def delayed_algorithm(
     gauges: Mapping[str, Callable[[Sequence[Any]], int]],
     tell: Callable[[Any], Iterator[tuple[str, str]]],
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
-    compile: Callable[[], None],
+    compile: Callable[[Privacy], None],
     entries: tuple[str, ...] = (),
     lasting: bool = False,
 ) -> Algorithm:

@@ -21,6 +21,7 @@ from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
 from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.compiled.random import RandomStream, key_bytes, random_stream
+from crenel.anonymity.compiled.reference import Description, share
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.perturb import Noise
 from crenel.anonymity.noise.release_noise import admit
@@ -49,6 +50,8 @@ class DelayedShard(Shard):
 
     _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "metric", "clusters", "omega", "totals")
     """Names of the arrays that are not indexed by slot."""
+
+    _description: Description | None = None
 
     def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         self.context, self.number = context, snapshot.state.shard
@@ -186,6 +189,12 @@ class DelayedShard(Shard):
         arrays.repairs.now.enabled = REPAIRS in self.context.logs
         return arrays
 
+    def _shared(self) -> Any:
+        """Return the arrays by reference, as compiled procedures take them."""
+        if self._description is None or self._description.arrays is not self.arrays:
+            self._description = share(self.arrays)
+        return self._description
+
     @abstractmethod
     def _begin(self, random: RandomStream, clusters: int) -> Any:
         """Return the arrays of a shard without tuples and with room for ``clusters`` clusters."""
@@ -249,8 +258,9 @@ class DelayedShard(Shard):
             arrays = self._enlarged(arrays, slots)
         checked = len(arrays.checks.address) > 0
         entries = count * entries_of(sum(policy.widths), by_name=policy.subject is not None, checked=checked)
-        waiting = arrays.waiting._replace(counts=grown(arrays.waiting.counts, entries))
-        self.arrays = arrays._replace(waiting=waiting)
+        if (counts := grown(arrays.waiting.counts, entries)) is not arrays.waiting.counts:
+            arrays = arrays._replace(waiting=arrays.waiting._replace(counts=counts))
+        self.arrays = arrays
 
     def _buffered(self, slots: NDArray[np.int32]) -> ClusteredTuples:
         tuples = self.arrays.tuples

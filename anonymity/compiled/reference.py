@@ -1,104 +1,147 @@
-"""Conversion of a shard's arrays to one pointer, for compiled functions.
+"""Arrays of a shard behind one pointer, for compiled functions.
 
 Numba passes a NamedTuple field by field: with all the arrays of a shard, each call would move hundreds of values and
-take minutes to compile. ``by_reference`` returns a function that wraps the same arrays in structures, which are passed
-as one pointer and have the same fields. The arrays are borrowed, because counting references to them would take a third
-of the run time. The caller must keep the arrays alive until the compiled function returns.
+take minutes to compile. ``share`` describes the same arrays in memory, in the form in which compiled code holds an
+array, so that one pointer is passed; a NamedTuple in it becomes a pointer too. Compiled code reads the same fields.
+
+The arrays are borrowed, because counting references to them would take a third of the run time. Compiled code cannot
+exchange an array for another, so it reads a description once.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from functools import cache
+from hashlib import sha256
+from typing import Any
 
-from numba import types
-from numba.core import cgutils
-from numba.core.runtime.context import NRTContext
-from numba.experimental import structref
-from numba.extending import intrinsic
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
+from numba.np.numpy_support import from_dtype
 
-from crenel.anonymity.compiled.jit import entry, replace_in_numba
-
-
-def _data_pointer(self: Any, value: Any) -> Any:
-    """Return numba's data pointer of a structure, also without reference counting, so that a leaf may read it."""
-    nrt = NRTContext(self.context, True)
-    pointer = nrt.meminfo_data(self.builder, self.get_struct_ref(value).meminfo)
-    model = self.context.data_model_manager[self.struct_type.get_data_type()]
-    return self.builder.bitcast(pointer, model.get_value_type().as_pointer())
+_WORD = 8
+"""Bytes of each value in a description."""
 
 
-replace_in_numba(structref._Utils, "get_data_pointer", _data_pointer)
+class Borrowed(types.Type):
+    """The numba type of a pointer to the description of a NamedTuple of arrays.
 
-
-class Fields(types.StructRef):
-    """The numba type of a structure whose fields have any types."""
-
-    def preprocess_fields(self, fields: Any) -> Any:
-        return tuple((name, types.unliteral(typ)) for name, typ in fields)
-
-
-class Proxy(structref.StructRefProxy):
-    """The Python view of a structure, which can only be passed on."""
-
-
-def _borrowed(_context: Any, value: Any) -> Any:
-    """Return the same arrays, in tuples of any depth, without an owner, so that reading one counts no reference."""
-
-    def lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        if isinstance(kind, types.Array):
-            array = context.make_array(kind)(context, builder, value)
-            array.meminfo = cgutils.get_null_value(array.meminfo.type)
-            return array._getvalue()
-        if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
-            items = [lent(context, builder, k, builder.extract_value(value, i)) for i, k in enumerate(kind.types)]
-            return context.make_tuple(builder, kind, items)
-        return value
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return lent(context, builder, signature.args[0], args[0])
-
-    return value(value), codegen
-
-
-borrowed: Any = intrinsic(_borrowed)
-
-
-def by_reference(shape: type, *parts: type) -> Callable[[Any], Any]:
-    """Return a function from a NamedTuple of arrays to a structure over the same arrays.
-
-    The structures are valid while the arrays are kept. Their classes become names of the calling module, where numba's
-    cache of compiled code finds them.
-
-    Parameters
+    Attributes
     ----------
-    shape : the NamedTuple; its fields may be NamedTuples of arrays
-    parts : each NamedTuple in it that becomes a structure as well
+    shape : name of the NamedTuple
+    fields : name, numba type and number of values in the description, for each field
     """
-    caller = sys._getframe(1)
-    module = {"__module__": caller.f_globals["__name__"]}
-    names: dict[type, str] = {}
-    scope: dict[str, Any] = {"borrowed": borrowed}
-    for part in (*parts, shape):
-        name = names[part] = f"_{part.__name__}Proxy"
-        fields: Any = structref.register(type(f"_{part.__name__}Fields", (Fields,), module))
-        proxy = scope[name] = type(name, (Proxy,), module)
-        structref.define_boxing(fields, proxy)
-        structref.define_constructor(proxy, fields, list(get_type_hints(part)))
-        caller.f_globals.update({name: proxy, fields.__name__: fields})
-    source = f"def share(arrays):\n    lent = borrowed(arrays)\n    return {_made(shape, 'lent', names)}\n"
-    # The name of an existing file, because it selects the cache of the compiled code.
-    exec(compile(source, caller.f_code.co_filename, "exec"), scope)
-    made: Any = scope["share"]
-    made.__module__ = caller.f_globals["__name__"]
-    made.__qualname__ = f"share_{shape.__name__}"
-    return entry(made)
+
+    def __init__(self, shape: str, fields: tuple[tuple[str, Any, int], ...]) -> None:
+        self.shape = shape
+        self.fields = fields
+        # The name is part of each symbol, so it is short.
+        digest = sha256(repr([(name, str(kind)) for name, kind, _ in fields]).encode()).hexdigest()
+        super().__init__(f"{shape}[{digest[:16]}]")
 
 
-def _made(shape: type, value: str, names: Mapping[type, str]) -> str:
-    kinds = get_type_hints(shape)
-    fields = (
-        _made(kind, f"{value}.{name}", names) if kind in names else f"{value}.{name}" for name, kind in kinds.items()
-    )
-    return f"{names[shape]}({', '.join(fields)})"
+@register_model(Borrowed)
+class _BorrowedModel(models.PrimitiveModel):
+    """A pointer to bytes: the place of a field follows from the type."""
+
+    def __init__(self, manager: Any, kind: Borrowed) -> None:
+        super().__init__(manager, kind, ir.IntType(8).as_pointer())  # type: ignore[no-untyped-call]
+
+
+class Description:
+    """The Python form of a pointer: it keeps the arrays and their description."""
+
+    def __init__(self, kind: Borrowed, arrays: Any, words: list[int], parts: list[Description]) -> None:
+        self.kind = kind
+        self.arrays = arrays
+        self._words = np.array(words, np.int64)
+        self._parts = parts
+        self.address = int(self._words.ctypes.data)
+
+
+@typeof_impl.register(Description)
+def _type_of(description: Description, _context: Any) -> Borrowed:
+    return description.kind
+
+
+def _unbox(_kind: Borrowed, description: Any, context: Any) -> NativeValue:
+    address = context.pyapi.object_getattr_string(description, "address")
+    number = context.pyapi.long_as_longlong(address)
+    context.pyapi.decref(address)
+    return NativeValue(context.builder.inttoptr(number, ir.IntType(8).as_pointer()))
+
+
+unbox(Borrowed)(_unbox)
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    """The types of fields."""
+
+    key = Borrowed
+
+    def generic_resolve(self, kind: Borrowed, name: str) -> Any:  # type: ignore[override]
+        return next((of for field, of, _ in kind.fields if field == name), None)
+
+
+def _read(context: Any, builder: Any, kind: Borrowed, pointer: Any, name: str) -> Any:
+    index = [field for field, _, _ in kind.fields].index(name)
+    start, of = sum(words for _, _, words in kind.fields[:index]), kind.fields[index][1]
+    place = builder.gep(pointer, [ir.Constant(ir.IntType(64), start * _WORD)], inbounds=True)
+    value = builder.load(builder.bitcast(place, context.get_value_type(of).as_pointer()))
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    if not isinstance(of, types.Array):
+        return value
+    array = context.make_array(of)(context, builder, value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)  # without an owner, no reference is counted
+    return array._getvalue()
+
+
+lower_getattr_generic(Borrowed)(_read)
+
+
+def share(arrays: Any) -> Any:
+    """Return a description of a NamedTuple of arrays, records and such NamedTuples, which keeps them.
+
+    Raises
+    ------
+    TypeError
+        A field is something else.
+    """
+    kinds: list[Any] = []
+    words: list[int] = []
+    parts: list[Description] = []
+    for value in arrays:
+        if isinstance(value, tuple):
+            parts.append(share(value))
+            kinds.append(parts[-1].kind)
+            words.append(parts[-1].address)
+        elif isinstance(value, np.ndarray):
+            flags = value.flags
+            kinds.append(_array_type(value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable))
+            words += (0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+        elif isinstance(value, np.void):
+            kinds.append(_record_type(value.dtype))
+            words.append(np.frombuffer(value, np.uint8).ctypes.data)
+        else:
+            raise TypeError(f"a shard's arrays hold no {type(value).__name__}")
+    return Description(_pointer_type(type(arrays), tuple(kinds)), arrays, words, parts)
+
+
+@cache
+def _array_type(dtype: Any, dimensions: int, is_c: bool, is_fortran: bool, is_writeable: bool) -> Any:
+    return types.Array(from_dtype(dtype), dimensions, "C" if is_c else "F" if is_fortran else "A", not is_writeable)
+
+
+@cache
+def _record_type(dtype: Any) -> Any:
+    return from_dtype(dtype)
+
+
+@cache
+def _pointer_type(shape: Any, kinds: tuple[Any, ...]) -> Borrowed:
+    widths = (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1 for kind in kinds)
+    return Borrowed(shape.__name__, tuple(zip(shape._fields, kinds, widths, strict=True)))

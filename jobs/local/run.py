@@ -165,7 +165,7 @@ def _start(
 
     java.join()
     try:
-        with core_loading(config.algorithm.compile):
+        with core_loading(partial(config.algorithm.compile, config.privacy)):
             tables = local_environment(settings)
             job = build(tables, config)
             require_inputs(read_options(tables, config), settings)

@@ -16,4 +16,4 @@ def _new(terms: ShardContext, number: int, key: bytes) -> NoReturn:
     raise InvariantError(SAYS)
 
 
-BROKEN = add_algorithm(replace(IN_ORDER, name="violating", new=_new, compile=lambda: None))
+BROKEN = add_algorithm(replace(IN_ORDER, name="violating", new=_new, compile=lambda privacy: None))

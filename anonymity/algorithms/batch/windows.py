@@ -69,7 +69,7 @@ def algorithm_of_windows(
     restored: Callable[[ShardContext, StoredShard, str], Shard],
     tell: Callable[[Any], Iterator[tuple[str, str]]],
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
-    compile: Callable[[], None],
+    compile: Callable[[Privacy], None],
 ) -> Algorithm:
     """Register an algorithm whose shards are ``ShardOfWindows``, from the fields of ``Algorithm`` that differ.
 

@@ -61,7 +61,7 @@ def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
     return Castle(context, read(context, stored, where))
 
 
-def _compile() -> None:
+def _compile(_privacy: Privacy) -> None:
     warm_up(CASTLE, CastleParameters(delay_tuples=64, delay_event_time=1000))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.algorithms.castle import procedures
 from crenel.anonymity.algorithms.castle.gamma import relink
-from crenel.anonymity.buffer.arrays import CastleArrays, empty_arrays, share, with_slots
+from crenel.anonymity.buffer.arrays import CastleArrays, empty_arrays, with_slots
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED
 from crenel.anonymity.buffer.releases import Releases
@@ -59,13 +59,13 @@ class Castle(DelayedShard):
         return with_slots(arrays, slots, self.context.policy, self.context.parameters)
 
     def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        procedures.castle(share(self.arrays), admitted, watermarks, watermark, ended)
+        procedures.castle(self._shared(), admitted, watermarks, watermark, ended)
 
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
-        procedures.forget(share(self.arrays), slots)
+        procedures.forget(self._shared(), slots)
 
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
-        relink(share(self.arrays), slots, rows)
+        relink(self._shared(), slots, rows)
 
     def _departed_alone(self, releases: Releases) -> NDArray[np.bool_]:
         return np.repeat(np.isin(releases.kind, (REUSED, GENERALIZED)), releases.tuples)

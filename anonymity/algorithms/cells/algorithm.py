@@ -66,7 +66,7 @@ def _warnings(parameters: CellsParameters) -> Iterator[str]:
         )
 
 
-def _compile() -> None:
+def _compile(_privacy: Privacy) -> None:
     tree = RegionTree.of(Cut(0, 3.0, Region(0.5, 0.0), Region(0.5, 0.0)))
     warm_up(CELLS, CellsParameters(0.9, tree, 4.0, 0.5, window=64), Numeric("x", (0, 6)))
     warm_up(CELLS, CellsParameters(None, tree, 4.0, 0.5, window=64, release="noisy"), Numeric("x", (0, 6)))

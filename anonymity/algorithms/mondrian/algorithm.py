@@ -59,7 +59,7 @@ def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
     return Mondrian(context, read(context, stored, where))
 
 
-def _compile() -> None:
+def _compile(_privacy: Privacy) -> None:
     warm_up(MONDRIAN, MondrianParameters(ClosedBy(tuples=32)))
 
 

@@ -85,10 +85,10 @@ def _made(context: ShardContext) -> type[Nearest]:
     return Nearest if context.privacy.lasting is None else LastingNearest
 
 
-def _compile() -> None:
+def _compile(privacy: Privacy) -> None:
     parameters = NearestParameters(delay_tuples=64, delay_event_time=1000, isolation_price=0.5)
-    warm_up(NEAREST, parameters, privacy=Privacy(2, 2, ((T, 1.0),)))  # which counts values that have been published
-    warm_up(NEAREST, parameters, privacy=Privacy(2, 2, lasting=Lasting(2000)))
+    counting = Privacy(2, 2, ((T, 1.0),))  # counts values that have been published
+    warm_up(NEAREST, parameters, privacy=Privacy(2, 2, lasting=Lasting(2000)) if privacy.lasting else counting)
 
 
 def _tell(parameters: NearestParameters) -> Iterator[tuple[str, str]]:

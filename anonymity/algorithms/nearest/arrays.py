@@ -12,7 +12,6 @@ from crenel.anonymity.buffer.arrays import CastleArrays
 from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.compiled.arrays import LANES, extend, extended, full, record, with_room, zeros
 from crenel.anonymity.compiled.random import RandomStream
-from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
@@ -154,9 +153,6 @@ class NearestArrays(CastleArrays):
     box: Boxes
     choice: Any
 
-
-share = by_reference(NearestArrays)
-"""Return ``NearestArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 A = TypeVar("A", bound=NearestArrays)
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.nearest import procedures, stored_radii
-from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, share, with_slots
+from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, with_slots
 from crenel.anonymity.algorithms.nearest.stored_radii import RADII, StoredRadii
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.compiled.reference import share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +64,13 @@ class Nearest(DelayedShard):
         return larger
 
     def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        procedures.nearest(share(self.arrays), admitted, watermarks, watermark, ended)
+        procedures.nearest(self._shared(), admitted, watermarks, watermark, ended)
 
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
-        procedures.forget(share(self.arrays), slots)
+        procedures.forget(self._shared(), slots)
 
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
-        procedures.relink(share(self.arrays), slots)
+        procedures.relink(self._shared(), slots)
 
     def _departed_alone(self, releases: Releases) -> NDArray[np.bool_]:
         return np.ones(int(releases.tuples.sum()), np.bool_)
@@ -79,7 +80,7 @@ class Nearest(DelayedShard):
             self._measure_radii()  # no distance to a tuple of a forgotten person remains, here or in an entry
 
     def _measure_radii(self) -> None:
-        procedures.measure_radii(share(self.arrays))
+        procedures.measure_radii(self._shared())
 
     def _shrink(self) -> None:
         before = self.arrays

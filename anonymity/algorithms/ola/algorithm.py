@@ -73,7 +73,7 @@ def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
     return Ola(context, read(context, stored, where))
 
 
-def _compile() -> None:
+def _compile(_privacy: Privacy) -> None:
     attribute = Categorical("x", from_paths([("x", "*")]))
     warm_up(OLA, OlaParameters(ClosedBy(tuples=32)), attribute)
     warm_up(OLA, OlaParameters(ClosedBy(tuples=32), max_suppression=1.0), attribute, Privacy(5, 5))  # suppresses all

@@ -35,7 +35,7 @@ def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
     return SuhdsaShard(context, read(context, stored, where))
 
 
-def _compile() -> None:
+def _compile(_privacy: Privacy) -> None:
     warm_up(SUHDSA, SuhdsaParameters(tuples=64, event_time=1000))
 
 

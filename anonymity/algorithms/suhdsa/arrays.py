@@ -20,7 +20,6 @@ from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
 from crenel.anonymity.compiled.arrays import extend, extended, record, zeros
 from crenel.anonymity.compiled.jit import inner
 from crenel.anonymity.compiled.random import RandomStream
-from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -127,10 +126,6 @@ class SuhdsaArrays(ReleaseArrays):
     there: IncrementalTally
     log: Any
     actions: NDArray[Any]
-
-
-share = by_reference(SuhdsaArrays)
-"""Return ``SuhdsaArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 
 def empty_arrays(

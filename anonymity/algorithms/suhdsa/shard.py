@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.suhdsa import procedures
-from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, SuhdsaArrays, empty_arrays, moved, share
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, SuhdsaArrays, empty_arrays, moved
 from crenel.anonymity.algorithms.suhdsa.log import Closed, Repairs, repairs_of
 from crenel.anonymity.algorithms.suhdsa.outputs import Rows
 from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, SuhdsaSnapshot
@@ -24,6 +24,7 @@ from crenel.anonymity.buffer.slots import Slots, mask_of_subjects
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
 from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.compiled.random import key_bytes, random_stream
+from crenel.anonymity.compiled.reference import share
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.release_noise import admit
 from crenel.anonymity.privacy_models.value_frequencies import remove_value

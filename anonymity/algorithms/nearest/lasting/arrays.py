@@ -12,7 +12,6 @@ from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, PricedPara
 from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.random import RandomStream
-from crenel.anonymity.compiled.reference import by_reference
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
@@ -134,10 +133,6 @@ class LastingArrays(NearestArrays):
     groups: Groups
     rows: Rows
     host: NDArray[np.int32]
-
-
-share = by_reference(LastingArrays, Persons, Groups, Rows)
-"""Return ``LastingArrays`` in their pass-by-reference form, valid while the arrays are kept."""
 
 
 def empty_arrays(policy: Policy, privacy: Privacy, parameters: PricedParameters, random: RandomStream) -> LastingArrays:

@@ -14,7 +14,6 @@ from crenel.anonymity.algorithms.nearest.lasting import procedures, record
 from crenel.anonymity.algorithms.nearest.lasting.arrays import (
     LastingArrays,
     empty_arrays,
-    share,
     with_persons,
     with_slots,
 )
@@ -23,6 +22,7 @@ from crenel.anonymity.algorithms.nearest.shard import Nearest, NearestCounters
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.compiled.reference import share
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import round_all
 from crenel.state.block import Block
@@ -44,7 +44,7 @@ class LastingNearest(Nearest):
             snapshot.further.get(COMPANIONS, {}), context.policy, f"shard {snapshot.state.shard}"
         )
         super().__init__(context, snapshot, remembers=remembers)
-        procedures.settle(share(self.arrays))
+        procedures.settle(self._shared())
         if remembers:
             self._record = record.Record(self.offsets, self._entries, self.arrays)
         self._entries = {}
@@ -75,26 +75,26 @@ class LastingNearest(Nearest):
         self.arrays = with_persons(self.arrays, count, self.context.policy)
 
     def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        procedures.lasting(share(self.arrays), admitted, watermarks, watermark, ended)
+        procedures.lasting(self._shared(), admitted, watermarks, watermark, ended)
 
     def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
-        procedures.remove_slots(share(self.arrays), slots)
+        procedures.remove_slots(self._shared(), slots)
 
     def _forget_persons(self, subjects: NDArray[np.uint64]) -> None:
         super()._forget_persons(subjects)
-        procedures.forget_subjects(share(self.arrays), subjects)
+        procedures.forget_subjects(self._shared(), subjects)
         if self._record is not None:
             self._record.forget_subject(subjects)
 
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
-        procedures.relink(share(self.arrays), slots)
+        procedures.relink(self._shared(), slots)
 
     def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:
         people = sum(len(entry.subject) + len(entry.group) for entry in self._entries.values())
         self.arrays = with_persons(self.arrays, people, self.context.policy)
         restore(self.arrays, self._entries, self.offsets)
         round_all(self.arrays.domain, self.arrays.groups.box)  # they may have been published under another grid
-        procedures.introduce(share(self.arrays))
+        procedures.introduce(self._shared())
         return super()._restore_gamma(snapshot)
 
     def _restore_omega(self, snapshot: ClusterSnapshot) -> None:

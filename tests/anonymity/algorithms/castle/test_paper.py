@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.buffer.arrays import CastleArrays, points, share
+from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.reference import share
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.outcomes import KINDS
