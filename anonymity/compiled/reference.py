@@ -128,7 +128,8 @@ def share(arrays: Any) -> Any:
             words.append(np.frombuffer(value, np.uint8).ctypes.data)
         else:
             raise TypeError(f"a shard's arrays hold no {type(value).__name__}")
-    return Description(_pointer_type(type(arrays), tuple(kinds)), arrays, words, parts)
+    shape: Any = type(arrays)
+    return Description(_pointer_type(shape, tuple(kinds)), arrays, words, parts)
 
 
 @cache

@@ -1,15 +1,18 @@
-"""Arrays that are let go leave no memory behind."""
+"""Arrays that are let go leave no memory behind, and compiled code reads and writes those of a shard."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from resource import getpagesize
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import full, zeros
+from crenel.anonymity.compiled.arrays import full, record, zeros
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.reference import share
 
 
 def resident() -> int:
@@ -57,3 +60,39 @@ def test_arrays_that_grow_leave_nothing_of_their_smaller_selves() -> None:
         for _ in range(doublings):
             arrays = doubled(arrays)
         assert resident() - before < 1.03 * sum(array.nbytes for array in arrays)
+
+
+class Part(NamedTuple):
+    now: Any
+    matrix: Any
+
+
+class Whole(NamedTuple):
+    flags: Any
+    part: Part
+    columns: Any
+
+
+@entry
+def _step(whole: Any, row: int) -> float:
+    whole.part.now.calls += 1
+    whole.part.now.latest = whole.columns[row, 1]
+    whole.flags[row] = not whole.flags[row]
+    whole.part.matrix[1, row] = whole.columns[row, 0]
+    return float(whole.part.now.calls)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_compiled_code_reads_and_writes_shared_arrays(order: Any) -> None:
+    columns = np.array([[1.5, 2.5], [3.5, 4.5], [5.5, 6.5]], order=order)
+    whole = Whole(np.zeros(3, np.bool_), Part(record("calls", "latest"), np.zeros((2, 3), np.float32)), columns)
+    described = share(whole)
+    assert [_step(described, 2), _step(share(whole), 1)] == [1.0, 2.0]
+    assert whole.flags.tolist() == [False, True, True]
+    assert whole.part.matrix.tolist() == [[0, 0, 0], [0, 3.5, 5.5]]
+    assert (whole.part.now.calls, whole.part.now.latest) == (2, 4.5)
+
+
+def test_only_arrays_are_shared() -> None:
+    with pytest.raises(TypeError, match="hold no float"):
+        share(Part(1.0, np.zeros(1)))
