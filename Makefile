@@ -154,7 +154,7 @@ bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks
 
 $(READY): $(INSTALLED) $(SOURCES)
-	@echo 'compiling what has changed of the core (all of it takes about four minutes on two cores)'
+	@echo 'compiling what has changed of the core (all of it takes a minute and a half on two cores)'
 	$(call timed,compile,$(BIN)/python -m crenel.anonymity.algorithms.precompile && \
 		$(BIN)/python -m crenel.operators.encode.precompile && \
 		$(BIN)/python -c 'from crenel.evidence.attack import search; search.precompile()' && \
