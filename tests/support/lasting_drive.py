@@ -30,6 +30,7 @@ class LastingChecker(NearestChecker):
         self._known: set[Any] = set()  # who has left
         self._known_before: set[Any] = set()
         self._struck = False
+        self._members_forgotten = 0  # at most
         self._watermark = NO_TIME
 
     def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
@@ -40,10 +41,12 @@ class LastingChecker(NearestChecker):
         self._linkable -= self._too_late()
         if isinstance(step, Forget):
             self._struck = True
+            self._members_forgotten += len(self._known & set(step.subjects))
             self._known.difference_update(step.subjects)
             self._linkable = set()
         lasting = self.privacy.lasting
-        known = self.privacy.l == 1 or not self._struck  # of whoever was forgotten on request, the worst is assumed
+        # Of whoever was forgotten on request, the worst is assumed; and a set may have lost all its members.
+        known = not self._struck or (self.privacy.l == 1 and self._members_forgotten < self.privacy.k)
         if self._linkable and known and (lasting is None or lasting.moved != "suppress"):
             raise Violation("a tuple was suppressed as linkable, though it may leave all the same")
         if not self._linkable <= self._due:

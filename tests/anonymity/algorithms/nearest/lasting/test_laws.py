@@ -22,7 +22,7 @@ from tests.support.forgets import forgets_of, with_forgets
 from tests.support.lasting_drive import LastingSetting, lasting_cases
 from tests.support.nearest_drive import NearestSetting
 from tests.support.observer import Observer
-from tests.support.source import IDENTITY, Row
+from tests.support.source import IDENTITY, Forget, Push, Row
 from tests.support.strategies import ONE_BY_ONE, Case, cuts, restores
 
 
@@ -126,3 +126,14 @@ def test_the_observer_finds_persons_where_each_release_stands_alone() -> None:
         return observer.fewest == 1 and privacy.k > 2
 
     assert reach(lasting_cases(), found)
+
+
+def test_a_person_whose_anonymity_set_has_lost_all_members_is_suppressed() -> None:
+    policy = Policy((Numeric("q"),), passthrough=(IDENTITY,), subject="who")
+    setting = LastingSetting(
+        policy, Privacy(1, lasting=Lasting()), NearestParameters(0, loss_window=1, reuse_limit=1), (pa.int64(),)
+    )
+    rows = [Row((5.0,), (i,), subject=person) for i, person in enumerate((0, 1, 1))]
+    first, _, checker = judged(setting, [Push((rows[0],)), Push((rows[1],)), Forget((0,)), Push((rows[2],))])
+    assert [len(out) for out in first] == [1, 1, 0, 0]  # the second reuses the release of the first
+    assert dict(checker.reasons) == {"linkable": 1}
