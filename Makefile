@@ -39,7 +39,7 @@ help:
 	@echo 'make lock    pin all packages anew (needs uv)'
 	@echo 'make clean   remove the environment and all caches'
 
-demo: $(READY)
+demo: $(INSTALLED)
 	@$(WITH_JAVA) $(BIN)/crenel demo
 
 # Runs commands, and says how long they took.

@@ -88,7 +88,7 @@ _ENCODED = {
 }
 _UTC = (
     "java.time.LocalDateTime.ofEpochSecond(Math.floorDiv(Long.parseLong(text), PARTSL), "
-    "(int) (Math.floorMod(Long.parseLong(text), PARTSL) * NANOSL / UNITL * UNITL), java.time.ZoneOffset.UTC)"
+    "(int) (Math.floorMod(Long.parseLong(text), PARTSL) * NANOSL / STEPL * STEPL), java.time.ZoneOffset.UTC)"
 )
 _RESULTS = {"base64": "org.apache.flink.table.data.DecimalData", "days": "Integer"}
 
@@ -103,7 +103,7 @@ def encoded_function(sql: SqlType, encoding: str) -> JavaFunction:
     """
     parts = _PER_SECOND.get(encoding, 1)
     value = _ENCODED[encoding].replace("UTC", _UTC, 1) if encoding in _PER_SECOND else _ENCODED[encoding]
-    digits = {"PARTS": parts, "NANOS": 10**9 // parts, "UNIT": 10 ** (9 - (sql.precision or 0))}
+    digits = {"PARTS": parts, "NANOS": 10**9 // parts, "STEP": 10 ** (9 - (sql.precision or 0))}
     for name, number in (digits | {"PRECISION": sql.precision, "SCALE": sql.scale}).items():
         value = value.replace(name, str(number))
     body = f"""public {_RESULTS.get(encoding, "org.apache.flink.table.data.TimestampData")} eval(StringData encoded) {{
