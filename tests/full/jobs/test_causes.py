@@ -98,6 +98,16 @@ CASES = {
     "type": Case(OF_ANOTHER_TYPE, "source.ddl: column wage", f"1,2,p,n,3,Ash,{SECRET},cold,1\n".encode()),
     "latin": Case("the input is not UTF-8", "source.ddl", f"1,2,{SECRET} Groß,n,3,Ash,4,cold,1\n".encode("latin-1")),
     "json": Case("a record is not valid JSON", "source.ddl", f'{{"line": 1, "{SECRET}\n'.encode(), JSON),
+    "envelope": Case(
+        "a record is no envelope of changes, such as a null",
+        "source.ddl",
+        b"null\n",
+        f"{FILE}'debezium-json'",
+        [
+            "source.query=SELECT line, id, person, name, TRY_CAST(age AS INT) AS age, town, wage, illness, ts FROM "
+            "TO_CHANGELOG(input => TABLE source, op_mapping => MAP['INSERT, UPDATE_AFTER', 'now'])"
+        ],
+    ),
     "missing": Case(
         "a file or folder is missing, or must not be used by the user who runs Flink",
         "source.ddl: FOLDER/gone.csv",
