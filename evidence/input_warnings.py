@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
+from crenel.evidence.profile.profile import share as share_text
 
 MANY = 0.1
 """Share of rejected or late records from which a run warns of them."""
@@ -84,8 +85,8 @@ def rejection_warnings(
     for (column, reason), count in sorted(rejected.items(), key=lambda pair: (-pair[1], str(pair[0]))):
         if count >= MANY * total:
             yield (
-                f"{place_of(policy, column)}: {count:,} of {of}{rows:,} rows ({count / rows:.0%}) are rejected as "
-                f"{reason}: {rejection_remedy(policy, column, reason)}"
+                f"{place_of(policy, column)}: {count:,} of {of}{rows:,} rows ({share_text(count / rows)}) are "
+                f"rejected as {reason}: {rejection_remedy(policy, column, reason)}"
             )
 
 

@@ -104,16 +104,6 @@ def test_each_line_leaves_once_or_is_rejected_with_a_reason(mini: Host, tmp_path
     assert rejected == Counter({reason: ROWS // 100 * count for reason, count in Counter(WRONG.values()).items()})
 
 
-def test_a_field_that_its_type_does_not_give_as_text_is_refused_by_its_name(mini: Host, tmp_path: Path) -> None:
-    (tmp_path / "areas.csv").write_text("East;any\nWest;any\n", encoding="utf-8")
-    configuration = tmp_path / "lines.yaml"
-    text = TEXT.replace("FOLDER", str(tmp_path)).replace("note, seen, real]", "note, seen]\n  reference: real")
-    configuration.write_text(text, encoding="utf-8")
-    done = mini.crenel("check", configuration)
-    assert done.returncode != 0
-    assert "source.from_csv.fields.real: DOUBLE is not read as text; declare it as STRING" in done.stderr
-
-
 HOME = {"name": "Home", "field": [field("area", 1, "string")]}
 VISIT = [
     *(field("person", 1, "string"), field("age", 2, "int32", proto3_optional=True, oneof_index=0)),

@@ -52,7 +52,7 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
 ) -> None:
     chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
     configuration = configure(people, tmp_path / "killed", way="nearest by regions")
-    job = cluster.submit(configuration, ROCKSDB, rate=SLOW // 2)
+    job = cluster.submit(configuration, ROCKSDB, rate=SLOW // 5)
     for part in ("worker", "taskmanager"):
         kill(cluster, job, part, chance)
     cluster.wait_for_checkpoint(job)
@@ -125,7 +125,7 @@ def test_two_stages_are_killed_and_restored_at_another_parallelism_and_publish_w
         assert old in text
         text = text.replace(old, new)
     configuration.write_text(text, encoding="utf-8")
-    job = cluster.submit(configuration, ROCKSDB, rate=SLOW)
+    job = cluster.submit(configuration, ROCKSDB, rate=SLOW // 3)
     kill(cluster, job, "worker", random.Random(os.environ.get("CRENEL_TEST_SEED")))
     cluster.wait_for_checkpoint(job)
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")

@@ -52,7 +52,7 @@ def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_
         ({"releases.reused": 7.0}, "castle.reuse_limit: 7 of 1,000 released tuples were published alone", REUSE_RISK),
         (
             {"rejected.missing": 250.0, "rejected_in.missing.wage": 240.0, "rejected_in.missing.person": 10.0},
-            "policy.quasi_identifiers.wage: 240 of 1,250 rows (19%) are rejected as missing: it is absent",
+            "policy.quasi_identifiers.wage: 240 of 1,250 rows (19.2%) are rejected as missing: it is absent",
             "'missing: value' of this attribute",
         ),
         (
