@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,8 @@ FILES = {
 }
 """Secrets in files."""
 
+pytestmark = pytest.mark.flink
+
 SECRETS = ("Qk7subjectkey", "Qk7option", "Qk7salt", "Qk7setting", "Qk7chainkey", "Qk7user", "Qk7query", "Qk7sink")
 UNPUBLISHED = ("Qk7person", "Qk7name", "Qk7atlantis")
 """Values of a subject, of a dropped column, and of a category that is rejected."""
@@ -50,8 +53,15 @@ OF_JOB = ("", "/plan", "/config", "/exceptions", "/checkpoints", "/accumulators"
 
 ROWS = 600
 
+SLOW = """
+  forget:
+    ddl: |
+      CREATE TEMPORARY TABLE forget (person STRING)
+      WITH ('connector' = 'datagen', 'number-of-rows' = '40', 'rows-per-second' = '5', 'fields.person.length' = '9')
+"""
+"""Requests for nobody, which a job waits for, so that its web page can be read meanwhile."""
 
-@pytest.mark.flink
+
 def test_a_run_shows_and_leaves_no_secret(mini: Host, tmp_path: Path) -> None:
     job = marked_job(tmp_path / "job")
     checked = mini.crenel("check", job, **VARIABLES)
@@ -61,23 +71,8 @@ def test_a_run_shows_and_leaves_no_secret(mini: Host, tmp_path: Path) -> None:
     assert "but was: ******" in refused.stderr
     assert leaks(refused.stdout + refused.stderr) == []
 
-    port, page = free_port(), tmp_path / "run.html"
-    address = f"http://localhost:{port}"
-    settings = ("--set", f"flink.rest.port={port}", "--set", f"flink.rest.bind-port={port}")
-    with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(mini.crenel, "run", job, "--report", page, *settings, mode="process", **VARIABLES)
-        commands: set[str] = set()
-        answers: dict[str, bytes] = {}
-        while not run.done():
-            commands |= {command(process) for process in descendants(mini.process)}
-            with suppress(OSError):  # no cluster runs
-                read_rest(address, answers)
-            time.sleep(0.1)
-        done = run.result()
-    assert (done.returncode, leaks(done.stdout + done.stderr)) == (0, []), done.stderr
-    assert [line for line in commands if leaks(line)] == []
-    assert any(path.endswith("/plan") for path in answers)  # of the job, or of the one that reads a sample, or both
-    assert {path: found for path, content in answers.items() if (found := leaks(content))} == {}
+    page = tmp_path / "run.html"
+    watched(mini, "run", job, "--report", page)
     assert leaks(page.read_bytes()) == []
     written = [tmp_path / "job" / name for name in ("released", "suppressed", "rejected", "audit", "summary")]
     assert [found for folder in written for found in leaks_in(folder, (*SECRETS, *UNPUBLISHED))] == []
@@ -88,6 +83,47 @@ def test_a_run_shows_and_leaves_no_secret(mini: Host, tmp_path: Path) -> None:
     assert failing.returncode == 1
     assert leaks(failing.stdout + failing.stderr, (*VALUES, "Qk7wage")) == []
     assert leaks_in(mini.folder, SECRETS) == []  # logs of a run that failed are kept
+
+
+def test_a_command_that_reads_a_sample_shows_no_secret(mini: Host, tmp_path: Path) -> None:
+    job, folder = marked_job(tmp_path / "job"), tmp_path / "parts"
+    folder.mkdir()
+    shutil.copy(tmp_path / "job" / "in.csv", folder / "1.csv")
+    text = job.read_text(encoding="utf-8")
+    path = f"'path' = '{tmp_path}/job/in.csv'"
+    assert text.count(path) == 1
+    text = text.replace(path, f"'path' = '{folder}', 'source.monitor-interval' = '200 ms'").replace(SLOW, "\n")
+    job.write_text(text, encoding="utf-8")
+
+    def more() -> None:
+        """Add what the sample still lacks, so that the command ends."""
+        shutil.copy(tmp_path / "job" / "in.csv", tmp_path / "2.csv")
+        (tmp_path / "2.csv").rename(folder / "2.csv")
+
+    watched(mini, "why", job, "--rows", str(ROWS), met=more)
+
+
+def watched(mini: Host, *arguments: str | Path, met: Callable[[], object] = lambda: None) -> None:
+    """Run a command whose processes and web page show no mark; ``met``: called once the page has shown a plan."""
+    port = free_port()
+    settings = ("--set", f"flink.rest.port={port}", "--set", f"flink.rest.bind-port={port}")
+    commands: set[str] = set()
+    answers: dict[str, bytes] = {}
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(mini.crenel, *arguments, *settings, mode="process", **VARIABLES)
+        while not run.done():
+            commands |= {command(process) for process in descendants(mini.process)}
+            before = len(answers)
+            with suppress(OSError):  # no cluster runs
+                read_rest(f"http://localhost:{port}", answers)
+            if answers and not before:
+                met()
+            time.sleep(0.1)
+        done = run.result()
+    assert (done.returncode, leaks(done.stdout + done.stderr)) == (0, []), done.stderr
+    assert [line for line in commands if leaks(line)] == []
+    assert any(path.endswith("/plan") for path in answers)
+    assert {path: found for path, content in answers.items() if (found := leaks(content))} == {}
 
 
 def marked_job(folder: Path, **changed: str) -> Path:
@@ -112,6 +148,7 @@ def marked_job(folder: Path, **changed: str) -> Path:
             f"'csv.null-literal' = '', 'csv.password' = '${{OPTION}}', 'csv.url' = '${{file:{folder}/url}}'",
         ),
         ("illness, ts FROM", "CASE illness WHEN '${SALT}' THEN '' ELSE illness END AS illness, ts FROM"),
+        ("\nsinks:", f"{SLOW}sinks:"),
         ("audit, format: csv}", f"audit, format: csv, csv.password: '${{file:{folder}/sink}}'}}"),
     ):
         assert text.count(plain) == 1, plain
