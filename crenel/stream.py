@@ -428,9 +428,7 @@ class Stream:
             block = encoded.block
             if len(encoded.rejected):
                 self._rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
-                self._rejected_in.update(
-                    zip(block.rejected.column.tolist(), block.rejected.reason.tolist(), strict=True)
-                )
+                self._rejected_in.update(block.rejected.pairs)
                 refused.append(_Refused(block, encoded.rejected + first))
             if not len(block):
                 continue

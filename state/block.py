@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -42,6 +42,11 @@ class Rejected:
     @classmethod
     def none(cls) -> Rejected:
         return cls(np.zeros(0, np.int16), np.zeros(0, np.int8), np.zeros(0, np.int64))
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """The positions of column and reason of each record."""
+        return zip(self.column.tolist(), self.reason.tolist(), strict=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from crenel.evidence.replay import Replayed, Waited
 from crenel.evidence.sample import Sample, Setting
 from crenel.evidence.why.parts import Part, above_their_share
 from crenel.evidence.why.remedies import Remedies, Remedy, remedies
-from crenel.state.block import NO_TIME
+from crenel.operators.shards.stream import late_by
 
 _PARTS = 12
 """Maximum number of categories and ranges."""
@@ -224,9 +224,7 @@ def _late(sample: Sample, setting: Setting) -> tuple[str, int] | None:
     if not durations:
         return None
     name, delay = max(durations.items(), key=lambda pair: pair[1])
-    times, watermarks = sample.tuples.event_time, sample.watermark
-    timed = (times != NO_TIME) & (watermarks != NO_TIME)
-    return f"{setting.algorithm.name}.{name}", int((watermarks[timed] - times[timed] >= delay).sum())
+    return f"{setting.algorithm.name}.{name}", late_by(sample.tuples.event_time, sample.watermark, delay)
 
 
 def late_warnings_of(found: Explanation, lateness: str) -> tuple[str, ...]:

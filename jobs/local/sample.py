@@ -217,9 +217,8 @@ def _first(blocks: Iterator[Block]) -> tuple[int, Counter[tuple[int, int]]]:
     """Return the number of rows read, and that of rejected rows by the positions of column and reason."""
     rows, found = 0, Counter[tuple[int, int]]()
     for block in blocks:
-        rejected = block.rejected
-        rows += len(block) + len(rejected.column)
-        found.update(zip(rejected.column.tolist(), rejected.reason.tolist(), strict=True))
+        rows += len(block) + len(block.rejected.column)
+        found.update(block.rejected.pairs)
         if rows >= _FIRST_ROWS:
             break
     return rows, found

@@ -74,8 +74,7 @@ class StreamDiagnostics:
 
     def observe_block(self, block: Block, watermark: int = NO_TIME) -> None:
         """Observe the tuples and the rejected records of a block that arrives at a watermark."""
-        rejected = block.rejected
-        self._rejected.update(zip(rejected.column.tolist(), rejected.reason.tolist(), strict=True))
+        self._rejected.update(block.rejected.pairs)
         if self._delay is not None and len(block):
             self._late += late_tuples(block, watermark, self._delay)
         if len(block):
@@ -120,8 +119,13 @@ def late_tuples(block: Block, watermark: int, delay: int) -> int:
     """Return how many tuples of a block were due at their arrival; ``delay``: in milliseconds of event time."""
     known = tuple_watermarks(block, watermark)
     watermarks = known if len(known) else np.full(len(block), watermark)
-    timed = (block.event_time != NO_TIME) & (watermarks > NO_TIME)
-    return int((watermarks[timed] - block.event_time[timed] >= delay).sum())
+    return late_by(block.event_time, watermarks, delay)
+
+
+def late_by(times: NDArray[np.int64], watermarks: NDArray[np.int64], delay: int) -> int:
+    """Return how many tuples were due at their arrival; ``NO_TIME`` stands for an unknown time or watermark."""
+    timed = (times != NO_TIME) & (watermarks != NO_TIME)
+    return int((watermarks[timed] - times[timed] >= delay).sum())
 
 
 def _ends(values: NDArray[np.float64]) -> NDArray[np.float64]:

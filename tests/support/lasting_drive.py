@@ -45,7 +45,7 @@ class LastingChecker(NearestChecker):
             self._known.difference_update(step.subjects)
             self._linkable = set()
         lasting = self.privacy.lasting
-        # Of whoever was forgotten on request, the worst is assumed; and a set may have lost all its members.
+        # The product assumes the worst of persons who were forgotten on request. A set may have lost all its members.
         known = not self._struck or (self.privacy.l == 1 and self._members_forgotten < self.privacy.k)
         if self._linkable and known and (lasting is None or lasting.moved != "suppress"):
             raise Violation("a tuple was suppressed as linkable, though it may leave all the same")

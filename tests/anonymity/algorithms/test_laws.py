@@ -82,7 +82,7 @@ def test_k_and_l_hold_and_every_tuple_leaves_once_in_time_however_blocks_are_cut
 @pytest.mark.parametrize("algorithm", ["castle", "suhdsa", "mondrian"])
 @given(st.data(), cuts)
 @LAWS
-def test_with_confidence_whoever_is_among_too_few_is_suppressed_and_the_rest_of_too_small_a_class_waits_on(
+def test_confidence_suppresses_tuples_of_too_few_persons_and_lets_others_of_a_small_class_wait(
     algorithm: str, data: st.DataObject, cut: tuple[int, ...]
 ) -> None:
     # Clusters of few tuples leave at many moments.

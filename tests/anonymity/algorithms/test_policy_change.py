@@ -78,7 +78,7 @@ class ChangedChecker(Checker):
 
 
 class ChangedNearestChecker(ChangedChecker, NearestChecker):
-    """Checker of nearest, which has one cluster, that is told of restores under another policy."""
+    """Checker of nearest that learns of restores under another policy. Nearest has one cluster."""
 
     def _allow(self, counters: Any) -> None:
         self.parameters = self._new

@@ -43,7 +43,7 @@ def test_a_dead_jobmanager_and_a_dead_taskmanager_of_two_neither_lose_nor_repeat
 
 
 def continues(cluster: AvailableCluster, job: str, *, restores: int, on: int) -> None:
-    """Wait until a job, restored so many times at least, runs on so many TaskManagers and completes a checkpoint."""
+    """Wait for a checkpoint of a job that was restored at least ``restores`` times and runs on ``on`` TaskManagers."""
 
     def is_there() -> bool:
         with suppress(OSError):  # a JobManager that has just started does not know all of a job
