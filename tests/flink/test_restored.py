@@ -62,7 +62,7 @@ def test_through_a_kill_a_stop_and_another_parallelism(mini: Host, tmp_path: Pat
     cluster.wait_for_checkpoint(job)
     time.sleep(random.Random(4).uniform(0, 1))
     cluster.wait(cluster.kill_worker, "Python worker")
-    cluster.wait(lambda: cluster.restarts(job) > 0, "restart")
+    cluster.wait(lambda: cluster.restored(job) > 0, "restart")
     cluster.wait(lambda: bool(published(path.parent)["released"]), "release")
     target = tmp_path / "savepoints"
     cluster.post(f"/jobs/{job}/stop", {"targetDirectory": str(target), "formatType": "CANONICAL", "drain": False})

@@ -138,11 +138,6 @@ class JobClient:
         self.wait(lambda: self.state(job) in _ENDED, f"the end of job {job}")
         assert self.state(job) == "FINISHED", self.get(f"/jobs/{job}/exceptions")
 
-    def restarts(self, job: str) -> int:
-        """Return the number of restarts of a job."""
-        metrics = self.get(f"/jobs/{job}/metrics?get=numRestarts")
-        return int(metrics[0]["value"]) if metrics else 0
-
     def checkpoints(self, job: str) -> int:
         """Return the number of completed checkpoints of a job."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])

@@ -73,7 +73,7 @@ def test_each_record_leaves_once_through_a_kill_a_request_a_stop_and_changes_of_
     cluster.wait(lambda: bool(broker.read("example.released")), "release")
     cluster.kill_taskmanager()
     cluster.start_taskmanager()
-    cluster.wait(lambda: cluster.restarts(job) > 0, "restart")
+    cluster.wait(lambda: cluster.restored(job) > 0, "restart")
     write(broker, INVENTED, MORE)
 
     write(broker, INVENTED + MORE, 1, FORGOTTEN)

@@ -155,6 +155,7 @@ class Json(Stream):
 
     def require(self, outputs: dict[str, list[Any]], mini: Host) -> None:
         result = mini.crenel("verify", self.configuration, "--json", *self.connected())
+        assert result.stdout, result.stderr
         checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
         assert [check for check in checks.values() if check["findings"]] == [], result.stderr
         assert {checks[name]["outcome"] for name in ("k", "cover", "release ids", "in force")} == {"holds"}
@@ -372,11 +373,11 @@ def test_each_record_leaves_once_through_a_kill_a_stop_and_a_move(
     stream.send(0.25)
     job = stream.submit(cluster, tmp_path)
     cluster.wait(lambda: bool(stream.read("released")), "release")
-    restarts = cluster.restarts(job)
+    before = cluster.restored(job)
     cluster.wait(lambda: kill(cluster), "kill")
     with stream.disturbed():
         stream.send(0.5)
-        cluster.wait(lambda: cluster.restarts(job) > restarts, "restart")
+        cluster.wait(lambda: cluster.restored(job) > before, "restart")
     if isinstance(stream, Avro):
         cluster.wait(lambda: "unknown_field_phone" in unknown(cluster, job), "metric")
     done = cluster.checkpoints(job)

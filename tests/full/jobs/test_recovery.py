@@ -87,14 +87,14 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
 def kill(cluster: Cluster, job: str, part: str, chance: random.Random) -> None:
     """``kill -9`` of a Python worker, or of the TaskManager with all that it started, somewhere behind a checkpoint."""
     cluster.wait_for_checkpoint(job)
-    restarts = cluster.restarts(job)
+    before = cluster.restored(job)
     time.sleep(chance.uniform(0, 1.5))
     if part == "worker":
         cluster.wait(cluster.kill_worker, "Python worker")
     else:
         cluster.kill_taskmanager()
         cluster.start_taskmanager()
-    cluster.wait(lambda: cluster.restarts(job) > restarts or cluster.state(job) == "FINISHED", "restart")
+    cluster.wait(lambda: cluster.restored(job) > before or cluster.state(job) == "FINISHED", "restart")
     assert cluster.state(job) != "FINISHED"  # it happened in the middle
 
 
