@@ -66,11 +66,11 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def appended(table: pa.Table, batch: pa.RecordBatch) -> pa.Table:
-    """Return a table with the rows of a batch after its own, as one chunk for each column.
+    """Return a table with the rows of a batch after its own, as one chunk for each column; the batch may have others.
 
     The values of an ordered dictionary stay in their order; where batches contradict each other, the newest decides.
     """
-    chunks = [[*column.chunks, added] for column, added in zip(table.columns, batch.columns, strict=True)]
+    chunks = [[*table[name].chunks, batch[name]] for name in table.column_names]
     columns = [pa.chunked_array(found, field.type) for found, field in zip(chunks, table.schema, strict=True)]
     found = [column if is_plain(column.type) else _united(column) for column in columns]
     return pa.table(found, schema=table.schema).combine_chunks()

@@ -596,7 +596,7 @@ class _Rows:
         """Add the records of a batch, whose numbers begin with ``first``."""
         self.numbers = np.concatenate([self.numbers, np.arange(first, first + batch.num_rows)])
         if self.kept:
-            self.table = appended(self.table, batch.select(self.kept))
+            self.table = appended(self.table, batch)
 
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """Return the records with some numbers, in their order."""

@@ -1,7 +1,7 @@
 """Preparation of a Python worker process: a watchdog for its Java process, and patches of Beam and PyFlink.
 
 No setting of a job controls what the patches change, so each function calls them when a worker opens it. They apply to
-the pinned versions of Beam and PyFlink alone; other versions work without them, more slowly.
+the versions that they were tried with, which are those that Crenel supports; others work without them, more slowly.
 
 - A Beam thread samples which step of a bundle is active, at intervals that grow to a fifth of the bundle's duration.
 The end of the bundle waits until that thread wakes. Only Beam's own runners read its counts.
@@ -82,8 +82,13 @@ def keep_texts_in_arrow() -> None:
 
 def _is_patchable() -> bool:
     """Return whether Beam and PyFlink have the versions that the patches were written for."""
-    beam: str = apache_beam.version.__version__
-    return beam.startswith("2.61.") and pyflink.version.__version__.startswith("2.3.")
+    beam, flink = map(_numbers, (apache_beam.version.__version__, pyflink.version.__version__))
+    return (2, 48) <= beam < (2, 62) and (1, 20) <= flink < (2, 4)
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
 
 
 class _ArrowTexts:
@@ -101,7 +106,8 @@ class _ArrowTexts:
         (batch,) = batches
         others = [number for number, column in enumerate(batch.columns) if not _stays(column)]
         types = [field_types[number] for number in others]
-        converted = iter(self._convert(timezone, types, [batch.select(others)]) if others else ())
+        columns, names = [batch.column(number) for number in others], list(map(str, others))
+        converted = iter(self._convert(timezone, types, [pa.record_batch(columns, names)]) if others else ())
         return [
             pd.Series(ArrowExtensionArray(column), copy=False) if _stays(column) else next(converted)
             for column in batch.columns

@@ -121,7 +121,7 @@ def _forms(*tables: pa.Table | None) -> Mapping[str, str]:
 
 def _rows(audit: pa.Table, forms: Mapping[str, str]) -> list[bytes]:
     """Return the hashed content of each row, without its own link."""
-    audit = audit.drop_columns(["chain"])
+    audit = audit.drop(["chain"])
     texts = [
         [_text(value, single=forms.get(name) == "float") for value in audit[name].to_pylist()]
         for name in audit.column_names

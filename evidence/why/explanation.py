@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -289,8 +290,7 @@ def rejected_rows(table: pa.Table | None, k: int) -> tuple[RejectedRows, ...]:
 
 
 def _counts(table: pa.Table, *columns: str) -> list[tuple[tuple[str, ...], int]]:
-    counted = table.group_by(list(columns)).aggregate([([], "count_all")]).sort_by([("count_all", "descending")])
-    return [(tuple(row[name] for name in columns), row["count_all"]) for row in counted.to_pylist()]
+    return Counter(zip(*(table[name].to_pylist() for name in columns), strict=True)).most_common()
 
 
 def share_of_loss(of: Mapping[str, float | None], name: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -160,12 +161,8 @@ def _require_counts(audit: pa.Table, place: str) -> None:
 
 def _require_one_run(audit: pa.Table, place: str) -> None:
     """Raise if the release ids of a shard restart: if 0 is repeated, and 1 as well where it exists."""
-    first = (
-        audit.filter(pc.less_equal(audit["release_id"], 1))
-        .group_by(["shard", "release_id"])
-        .aggregate([([], "count_all")])
-    )
-    times = {(row["shard"], row["release_id"]): row["count_all"] for row in first.to_pylist()}
+    first = audit.filter(pc.less_equal(audit["release_id"], 1))
+    times = Counter(zip(first["shard"].to_pylist(), first["release_id"].to_pylist(), strict=True))
     for (shard, release), count in sorted(times.items()):
         if release == 0 and count > 1 and times.get((shard, 1), 2) > 1:
             raise OutputsError(
@@ -196,7 +193,7 @@ def cast_texts(place: str, text: Mapping[str, pa.ChunkedArray] | None, schema: p
             raise OutputsError(
                 f"{place}: the column {field.name!r} has values that are no {kind}; these are outputs of another policy"
             ) from None
-    return pa.Table.from_arrays([pa.chunked_array(c) for c in columns], schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _cast_text(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

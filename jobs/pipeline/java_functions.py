@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from zipfile import ZipFile
 
+import pyflink.version
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
+from pyflink.util.java_utils import add_jars_to_context_class_loader, load_java_class
 
 from crenel.jobs.local.stop import folder_until_exit
 from crenel.jobs.pipeline.packing import JavaFunction
@@ -36,6 +38,19 @@ def _register(tables: StreamTableEnvironment, function: JavaFunction) -> None:
     tables.execute_sql(
         f"CREATE TEMPORARY SYSTEM FUNCTION {function.name} AS '{function.class_name}' USING JAR '{jar.as_uri()}'"
     )
+    _load(tables, jar.as_uri())
     settings = tables._get_j_env().getConfiguration()
     listed = [text for text in settings.getString(_JARS, "").split(";") if text]
     settings.setString(_JARS, ";".join([*listed, jar.as_uri()]))
+
+
+def _load(tables: StreamTableEnvironment, jar: str) -> None:
+    """Let this process find the classes of a jar where it compiles a job before it submits it, as Flink 1.20 does."""
+    if not pyflink.version.__version__.startswith("1.20."):
+        return
+    add_jars_to_context_class_loader([jar])
+    jvm = get_gateway().jvm
+    place = load_java_class("org.apache.flink.streaming.api.environment.StreamExecutionEnvironment")
+    field = place.getDeclaredField("userClassloader")
+    field.setAccessible(True)
+    field.set(tables._get_j_env(), jvm.java.lang.Thread.currentThread().getContextClassLoader())

@@ -296,8 +296,9 @@ def _instant(milliseconds: str, sql: SqlType) -> str:
     """Return the day or the timestamp of a number of epoch milliseconds, rounded down to the type."""
     if sql.name == "TIMESTAMP_LTZ":
         return _cast(f"TO_TIMESTAMP_LTZ({milliseconds}, 3)", "TIMESTAMP_LTZ(3)", sql.text)
-    # This form is independent of the session's time zone, and exact in all years.
-    stamp = f"TIMESTAMPADD(MILLISECOND, {milliseconds}, TIMESTAMP '1970-01-01 00:00:00.000')"
+    # This form is independent of the session's time zone, and exact in all years. Flink 1.20 has no TIMESTAMPADD of
+    # milliseconds.
+    stamp = f"TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL '0.001' SECOND * {milliseconds}"
     return _cast(stamp, "TIMESTAMP(3)", sql.text)
 
 

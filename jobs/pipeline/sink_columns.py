@@ -199,7 +199,14 @@ def nested_columns(columns: Iterable[Column], paths: Mapping[str, tuple[str, ...
                 [f"shape: {column.name!r} has the place of another column; rename one in source.query, or set it flat"],
             )
         level[last] = column
-    return tuple(_nested(name, node) for name, node in tree.items())
+    found = tuple(_nested(name, node) for name, node in tree.items())
+    # One CAST for all levels: Flink 1.20 does not plan one inside another.
+    return tuple(
+        replace(column, expression=f"CAST({column.expression} AS {column.sql_type})")
+        if column.expression.startswith("ROW(")
+        else column
+        for column in found
+    )
 
 
 def _nested(name: str, node: Any) -> Column:
@@ -210,7 +217,7 @@ def _nested(name: str, node: Any) -> Column:
     fields = [_nested(field, inner) for field, inner in node.items()]
     kind = f"ROW<{', '.join(field.declaration for field in fields)}>"
     functions = tuple(function for field in fields for function in field.functions)
-    return Column(name, kind, f"CAST(ROW({', '.join(field.expression for field in fields)}) AS {kind})", functions)
+    return Column(name, kind, f"ROW({', '.join(field.expression for field in fields)})", functions)
 
 
 def _rows(name: str, node: Mapping[str, Any]) -> Column:

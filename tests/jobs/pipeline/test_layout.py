@@ -58,7 +58,7 @@ COLUMNS = {
     "ts": "TIMESTAMP_LTZ(3) *ROWTIME*",
 }
 
-STAMP = "TIMESTAMPADD(MILLISECOND, m0, TIMESTAMP '1970-01-01 00:00:00.000')"
+STAMP = "TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL '0.001' SECOND * m0"
 
 
 def names(found: Layout, sink: str) -> list[str]:
