@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.testing import assert_array_equal
 
+from crenel.state import codec
 from crenel.state.block import NO_TIME, Block, Rejected
 from crenel.state.castle import VERSION
 from crenel.state.codec import KINDS, StateError, array, pack, raw, readable, unpack
@@ -292,3 +293,13 @@ def test_a_batch_of_arrow_that_ends_early_or_says_so_cannot_be_read(changed: Cal
     written = changed(batch.serialize().to_pybytes())
     with pytest.raises(StateError, match="its columns cannot be read"), readable("block state"):
         pa.ipc.read_record_batch(pa.py_buffer(written), batch.schema)
+
+
+def test_a_kind_of_an_extension_has_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "KINDS", dict(codec.KINDS))
+    for kind, number in (("mine", 128), ("mine", 128), ("yours", 255)):
+        codec.add_kind(kind, number)
+    for kind, number in (("mine", 129), ("others", 128), ("others", 127), ("others", 256), ("chain", 200)):
+        with pytest.raises(ValueError, match=f"{kind}: must have a number of its own from 128 to 255, not {number}"):
+            codec.add_kind(kind, number)
+    assert {kind: codec.KINDS[kind] for kind in codec.KINDS if codec.KINDS[kind] > 127} == {"mine": 128, "yours": 255}
