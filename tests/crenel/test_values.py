@@ -18,7 +18,7 @@ from pandas.arrays import ArrowExtensionArray  # type: ignore[attr-defined]
 import crenel
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.jobs.config.file import ConfigError
-from crenel.jobs.pipeline.layout import SourceColumns, layout
+from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.operators.encode.encoder import Encoder
 from crenel.operators.encode.values import sql_type
 from crenel.state.block import NO_TIME
@@ -174,12 +174,27 @@ def by_a_program(of: Type, made: crenel.Settings) -> tuple[Any, ...]:
 
 def by_a_job(of: Type, made: crenel.Settings) -> tuple[Any, ...]:
     """Return what a job encodes, whose SQL is evaluated by the texts, numbers and times of ``of``."""
-    sql = of.sql or sql_type(of.arrow)
-    found = layout(made.validated, SourceColumns({"c": sql, "n": "INT"}, True), "data")
-    rows = [*range(len(of.values)), None, *range(len(of.values)), *range(len(of.values))]
+    found = job_layout(of, made)
+    return encoded(found, made, sql_arguments(of, found))
+
+
+def job_layout(of: Type, made: crenel.Settings) -> Layout:
+    return layout(made.validated, SourceColumns({"c": of.sql or sql_type(of.arrow), "n": "INT"}, True), "data")
+
+
+def rows_of(of: Type) -> list[int | None]:
+    """Return the value of each row of ``table``; None where it is missing."""
+    return [*range(len(of.values)), None, *range(len(of.values)), *range(len(of.values))]
+
+
+def sql_arguments(of: Type, found: Layout) -> list[Any]:
+    rows, sql = rows_of(of), of.sql or sql_type(of.arrow)
     first = {"n": table(of)["n"].to_pandas(), "n IS NULL": pd.Series([False] * len(rows))}
     plain = [text.replace("`", "") for text in found.arguments]
-    arguments = [first[text] if text in first else _flink(text, of, rows, sql) for text in plain]
+    return [first[text] if text in first else _flink(text, of, rows, sql) for text in plain]
+
+
+def encoded(found: Layout, made: crenel.Settings, arguments: Sequence[Any]) -> tuple[Any, ...]:
     plan = found.encode if made.policy.passthrough else found.encode.readable
     return _comparable([each.block for each in Encoder(plan).blocks(*arguments)], plan.checked)
 
@@ -224,11 +239,11 @@ def test_a_job_and_a_program_read_a_value_alike(name: str) -> None:
     of = TYPES[name]
     for role in ROLES.keys() - {"event time", "passthrough"}:
         made = settings(role, of)
-        wanted, found = (_tried(read, of, made) for read in (by_a_job, by_a_program))
+        wanted, found = (tried(read, of, made) for read in (by_a_job, by_a_program))
         assert found == wanted, role
 
 
-def _tried(read: Callable[[Type, crenel.Settings], tuple[Any, ...]], of: Type, made: crenel.Settings) -> Any:
+def tried(read: Callable[[Type, crenel.Settings], tuple[Any, ...]], of: Type, made: crenel.Settings) -> Any:
     """Return what is encoded; the number of problems where the type does not fit its role."""
     try:
         return read(of, made)
