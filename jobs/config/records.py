@@ -255,8 +255,9 @@ class JsonFieldSection(Section):
     ----------
     type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
     path : JSON path of the field; None: the field of the column's name
-    encoding : how Debezium and Kafka Connect write a value in JSON: the bytes of a DECIMAL in base64, or a time as a
-        number of days or of parts of a second since 1970. None: as JSON writes its type
+    encoding : how Debezium and Kafka Connect write a value in JSON: the bytes of a DECIMAL in base64, alone or in an
+        object with its scale, or a time as a number of days or of parts of a second, since 1970 or, for a TIME, since
+        midnight. None: as JSON writes its type
     """
 
     type: Annotated[str, AfterValidator(_json_type)] = Field(
@@ -269,18 +270,20 @@ class JsonFieldSection(Section):
         "column's name",
     )
 
-    encoding: Literal["base64", "days", "milliseconds", "microseconds", "nanoseconds"] | None = Field(
+    encoding: Literal["base64", "variable_scale", "days", "milliseconds", "microseconds", "nanoseconds"] | None = Field(
         None,
-        description="base64 for a DECIMAL(p, s), days for a DATE, milliseconds, microseconds or nanoseconds for a "
-        "TIMESTAMP(p) or TIMESTAMP_LTZ(p), or null",
+        description="base64 or variable_scale for a DECIMAL(p, s), days for a DATE, milliseconds, microseconds or "
+        "nanoseconds for a TIMESTAMP(p), TIMESTAMP_LTZ(p) or TIME(p), or null",
     )
 
     @check(mode="after")
     def _with_encoding(self) -> JsonFieldSection:
         name = self.type.upper().partition("(")[0]
-        wanted = {"base64": ("DECIMAL",), "days": ("DATE",)}.get(self.encoding or "", ("TIMESTAMP", "TIMESTAMP_LTZ"))
+        fit = {"base64": ("DECIMAL",), "variable_scale": ("DECIMAL",), "days": ("DATE",)}
+        wanted = fit.get(self.encoding or "", ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"))
         if self.encoding is not None and name not in wanted:
-            raise ValueError(f"has the encoding {self.encoding} and the type {self.type}; give {' or '.join(wanted)}")
+            names = " or ".join(filter(None, (", ".join(wanted[:-1]), wanted[-1])))
+            raise ValueError(f"has the encoding {self.encoding} and the type {self.type}; give {names}")
         return self
 
     @check(mode="after")

@@ -24,7 +24,7 @@ from crenel.jobs.config.records import (
 from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.packing import JavaFunction
-from crenel.jobs.pipeline.sql_times import encoded_function, time_function
+from crenel.jobs.pipeline.sql_times import encoded_function, encoded_members, time_function
 from crenel.jobs.pipeline.sql_types import INSTANTS, SqlType, element_of, literal, parse, quote
 from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.fields import AvroFields
@@ -165,7 +165,9 @@ def _field(column: str, name: str, kind: str, path: str, encoding: str | None) -
         return f"{_array_function(kind, path).name}({quote(column)}) AS {quote(name)}"
     text = f"JSON_VALUE({quote(column)}, {literal(path)})"
     if (function := _function(kind, encoding)) is not None:
-        return f"{function.name}({text}) AS {quote(name)}"
+        members = encoded_members(encoding)
+        texts = [f"JSON_VALUE({quote(column)}, {literal(f'{path}.{member}')})" for member in members] or [text]
+        return f"{function.name}({', '.join(texts)}) AS {quote(name)}"
     return f"{text if kind.upper() == 'STRING' else f'TRY_CAST({text} AS {kind})'} AS {quote(name)}"
 
 

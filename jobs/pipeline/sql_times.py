@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from crenel.jobs.pipeline.packing import JavaFunction, java_function
 from crenel.jobs.pipeline.sql_types import INSTANTS, SqlType, parse
+from crenel.operators.encode.columns import EARLIEST, LATEST
 
 INSTANT = "crenel_instant"
 """Name of the function that statements of a configuration may call: the TIMESTAMP_LTZ(3) of a text."""
@@ -79,45 +80,84 @@ def time_function(sql: SqlType) -> JavaFunction:
 
 
 _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_MEMBERS = {"variable_scale": ("scale", "value")}
+_LARGEST_SCALE = 16_383
+"""Maximum scale of a decimal of PostgreSQL.
 
-_ENCODED = {
-    "base64": "org.apache.flink.table.data.DecimalData.fromBigDecimal(new java.math.BigDecimal("
-    "new java.math.BigInteger(java.util.Base64.getDecoder().decode(text)), SCALE), PRECISION, SCALE)",
-    "days": "new Integer(Integer.parseInt(text))",
-    **dict.fromkeys(_PER_SECOND, "org.apache.flink.table.data.TimestampData.fromLocalDateTime(UTC)"),
-}
-_UTC = (
-    "java.time.LocalDateTime.ofEpochSecond(Math.floorDiv(Long.parseLong(text), PARTSL), "
-    "(int) (Math.floorMod(Long.parseLong(text), PARTSL) * NANOSL / STEPL * STEPL), java.time.ZoneOffset.UTC)"
+A record could give one with which a decimal of a few bytes takes gigabytes.
+"""
+
+_DECIMAL = "DecimalData.fromBigDecimal(new java.math.BigDecimal(UNSCALED, OWN), PRECISION, SCALE)".replace(
+    "UNSCALED", "new java.math.BigInteger(java.util.Base64.getDecoder().decode(value))"
 )
-_RESULTS = {"base64": "org.apache.flink.table.data.DecimalData", "days": "Integer"}
+_SECONDS, _REST = "Math.floorDiv(Long.parseLong(value), PARTSL)", "Math.floorMod(Long.parseLong(value), PARTSL)"
+_UTC = (
+    f"java.time.LocalDateTime.ofEpochSecond({_SECONDS}, (int) ({_REST} * NANOSL / STEPL * STEPL), "
+    "java.time.ZoneOffset.UTC)"
+)
+_VALUES = {
+    "base64": ("true", _DECIMAL.replace("OWN", "SCALE")),
+    "variable_scale": (
+        f"Math.abs((long) Integer.parseInt(scale)) <= {_LARGEST_SCALE}",
+        _DECIMAL.replace("OWN", "Integer.parseInt(scale)"),
+    ),
+    "days": (
+        f"Integer.parseInt(value) >= {EARLIEST // 86_400_000} && Integer.parseInt(value) <= {LATEST // 86_400_000}",
+        "new Integer(Integer.parseInt(value))",
+    ),
+    "TIMESTAMP": (
+        f"{_SECONDS} >= {EARLIEST // 1000}L && {_SECONDS} <= {LATEST // 1000}L",
+        f"TimestampData.fromLocalDateTime({_UTC})",
+    ),
+    "TIME": (
+        f"{_SECONDS} >= 0 && {_SECONDS} < 86400",
+        "new Integer((int) (Long.parseLong(value) * 1000 / PARTSL / MILLISL * MILLISL))",
+    ),
+}
+"""Condition of a valid value, and the value: by encoding, or by type of a number of parts of a second."""
+
+_RESULTS = {"DECIMAL": "DecimalData", "DATE": "Integer", "TIME": "Integer"}
 
 
 def encoded_function(sql: SqlType, encoding: str) -> JavaFunction:
     """Return the function from the text of an encoded value to its type; a text of another form is missing.
+
+    Its arguments are the texts of ``encoded_members``, if there are any.
 
     Parameters
     ----------
     sql : type of the result
     encoding : of ``crenel.jobs.config.records.JsonFieldSection``
     """
-    parts = _PER_SECOND.get(encoding, 1)
-    value = _ENCODED[encoding].replace("UTC", _UTC, 1) if encoding in _PER_SECOND else _ENCODED[encoding]
-    digits = {"PARTS": parts, "NANOS": 10**9 // parts, "STEP": 10 ** (9 - (sql.precision or 0))}
-    for name, number in (digits | {"PRECISION": sql.precision, "SCALE": sql.scale}).items():
-        value = value.replace(name, str(number))
-    body = f"""public {_RESULTS.get(encoding, "org.apache.flink.table.data.TimestampData")} eval(StringData encoded) {{
-        if (encoded == null) {{
+    name = "TIMESTAMP" if sql.name == "TIMESTAMP_LTZ" else sql.name
+    condition, value = _VALUES[name if encoding in _PER_SECOND else encoding]
+    members = encoded_members(encoding) or ("value",)
+    given = ", ".join(f"StringData {member}Text" for member in members)
+    body = f"""public {_RESULTS.get(name, "TimestampData")} eval({given}) {{
+        if ({" || ".join(f"{member}Text == null" for member in members)}) {{
             return null;
         }}
-        String text = encoded.toString();
+        {" ".join(f"String {member} = {member}Text.toString();" for member in members)}
         try {{
-            return {value};
+            if ({condition}) {{
+                return {value};
+            }}
+            return null;
         }} catch (RuntimeException error) {{
             return null;
         }}
     }}"""
-    return java_function(encoding, sql.text, "Encoded values.", ["STRING"], sql.text, body)
+    parts, precision = _PER_SECOND.get(encoding, 1), sql.precision or 0
+    numbers = {"PARTS": parts, "NANOS": 10**9 // parts, "PRECISION": precision, "SCALE": sql.scale}
+    numbers |= {"STEP": 10 ** (9 - precision), "MILLIS": 10 ** max(3 - precision, 0)}
+    for placeholder, number in numbers.items():
+        body = body.replace(placeholder, str(number))
+    return java_function(encoding, sql.text, "Encoded values.", ["STRING"] * len(members), sql.text, body)
+
+
+def encoded_members(encoding: str | None) -> tuple[str, ...]:
+    """Return the members of the object that an encoding writes for a value; empty where it writes no object."""
+    return _MEMBERS.get(encoding or "", ())
 
 
 def instant_function() -> JavaFunction:

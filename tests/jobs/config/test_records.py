@@ -59,6 +59,14 @@ def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
             ("source.from_json={column: line, fields: {t: {type: DOUBLE, encoding: base64}}}",),
             "source.from_json.fields.t: has the encoding base64 and the type DOUBLE; give DECIMAL",
         ),
+        (
+            ("source.from_json={column: line, fields: {t: {type: STRING, encoding: variable_scale}}}",),
+            "source.from_json.fields.t: has the encoding variable_scale and the type STRING; give DECIMAL",
+        ),
+        (
+            ("source.from_json={column: line, fields: {t: {type: DATE, encoding: nanoseconds}}}",),
+            "source.from_json.fields.t: has the encoding nanoseconds and the type DATE; give TIMESTAMP, ",
+        ),
         *(
             (
                 (f"source.from_json={{column: line, fields: {{t: {{type: ARRAY<INT>, path: '{path}'}}}}}}",),

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -234,8 +235,48 @@ ENCODED = {
         "": None,
         "f////////w==": None,
     },
-    ("days", "DATE"): {"19782": "2024-02-29", "-1": "1969-12-31", "x": None},
-    ("milliseconds", "TIMESTAMP(3)"): {"1709164800123": "2024-02-29 00:00:00.123", "-1": "1969-12-31 23:59:59.999"},
+    ("variable_scale", "DECIMAL(10, 2)"): {
+        '{"scale": 0, "value": "A+g="}': "1000.00",
+        '{"scale": 3, "value": "A+g="}': "1.00",
+        '{"scale": 3, "value": "A+0="}': "1.01",
+        '{"value": "++8=", "scale": -2}': "-104100.00",
+        '{"scale": 0, "value": ""}': None,
+        '{"scale": -7, "value": "A+g="}': None,
+        '{"scale": 2147483647, "value": "AQ=="}': None,
+        '{"scale": -2147483648, "value": "AQ=="}': None,
+        '{"scale": "x", "value": "AQ=="}': None,
+        '{"value": "A+g="}': None,
+        '{"scale": 2, "value": null}': None,
+        "A+g=": None,
+        "null": None,
+    },
+    ("days", "DATE"): {
+        "19782": "2024-02-29",
+        "-1": "1969-12-31",
+        "-719162": "0001-01-01",
+        "-719163": None,
+        "2932896": "9999-12-31",
+        "2932897": None,
+        "x": None,
+    },
+    ("milliseconds", "TIMESTAMP(3)"): {
+        "1709164800123": "2024-02-29 00:00:00.123",
+        "-1": "1969-12-31 23:59:59.999",
+        "253402300799999": "9999-12-31 23:59:59.999",
+        "253402300800000": None,
+        "-62135596800001": None,
+    },
+    ("milliseconds", "TIME(3)"): {"28800120": "08:00:00.12", "0": "00:00:00.0"},
+    ("microseconds", "TIME(3)"): {
+        "28800120999": "08:00:00.12",
+        "86399999999": "23:59:59.999",
+        "86400000000": None,
+        "-1": None,
+        "9223372036854775807": None,
+        "x": None,
+    },
+    ("nanoseconds", "TIME(1)"): {"28800190000001": "08:00:00.1"},
+    ("nanoseconds", "TIME"): {"28800999999999": "08:00:00"},
     ("microseconds", "TIMESTAMP(6)"): {
         "1709164800123456": "2024-02-29 00:00:00.123456",
         "-1": "1969-12-31 23:59:59.999999",
@@ -257,7 +298,8 @@ def test_decimals_and_times_of_debezium_are_read() -> None:
         read = JsonSection.model_validate(
             {"column": "record", "fields": {"v": {"type": kind, "path": "$.after.v", "encoding": encoding}}}
         ).core()
-        records = [json.dumps({"after": {"v": int(v) if v.lstrip("-").isdigit() else v}}) for v in values]
+        plain = [v if re.fullmatch("-?[0-9]+|null|{.*}", v) else json.dumps(v) for v in values]
+        records = [f'{{"after": {{"v": {v}}}}}' for v in plain]
         rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate(records))
         view = f"source AS SELECT * FROM (VALUES {rows}) AS t (number, record)"
         tables.execute_sql(f"CREATE TEMPORARY VIEW {view}")
