@@ -27,12 +27,14 @@ class Frame:
     schema : names and types of the columns
     source : a table, or an iterator of batches
     dtypes : dtype of each column of a pandas DataFrame
+    views : type of each column that is a view of text or bytes; it is read as plain text or bytes
     """
 
     kind: Literal["pyarrow", "pandas", "polars"]
     schema: pa.Schema
     source: pa.Table | Iterator[pa.RecordBatch]
     dtypes: Mapping[str, Any] = field(default_factory=dict)
+    views: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Any) -> Frame:
@@ -69,12 +71,12 @@ class Frame:
                 name = f"{type(data).__module__}.{type(data).__qualname__}"
                 raise TypeError(f"data: is a {name}, whose Arrow stream has no named columns; give a table") from None
         _require_names(data.schema)
-        return cls("pyarrow", _without_views(data.schema), iter(data))
+        return cls("pyarrow", _without_views(data.schema), iter(data), views=_views(data.schema))
 
     @classmethod
     def _of_table(cls, kind: Literal["pyarrow", "pandas", "polars"], table: pa.Table) -> Frame:
         _require_names(table.schema)
-        return cls(kind, _without_views(table.schema), table)
+        return cls(kind, _without_views(table.schema), table, views=_views(table.schema))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the data in batches of at most ``ROWS`` rows."""
@@ -100,6 +102,12 @@ class Frame:
 
     def back(self, table: pa.Table) -> Any:
         """Return a table in the kind of the data."""
+        for name, view in self.views.items():
+            place = table.schema.get_field_index(name)
+            if place >= 0 and table.schema.field(place).type == _VIEWS[str(view)]:
+                # Arrow 16 has no cast to views.
+                column = pa.chunked_array([pa.array(table.column(place).to_pylist(), view)])
+                table = table.set_column(place, name, column)
         if self.kind == "pandas":
             import pandas as pd
 
@@ -119,11 +127,13 @@ class Frame:
 
         own = next((each for each in (name, *map(name.removesuffix, _ENDS)) if each in self.dtypes), None)
         of = column.type
-        dtype = None if own is None or self.schema.field(own).type != of else self.dtypes[own]
+        dtype = None
+        if own is not None and of in (self.schema.field(own).type, self.views.get(own)):
+            dtype = self.dtypes[own]
         if isinstance(dtype, pd.CategoricalDtype):
             return _ordered(column.to_pandas(), dtype)
         if isinstance(dtype, pd.ArrowDtype):
-            return pd.Series(pd.array(column, pd.ArrowDtype(of)))  # plain text in the place of a view
+            return pd.Series(pd.array(column, dtype))
         if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "__from_arrow__"):
             return pd.Series(dtype.__from_arrow__(column))
         if dtype is not None and dtype.kind == "O" and not pa.types.is_nested(of):
@@ -262,6 +272,10 @@ def _twice(name: str) -> str:
 
 
 _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+
+
+def _views(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in schema if str(field.type) in _VIEWS}
 
 
 def _without_views(schema: pa.Schema) -> pa.Schema:

@@ -358,7 +358,9 @@ def member_kind(role: str, sql: SqlType) -> Kind:
 
 def _as_text(name: str, sql: SqlType) -> str:
     """Return a column as text; FLOAT and DOUBLE as they are, because their text in SQL depends on the Java version."""
-    return quote(name) if sql.name in ("STRING", "VARCHAR", *_REALS) else _cast(name, sql, "STRING")
+    text = quote(name) if sql.name in ("STRING", "VARCHAR", *_REALS) else _cast(name, sql, "STRING")
+    # Flink writes the fraction 0 as .0, and other fractions without zeros at their end.
+    return f"REGEXP_REPLACE({text}, '[.]0$', '')" if sql.name == "TIME" and sql.precision else text
 
 
 def _arrow_type(sql: SqlType) -> pa.DataType | None:
@@ -370,7 +372,8 @@ def _arrow_type(sql: SqlType) -> pa.DataType | None:
     if sql.name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         unit = {0: "s", 3: "ms", 6: "us", 9: "ns"}.get(sql.precision or 0)
         return None if unit is None else pa.timestamp(unit)
-    return {"BOOLEAN": pa.bool_(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "DATE": pa.date32()}.get(sql.name)
+    others = {"BOOLEAN": pa.bool_(), "FLOAT": pa.float32(), "DOUBLE": pa.float64()}
+    return (others | {"DATE": pa.date32(), "TIME": pa.time64("ns")}).get(sql.name)
 
 
 def _cast_time(name: str, sql: SqlType) -> str:

@@ -140,7 +140,8 @@ def milliseconds(column: pa.Array) -> NDArray[np.int64]:
 def texts(column: pa.Array) -> pa.StringArray:
     """Return (rows,) texts, null where missing.
 
-    A Boolean, a decimal, a day and a time have the text of SQL; times are in UTC. Equal numbers have one text.
+    A Boolean, a decimal, a day and a timestamp have the text of SQL, the last in UTC. Equal numbers have one text. So
+    have equal times of day, without zeros at the end of a fraction.
 
     Examples
     --------
@@ -149,6 +150,8 @@ def texts(column: pa.Array) -> pa.StringArray:
     ['1.0', '0.0', '1.0E7', None]
     >>> texts(pa.array([True, None])).to_pylist()
     ['TRUE', None]
+    >>> texts(pa.array([28_800_000, 28_800_120], pa.time32("ms"))).to_pylist()
+    ['08:00:00', '08:00:00.12']
     """
     of = column.type
     if pa.types.is_string(of):
@@ -164,7 +167,7 @@ def texts(column: pa.Array) -> pa.StringArray:
     found = column.cast(pa.string())
     if pa.types.is_boolean(of):
         return pc.utf8_upper(found)
-    return pc.replace_substring_regex(found, r"(\.[0-9]+?)0*$", r"\1") if pa.types.is_time(of) else found
+    return pc.replace_substring_regex(found, r"\.?0+$", "") if pa.types.is_time(of) and of.unit != "s" else found
 
 
 def texts_of_labels(labels: Sequence[str], of: pa.DataType) -> list[str]:
@@ -175,11 +178,15 @@ def texts_of_labels(labels: Sequence[str], of: pa.DataType) -> list[str]:
     >>> import pyarrow as pa
     >>> texts_of_labels(["34", "3.50", "other"], pa.float64()), texts_of_labels(["true", "True"], pa.bool_())
     (['34.0', '3.5', 'other'], ['TRUE', 'TRUE'])
+    >>> texts_of_labels(["08:00", "08:00:00.000", "08:00:00.10", "night"], pa.time64("ns"))
+    ['08:00:00', '08:00:00', '08:00:00.1', 'night']
     """
     found = []
     for label in labels:
         try:
             value = pa.array([label])
+            if pa.types.is_time(of):  # Arrow reads no time of day alone
+                value = pa.array([f"1970-01-01 {label}"]).cast(pa.timestamp("ns"))
             # 34.0 denotes a whole number too, and 08:00:00.000 whole seconds; safe casts drop no fraction.
             finer = {pa.int64(): pa.float64(), pa.timestamp("s"): _FINEST, pa.timestamp("ms"): _FINEST}.get(of, of)
             for step in (finer, of) if "." in label else (of,):
