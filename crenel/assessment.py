@@ -195,7 +195,8 @@ def outputs_of(result: Result, settings: Settings) -> Outputs:
         for name, amount in amounts.items()
     ]
     further["summary"] = pa.Table.from_pylist(counts, _SUMMARY)
-    return Outputs(config.policy, **found, further=further, read=result.summary.read if counts else None)
+    kinds = {column.name: column.type for column in Frame.of(result.released).schema}
+    return Outputs(config.policy, **found, further=further, read=result.summary.read if counts else None, kinds=kinds)
 
 
 _SUMMARY = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from itertools import product
 from math import ceil, floor
 from typing import Any
 
@@ -12,10 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import EXACT, Instant, Numeric
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.operators.output_columns import CLOSING, generalized_names
+
+_COMPUTED = 4
+"""Number of steps of float64 by which a computed fraction may miss the end of a domain."""
+
+_SCALES = 18
+"""Number of scales of a DECIMAL that differ in float64."""
+
+_ROUNDINGS = (ROUND_HALF_UP, ROUND_HALF_EVEN)
+"""Rounding of a number to a DECIMAL by Flink, and by Arrow."""
+
+_DIGITS = Context(prec=500)
+"""More digits than any float64 has."""
+
+_UNITS = (10, 100, 1000, 86_400_000)
+"""Milliseconds to which sinks round a time down."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +56,7 @@ class Outputs:
     read : number of records that were read, counted on their own; None where it is unknown
     files : name and number of rows of each file of ``released``, in the order of its rows; None where it was not read
         from files
+    kinds : types that columns of ``released`` and ``audit`` had before, as far as known
     """
 
     policy: Policy
@@ -49,6 +68,7 @@ class Outputs:
     closing: pa.Table | None = None
     read: int | None = None
     files: tuple[tuple[str, int], ...] | None = None
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     @property
     def generalization(self) -> tuple[str, ...]:
@@ -71,17 +91,51 @@ def ends(attribute: Numeric, table: pa.Table) -> tuple[NDArray[np.float64], NDAr
     return lower, upper
 
 
-def is_outside(numbers: NDArray[Any], domain: tuple[float, float]) -> NDArray[np.bool_]:
-    """Return (rows,) whether an end of an interval lies outside a domain; a missing one does not.
+def is_outside(
+    numbers: NDArray[Any], domain: tuple[float, float], kind: pa.DataType | None = None
+) -> NDArray[np.bool_]:
+    """Return (rows,) whether a published number lies outside a domain; a missing one does not.
 
-    Integer ends are rounded outwards. A FLOAT is rounded to float32, and so is the domain that it was compared with.
+    An end of the domain that is published is rounded to the type of its column, and may then lie beside the domain. No
+    other number may, but for the last digits of a fraction that was computed.
+
+    Parameters
+    ----------
+    domain : minimum and maximum
+    kind : type of the column; None: it is unknown, and an end may be rounded to any type
+
+    Examples
+    --------
+    >>> numbers = np.array([99.5, 99.9, 100.0])
+    >>> is_outside(numbers, (0.0, 99.5), pa.int32()).tolist(), is_outside(numbers, (0.0, 99.5), pa.float64()).tolist()
+    ([False, True, False], [False, True, True])
     """
-    found = np.zeros(len(numbers), np.bool_)
-    with np.errstate(over="ignore"):
-        for sign, end, bound in ((-1, domain[0], floor(domain[0])), (1, domain[1], ceil(domain[1]))):
-            values = numbers.astype(np.float64)
-            found |= (sign * values > sign * bound) & (sign * values.astype(np.float32) > sign * np.float32(end))
+    values = numbers.astype(np.float64)
+    found = np.zeros(len(values), np.bool_)
+    for sign, end in zip((-1, 1), domain, strict=True):
+        beyond = np.flatnonzero(sign * values > sign * end)
+        computed = values[beyond] != np.rint(values[beyond])
+        computed &= np.abs(values[beyond] - end) <= _COMPUTED * np.spacing(np.abs(end))
+        found[beyond] = ~computed & ~np.isin(values[beyond], [*_rounded(end, sign, kind)])
     return found
+
+
+def _rounded(end: float, outwards: int, kind: pa.DataType | None) -> Iterator[float]:
+    """Yield the numbers that an end of a domain may be rounded to; parameters as of ``is_outside``."""
+    if kind is None or pa.types.is_integer(kind):
+        whole = float(floor(end) if outwards < 0 else ceil(end))
+        # Larger numbers move by one step of float64: crenel.operators.bounds.
+        yield whole if abs(whole) < EXACT else float(np.nextafter(whole, outwards * np.inf))
+    if kind is None or pa.types.is_floating(kind):
+        with np.errstate(over="ignore"):
+            single = (np.float32 if kind is None else kind.to_pandas_dtype())(end)
+        yield float(single)
+        yield float(str(single))  # as a sink writes it
+    if kind is None or pa.types.is_decimal(kind):
+        for scale, rounding in product(range(_SCALES) if kind is None else (kind.scale,), _ROUNDINGS):
+            yield float(Decimal(repr(float(end))).quantize(Decimal(1).scaleb(-scale), rounding, _DIGITS))
+    if isinstance(end, Instant):
+        yield from (end // unit * unit for unit in _UNITS)
 
 
 def published_nodes(tree: Hierarchy, column: pa.ChunkedArray) -> NDArray[np.int64]:

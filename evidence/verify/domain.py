@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -94,7 +94,8 @@ def _strange(outputs: Outputs, table: pa.Table) -> Strange:
             absent = flag.eq(NO_NUMBER).to_numpy(np.bool_)
             if attribute.has_representative:  # a class in which few persons have the number has none
                 few = flag.eq(MAYBE).to_numpy(np.bool_)
-        for column, what, wrong in _of_attribute(attribute, table.select(names).to_pandas(), absent, few):
+        values = table.select(names).to_pandas()
+        for column, what, wrong in _of_attribute(attribute, values, absent, few, outputs.kinds):
             if wrong.any():
                 yield column, what, wrong
 
@@ -105,9 +106,19 @@ def _columns(attribute: QuasiIdentifier) -> tuple[str, ...]:
 
 
 def _of_attribute(
-    attribute: QuasiIdentifier, values: pd.DataFrame, absent: NDArray[np.bool_], few: NDArray[np.bool_]
+    attribute: QuasiIdentifier,
+    values: pd.DataFrame,
+    absent: NDArray[np.bool_],
+    few: NDArray[np.bool_],
+    kinds: Mapping[str, pa.DataType],
 ) -> Strange:
-    """Yield the violations; ``absent``, ``few``: (rows,) whether the number must, and whether it may be null."""
+    """Yield the violations.
+
+    Parameters
+    ----------
+    absent, few : (rows,) whether the number must, and whether it may be null
+    kinds : as of ``Outputs``
+    """
     for name, column in values.items():
         if not isinstance(attribute, Numeric):
             if attribute.publish == "set":
@@ -121,7 +132,8 @@ def _of_attribute(
         yield str(name), "holds no number", ~is_number & ~absent & ~few
         yield str(name), f"holds a number that {attribute.name}_missing says is missing", is_number & absent
         if attribute.domain is not None:
-            yield str(name), "lies outside its domain", is_outside(column.to_numpy(), attribute.domain)
+            wrong = is_outside(column.to_numpy(), attribute.domain, kinds.get(str(name)))
+            yield str(name), "lies outside its domain", wrong
     if isinstance(attribute, Numeric) and values.shape[1] > 1:
         low, high = (values[name] for name in values.columns)
         yield str(values.columns[1]), "lies below the column before it", (low > high).to_numpy(np.bool_)

@@ -195,11 +195,13 @@ def test_a_value_outside_its_domain_is_told_by_column_and_row_and_not_by_itself(
     values = {"age_min": 1.0, "age_max": 2.0, "town": "all", "illness": "flu", "id": "1", "who": "a"}
     run.released = [dict(values) for _ in range(4)]
     run.released[1]["age_min"] = -4321.0
+    run.released[2]["age_max"] = 99.000001  # less than float32 tells from 99
     run.released[3] |= {"age_max": None, "town": "4321"}
     (domain,) = [check for check in verify(run.outputs(), GUARANTEES).checks if check.name == "domain"]
     assert [str(finding) for finding in domain.findings] == [
         "column 'age_min' of released lies outside its domain in row 2",
         "column 'age_max' of released holds no number in row 4",
+        "column 'age_max' of released lies outside its domain in row 3",
         "column 'town' of released holds no label of its hierarchy in row 4",
     ]
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crenel.anonymity.model.attributes import Instant
 from crenel.evidence.outputs import Outputs, is_outside
 from crenel.evidence.verify import chain as reader
 from crenel.jobs.config.load import load
@@ -362,8 +363,31 @@ def test_a_label_without_text_is_read_from_each_format(tmp_path: Path, form: str
     assert read_outputs(load(path)).released["town"].to_pylist() == ["", "south"]
 
 
-def test_an_end_of_a_float_is_within_the_domain_that_it_was_compared_with() -> None:
-    domain, single = (100_000_001.0, 400_000_003.0), [float(np.float32(x)) for x in (100_000_001, 400_000_003)]
-    numbers = np.array([*single, 99_999_000, 400_001_000, np.nan, *domain])
-    assert single[0] < domain[0]
-    assert is_outside(numbers, domain).tolist() == [False, False, True, True, False, False, False]
+@pytest.mark.parametrize(
+    ("kind", "domain", "inside", "outside"),
+    [
+        # A FLOAT compares with the domain as float32 and is written with its digits, or as its float64.
+        (pa.float32(), (100_000_001, 400_000_003), [1e8, 4e8], [99_999_992, 400_000_032, 4.1e8]),
+        (pa.float32(), (0.1, 0.3), [0.1, float(np.float32(0.3)), 0.3], [0.0999999, 0.30000005, 0.3001]),
+        (pa.float32(), (0, 110), [0, 110], [-1e-45, 110.00001]),
+        (pa.float64(), (0.1, 0.3), [0.1, 0.3, 0.1 + 0.2], [0.0999999, float(np.float32(0.3)), 0.31]),
+        (pa.float64(), (0, 99.5), [99.5], [-1e-300, 99.50001, 100]),
+        (pa.int64(), (0, 20_000_003), [0, 20_000_003], [-1, 20_000_004, 20_000_005]),
+        (pa.int32(), (0.5, 99.5), [0, 100], [-1, 101]),
+        (pa.int64(), (-(2.0**62), 2.0**62), [-(2.0**62) - 1024, 2.0**62 + 1024], [-(2.0**62) - 2048, 2.0**62 + 2048]),
+        (pa.decimal128(5, 2), (0.125, 0.375), [0.12, 0.13, 0.38], [0.11, 0.39]),
+        (pa.decimal128(5, 1), (0.125, 0.375), [0.1, 0.4], [0.12, 0.38]),
+        (pa.timestamp("s"), (Instant(1500), Instant(9500)), [1000, 1500, 9500], [999, 1499, 9501]),
+        # Without a type each of these ends may be rounded, and no other number.
+        (None, (0, 20_000_001), [0, 20_000_001], [-1, -1e-9, 20_000_001.5, 20_000_002]),
+        (None, (0, 110), [0, 110], [-1e-45, 110.0000001, 111]),
+        (None, (0.1, 99.5), [0, 0.1, 99.5, 100], [-0.1, 0.05, 99.6, 99.50001, 101]),
+        (None, (0, 400_000_003), [4e8, 400_000_003], [400_000_004, 400_000_032]),
+        (None, (Instant(1500), Instant(9500)), [0, 1000, 1500], [999, 9501, 10_000]),
+    ],
+)
+def test_only_the_end_of_a_domain_as_its_column_holds_it_may_lie_beside_it(
+    kind: pa.DataType | None, domain: tuple[float, float], inside: list[float], outside: list[float]
+) -> None:
+    found = is_outside(np.array([*inside, *outside, np.nan]), domain, kind)
+    assert found.tolist() == [False] * len(inside) + [True] * len(outside) + [False]
