@@ -25,6 +25,8 @@ policy:
     age: {type: numeric, domain: [0, 99]}
     weight: {type: numeric}
     price: {type: numeric, ends: 0.1}
+    account: {type: numeric}
+    share: {type: numeric, domain: [-0.125, 0.875]}
     income: {type: numeric, domain: [100000001, 400000003]}
     born: {type: numericMEAN}
     hired: {type: numericMEAN}
@@ -46,6 +48,7 @@ source:
     SELECT
       id, person, age, CAST(60 + SIN(id) * 40 AS FLOAT) AS weight, CAST(id / 7.0 AS DECIMAL(10, 2)) AS price,
       CAST(100000001 + MOD(id, 3) * 50000000 AS FLOAT) AS income,
+      (MOD(id, 700) - 350) * 10000000000000007 AS account, CAST(MOD(id, 100) / 123.0 AS DECIMAL(15, 15)) AS share,
       CAST(TIMESTAMPADD(DAY, CAST(MOD(id, 500) AS INT), TIMESTAMP '1959-01-01 00:00:00') AS DATE) AS born,
       CAST(TIMESTAMPADD(SECOND, CAST(MOD(id, 500) AS INT), TIMESTAMP '1969-12-31 23:55:00') AS TIMESTAMP(0)) AS hired,
       town, illness, SIN(id) * POWER(10, MOD(id, 24) - 12) AS score, CAST(SIN(id) * 1000 AS FLOAT) AS ratio,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +25,8 @@ from crenel.evidence.verify import chain as reader
 from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import OutputsError, cast_texts, read_outputs
 from crenel.jobs.local.sink_files import read_folder
-from crenel.jobs.pipeline.digests import _member
-from crenel.operators.encode.columns import Read
+from crenel.jobs.pipeline.digests import _generalized, _member
+from crenel.operators.encode.columns import EARLIEST, LATEST, Read
 from crenel.operators.shards import chain as writer
 from tests.support.outputs import ALIKE, AUDITED, Rows, configure, member, release, write_csv, write_json
 
@@ -326,32 +328,113 @@ TYPES: dict[str, tuple[Any, pa.DataType, Any, Any]] = {
 """By SQL type: values, type in a file of Parquet, the value as the operator has it, and its text in JSON and CSV."""
 
 
+def read_back(column: list[Any], texts: list[str | None], stored: pa.DataType) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Yield each format, and the texts that are read of a column that its sink wrote; JSON also without quotes.
+
+    Parameters
+    ----------
+    column, stored : values and type in a file of Parquet
+    texts : of the values in CSV and JSON
+    """
+    quoted = [json.dumps(text, ensure_ascii=False) for text in texts]
+    plain = [
+        text if text is not None and _NUMBER.fullmatch(text) else own for text, own in zip(texts, quoted, strict=True)
+    ]
+    lines = ["\n" if text is None else '"{}"\n'.format(text.replace('"', '""')) for text in texts]
+    written = [("json", "".join(f'{{"c": {each}}}\n' for each in of)) for of in (quoted, plain)]
+    for form, content in (*written, ("csv", "".join(lines)), ("parquet", "")):
+        with TemporaryDirectory() as folder:
+            if form == "parquet":
+                pyarrow.parquet.write_table(pa.table({"c": pa.array(column, stored)}), Path(folder) / "part-0")
+            else:
+                (Path(folder) / "part-0").write_text(content, encoding="utf-8")
+            found = read_folder("released", Path(folder), {"format": form}, ["c"])
+        assert found is not None
+        yield form, found[0]["c"]
+
+
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(E[+-]?\d+)?")
+"""A number of JSON, which Flink writes without quotes."""
+
+
 @pytest.mark.parametrize("sql", TYPES)
 @given(data=st.data())
 def test_each_value_hashes_as_it_was_once_it_is_read_back(sql: str, data: st.DataObject) -> None:
     """Write a column as each sink does, read it, and compare with the hash input of the operator."""
     values, stored, own, text = TYPES[sql]
     column = data.draw(st.lists(values | st.none(), min_size=1, max_size=5))
-    written = {
-        "json": "".join(json.dumps({"c": v if v is None else text(v)}, ensure_ascii=False) + "\n" for v in column),
-        "csv": "".join('"{}"\n'.format(text(v).replace('"', '""')) if v is not None else ",\n"[1:] for v in column),
-        "parquet": column,
-    }
-    for form, content in written.items():
+    for form, read in read_back(column, [None if value is None else text(value) for value in column], stored):
         if form != "parquet" and sql == "TIMESTAMP(9)":
             continue
-        with TemporaryDirectory() as folder:
-            if form == "parquet":
-                pyarrow.parquet.write_table(pa.table({"c": pa.array(column, stored)}), Path(folder) / "part-0")
-            else:
-                (Path(folder) / "part-0").write_text(str(content), encoding="utf-8")
-            found = read_folder("released", Path(folder), {"format": form}, ["c"])
-        assert found is not None
         member = _member(Read("c", "text", 0), sql, {"format": form})
         kind = {"BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "FLOAT": pa.float64(), "DOUBLE": pa.float64()}
         of_operator = writer._as_text(kind.get(sql, pa.string()), member)
         wanted = ["" if value is None else of_operator(own(value)) for value in column]
-        assert [reader._published(read or "", member.form) for read in found[0]["c"].to_pylist()] == wanted, form
+        assert [reader._published(read or "", member.form) for read in read.to_pylist()] == wanted, form
+
+
+def _decimal(precision: int, scale: int) -> tuple[Any, ...]:
+    """Return a row of ``ENDS`` for a DECIMAL, whose ends Flink's CAST rounds."""
+    most = 10.0 ** (precision - scale) - 1
+    digits = Decimal(1).scaleb(-scale)
+    return (
+        st.floats(-most, most) | st.integers(int(-most), int(most)).map(float),
+        pa.decimal128(precision, scale),
+        lambda end: Decimal(repr(end)).quantize(digits, ROUND_HALF_UP, Context(prec=60)),
+        str,
+    )
+
+
+def _of_milliseconds(unit: int, form: str) -> tuple[Any, ...]:
+    """Return a row of ``ENDS`` for times, which Flink rounds down; ``form``: of ``isoformat``."""
+    moment = lambda end: EPOCH + timedelta(milliseconds=int(end // unit * unit))  # noqa: E731
+    return (
+        st.integers(EARLIEST, LATEST).map(float),
+        pa.timestamp("ms"),
+        moment,
+        lambda time: time.isoformat(" ", form) if form else str(time.date()),
+    )
+
+
+REALS = st.floats(allow_nan=False, allow_infinity=False)
+ENDS: dict[str, tuple[Any, ...]] = {
+    "INT": (st.integers(-(2**31), 2**31 - 1), pa.int32(), int, str),
+    "BIGINT": (st.integers(-(2**63), 2**63 - 1), pa.int64(), int, str),
+    "FLOAT": (
+        st.floats(width=32, allow_nan=False, allow_infinity=False),
+        pa.float32(),
+        float,
+        lambda v: _java(v, True),
+    ),
+    "DOUBLE": (REALS, pa.float64(), float, lambda value: _java(value, False)),
+    "DECIMAL(5, 2)": _decimal(5, 2),
+    "DECIMAL(15, 0)": _decimal(15, 0),
+    "DECIMAL(15, 6)": _decimal(15, 6),
+    "DECIMAL(12, 12)": _decimal(12, 12),
+    "DATE": _of_milliseconds(86_400_000, ""),
+    "TIMESTAMP(0)": _of_milliseconds(1000, "seconds"),
+    "TIMESTAMP_LTZ(3)": _of_milliseconds(1, "milliseconds"),
+}
+"""By SQL type of a quasi-identifier: its end as the operator publishes it, type in a file of Parquet, the value there,
+and its text in JSON and CSV."""
+
+
+@pytest.mark.parametrize("sql", ENDS)
+@given(data=st.data())
+def test_each_end_hashes_and_compares_as_it_was_once_it_is_read_back(sql: str, data: st.DataObject) -> None:
+    """Compare a column of the generalization with the hash input of the operator, and with the same in Parquet."""
+    values, stored, held, text = ENDS[sql]
+    ends = data.draw(st.lists(values | st.none(), min_size=1, max_size=5))
+    column = [None if end is None else held(end) for end in ends]
+    of = _generalized("c", sql)
+    wanted = [writer._as_published(of)(end) for end in ends]
+    texts = [None if value is None else text(value) for value in column]
+    numbers = []
+    for form, read in read_back(column, texts, stored):
+        table = cast_texts("sinks.audit", {"c": read}, pa.schema([("c", pa.float64())]))
+        numbers.append(table["c"].to_pylist())
+        assert [reader._text(value, single=of.form == "float") for value in numbers[-1]] == wanted, form
+    assert all(each == numbers[0] for each in numbers)
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
