@@ -90,7 +90,9 @@ def check(
 def init(
     source: Annotated[
         Path,
-        typer.Argument(metavar="SOURCE", help="A CSV or Parquet file; or a .sql file with a CREATE TABLE of Flink."),
+        typer.Argument(
+            metavar="SOURCE", help="A file of CSV, Parquet or JSON lines; or a .sql file with a CREATE TABLE of Flink."
+        ),
     ],
     write: Annotated[Path, typer.Option(metavar="FILE", help="The configuration to write.", dir_okay=False)],
     sample: Annotated[int, typer.Option(min=1, metavar="ROWS", help="Rows to read: the first ones.")] = 100_000,

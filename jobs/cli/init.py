@@ -18,6 +18,7 @@ from crenel.jobs.cli.cli_common import table
 from crenel.jobs.cli.init_source import Described, SourceError, describe
 from crenel.jobs.config.contract import read_contract
 from crenel.jobs.config.explain import UNDECIDED
+from crenel.jobs.config.records import member_path
 
 _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z_][\w.-]*")
 """Name of a column that YAML reads as text without quotes."""
@@ -237,6 +238,14 @@ def _source(described: Described) -> Iterator[str]:
         yield "# The query gives each column its type; unreadable values are missing, and times without offset are UTC."
         yield "query: |"
         yield indent(described.query, "  ")
+    if described.json_fields:
+        yield "# Type of each field of a line; unreadable values are missing, and times without offset are UTC."
+        yield "from_json:"
+        yield "  column: record"
+        yield "  fields:"
+    for name, (kind, steps) in described.json_fields.items():
+        path = json.dumps(member_path(*steps).replace("$", "$$"), ensure_ascii=False)
+        yield f"    {_key(name)}: {kind if len(steps) == 1 else f'{{type: {kind}, path: {path}}}'}"
 
 
 def _differences(contract: Contract, columns: Sequence[str]) -> list[str]:
@@ -249,11 +258,15 @@ def _differences(contract: Contract, columns: Sequence[str]) -> list[str]:
 def _input_warnings(described: Described, proposals: Sequence[Proposal]) -> Iterator[str]:
     """Yield warnings about records of the sample that would be rejected, fail a job, or count as another person."""
     rows = described.profile.rows
-    if described.unfit:
+    if described.unfit and described.json_fields:
+        yield f"{described.unfit:,} lines are no objects of JSON, and their records would be rejected"
+    elif described.unfit:
         yield (
             f"{described.unfit:,} lines have another number of fields than the first one, and Flink's format csv fails "
             "the job at such a line; correct them, or read lines by source.from_csv, which rejects them"
         )
+    for field in described.left_out:
+        yield f"{field}, and left out; to read such a field, give it a type in source.from_json.fields, and a role"
     roles = {of.column: of.role for of in proposals}
     for of in described.profile.columns:
         missing = round(of.missing * rows)

@@ -1,12 +1,16 @@
-"""Sources of ``crenel init``: a CSV or Parquet file, or a statement with names and types alone."""
+"""Sources of ``crenel init``: a file of CSV, Parquet or JSON lines, or a statement with names and types alone."""
 
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +23,7 @@ from crenel.jobs.config.source import TOKEN
 from crenel.jobs.pipeline.sql_times import INSTANT
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_values import read_as
+from crenel.operators.encode.json_fields import JsonField, JsonFields
 from crenel.operators.encode.values import sql_type
 from crenel.profiling import profile
 
@@ -35,7 +40,11 @@ _TYPES = {
 }
 """Types of the fields of CSV, each with that of the query; a column has the first that all its values have."""
 
-_CONVERT = "'crenel init' reads CSV and Parquet: convert a sample to one of them"
+_MARK = b"\xef\xbb\xbf"
+_MOST_FIELDS = 1000
+"""Maximum number of columns that are profiled of JSON lines."""
+
+_CONVERT = "'crenel init' reads CSV, Parquet and lines of JSON: convert a sample to one of them"
 _OTHER_FORMS = {
     b"\x1f\x8b": "is compressed by gzip; unpack it, such as by gunzip --keep",
     b"\x28\xb5\x2f\xfd": "is compressed by zstd; unpack it",
@@ -68,13 +77,18 @@ class Described:
     profile : figures of the sample; names and types alone for a statement
     ddl : statement that creates the table ``source``
     query : statement that selects the columns with their types; None: all columns as they are
-    unfit : number of lines of a CSV file with another number of fields than its first line
+    unfit : number of lines of a CSV file with another number of fields than its first line, or of other lines than
+        objects of JSON
+    json_fields : type and steps of each column of JSON lines; empty for other sources
+    left_out : fields of JSON lines that are no columns, each with the reason in words
     """
 
     profile: Profile
     ddl: str
     query: str | None
     unfit: int = 0
+    json_fields: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
 
 
 def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
@@ -98,7 +112,7 @@ def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
             return _of_statement(path)
         if (other := _other_form(start)) is not None:
             raise SourceError(f"{path} {other}")
-        return _of_csv(path, rows, names)
+        return _of_json(path, rows) if _is_json(start) else _of_csv(path, rows, names)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or 'it is no such file'}") from None
     except UnicodeDecodeError:
@@ -107,15 +121,18 @@ def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
         raise SourceError(f"{path} cannot be read as CSV or Parquet; give a file with one record per line") from None
 
 
+def _is_json(start: bytes) -> bool:
+    return start.removeprefix(_MARK).lstrip().startswith((b'{"', b"{ ", b"{\n", b"{}"))
+
+
 def _other_form(start: bytes) -> str | None:
     """Return what a file is that is neither CSV nor Parquet, with a remedy; None where it may be CSV."""
     if any(byte < 9 for byte in start):  # a name of a column may begin with ORC
         for magic, form in _OTHER_FORMS.items():
             if start.startswith(magic):
                 return form
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b'{"', b"{ ", b"{\n", b"{}", b"[{", b"[\n")):
-        return f"is JSON; {_CONVERT}, such as by pandas.read_json(FILE, lines=True), and read it by source.from_json"
+    if start.removeprefix(_MARK).lstrip().startswith((b"[{", b"[\n")):
+        return "is an array of JSON; give a file with one object per line, such as by jq -c .[]"
     return None
 
 
@@ -137,6 +154,68 @@ def _of_parquet(path: Path, rows: int) -> Described:
     return Described(
         found, _ddl(path, columns, "parquet", {"parquet.utc-timezone": "true"}), _with_instants(found.columns)
     )
+
+
+def _of_json(path: Path, rows: int) -> Described:
+    """Read lines of JSON, as ``source.from_json`` reads them; arrays are left out."""
+    with path.open("rb") as file:
+        read = [(line.rstrip(b"\r\n"), _object(line)) for line in islice(file, rows)]
+    lines = pa.array([line for line, found in read if found is not None], pa.binary())
+    objects = [found for _, found in read if found is not None]
+    if not objects:
+        raise SourceError(f"{path} has no line with an object of JSON; give a file with one object per line")
+    paths, left_out = _paths(objects)
+    if not paths or len(paths) > _MOST_FIELDS:
+        raise SourceError(
+            f"{path} has {len(paths):,} fields with a value of their own, and 'crenel init' reads from 1 to "
+            f"{_MOST_FIELDS:,}; {_CONVERT}"
+        )
+    texts = JsonFields(tuple(JsonField(path, "STRING") for path in paths)).columns(lines)
+    typed = pa.table(
+        {".".join(path): _typed(pa.chunked_array([of.text])) for path, of in zip(paths, texts, strict=True)}
+    )
+    fields = {
+        name: ("TIMESTAMP_LTZ(3)" if pa.types.is_timestamp(column.type) else sql_type(column.type), path)
+        for path, (name, column) in zip(paths, zip(typed.column_names, typed.columns, strict=True), strict=True)
+    }
+    return Described(
+        profile(typed), _ddl(path, ["record STRING"], "raw", {}), None, len(read) - len(objects), fields, left_out
+    )
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _paths(objects: Sequence[dict[str, Any]]) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the paths of single values, and the fields that are left out, with the reason in words.
+
+    The name of a field that few objects have may be a value, such as a person's.
+    """
+    held, arrays, objects_at = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), set[tuple[str, ...]]()
+    for each in objects:
+        waiting: list[tuple[tuple[str, ...], Any]] = [((), each)]
+        while waiting:
+            path, value = waiting.pop()
+            if isinstance(value, dict):
+                objects_at.add(path)
+                waiting += reversed([((*path, name), inner) for name, inner in value.items()])
+            else:
+                (arrays if isinstance(value, list) else held)[path] += 1
+    least = min(SMALL, len(objects))
+    known = [path for path in held if path not in objects_at and path not in arrays]
+    paths = [path for path in known if held[path] >= least]
+    by_name = Counter(".".join(path) for path in paths)
+    paths = [path for path in paths if by_name[".".join(path)] == 1]
+    left_out = [f"{'.'.join(path)} is an array" for path, count in arrays.items() if count >= least]
+    left_out += [f"{name} is the name of {count} fields" for name, count in by_name.items() if count > 1]
+    if few := sum(held[path] < least for path in known) + sum(count < least for count in arrays.values()):
+        left_out.append(f"{few:,} further fields are in fewer than {least} records")
+    return paths, left_out
 
 
 def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:

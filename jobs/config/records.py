@@ -312,7 +312,7 @@ class JsonSection(Section):
     def core(self) -> JsonRecords:
         return JsonRecords(
             self.column,
-            {name: (field.type, field.path or _member(name)) for name, field in self.fields.items()},
+            {name: (field.type, field.path or member_path(name)) for name, field in self.fields.items()},
             {name: field.encoding for name, field in self.fields.items() if field.encoding is not None},
         )
 
@@ -512,9 +512,15 @@ class ProtobufSection(Section):
         )
 
 
-def _member(name: str) -> str:
-    escaped = re.sub(r"(['\\])", r"\\\1", name)
-    return f"$['{escaped}']"
+def member_path(*names: str) -> str:
+    """Return the JSON path of a member, through those around it.
+
+    Examples
+    --------
+    >>> member_path("home", "zip")
+    "$['home']['zip']"
+    """
+    return "$" + "".join(f"['{escaped}']" for escaped in (re.sub(r"(['\\])", r"\\\1", name) for name in names))
 
 
 def one_way(**given: Any) -> None:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 import crenel
 from crenel.jobs.cli.app import app
 from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.records import JsonRecords, json_steps
 
 ADULT = Path(__file__).resolve().parents[4] / "shared" / "data" / "adult"
 ADULT_COLUMNS = (
@@ -124,6 +125,43 @@ def test_the_roles_of_visits_are_proposed_and_undecided_items_fail_one_by_one(vi
     assert policy.passthrough == ()
     for name in DECISIONS:
         assert name.removeprefix("policy.").removesuffix(".hierarchy").split(".")[1] in result.stdout
+
+
+def test_lines_of_json_are_proposed_with_the_types_of_their_fields(tmp_path: Path) -> None:
+    columns = records()
+    paths = {"zip": ("home", "zip"), "country": ("home", "its $country's"), "dose": ("a.dose",)}
+    lines = []
+    for number, values in enumerate(zip(*columns.values(), strict=True)):
+        record: dict[str, Any] = {"tests": ["MARKED"], "home": None} if number == 7 else {"tests": []}
+        for name, value in zip(columns, values, strict=True):
+            *above, last = paths.get(name, (name,))
+            inner = record.setdefault(above[0], {}) if above else record
+            if inner is not None:
+                inner[last] = value
+        if number < 3:
+            record["scores"] = {"MARKED": 3}  # a name that is a value
+        lines.append(json.dumps(record))
+    (tmp_path / "visits.jsonl").write_text("\n".join([*lines, '{"MARKED": ', "7"]), encoding="utf-8")
+    result, path = init(tmp_path / "visits.jsonl")
+    assert result.exit_code == 0, result.output
+    names = {name: ".".join(steps) for name, steps in paths.items()}
+    found = load(path, decided(path, {"policy.quasi_identifiers": {"age": {"type": "numeric"}}})).source.records
+    assert isinstance(found, JsonRecords)
+    types = {"age": "DOUBLE", "a.dose": "DOUBLE", "birth_date": "DATE", "seen": "DATE", "visited": "TIMESTAMP_LTZ(3)"}
+    assert {name: kind for name, (kind, _) in found.fields.items()} == {
+        shown: types.get(shown, "STRING") for shown in (names.get(name, name) for name in columns)
+    }
+    assert {name: json_steps(steps) for name, (_, steps) in found.fields.items()} == {
+        names.get(name, name): paths.get(name, (name,)) for name in columns
+    }
+    roles = yaml.safe_load(path.read_text(encoding="utf-8"))["policy"]
+    for role, expected in ROLES.items():
+        own = [name.replace("$$", "$") for name in ([roles[role]] if isinstance(roles[role], str) else roles[role])]
+        assert sorted(own) == sorted(names.get(name, name) for name in expected), role
+    assert "2 lines are no objects of JSON" in result.stdout
+    assert "tests is an array, and left out" in result.stdout
+    assert "1 further fields are in fewer than 10 records" in result.stdout
+    assert "MARKED" not in result.output + path.read_text(encoding="utf-8")
 
 
 CONTRACT = """
@@ -361,9 +399,11 @@ def test_an_existing_file_is_replaced_by_force_alone(visits: Path) -> None:
         ("CREATE TABLE MARKED AS", "give one such statement"),
         ("a,b\n\x00MARKED\udcff,1\n", "save the file as UTF-8"),
         ("\x1f\udc8b\x08MARKED", "is compressed by gzip; unpack it"),
-        ("Obj\x01MARKED", "is a file of Avro; 'crenel init' reads CSV and Parquet"),
+        ("Obj\x01MARKED", "is a file of Avro; 'crenel init' reads CSV, Parquet and lines of JSON"),
         ("ORC\x00MARKED", "is a file of ORC; "),
-        ('{"MARKED": 1}\n{"MARKED": 2}\n', "is JSON; "),
+        ('[{"MARKED": 1}]', "is an array of JSON; "),
+        ('{\n"MARKED": 1\n}\n', "no line with an object of JSON; "),
+        ('{"MARKED": [1]}\n', "has 0 fields with a value of their own"),
         (None, "No such file"),
     ],
 )
