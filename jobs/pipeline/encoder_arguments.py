@@ -213,7 +213,8 @@ class Reader:
         kind: Kind = "integer" if element.name in INTEGERS else "text"
         wanted = "ARRAY<BIGINT>" if kind == "integer" else "ARRAY<STRING>"
         value = self._add(_cast(name, replace(sql, name=sql.text), wanted), (name, "list"))
-        return Read(name, "array", value, element=kind, packed=self._add(packed(name, sql), (name, "packed")))
+        published = self._add(packed(name, sql), (name, "packed"))
+        return Read(name, "array", value, element=kind, packed=published, is_clock=_is_clock(element))
 
     def subject(self, name: str) -> Read:
         """Add the column that identifies persons, as text."""
@@ -322,7 +323,7 @@ class Reader:
         return self._add(f"{quote(name)} IS NULL", (name, "missing")) if sql.nullable else None
 
     def _text(self, name: str, sql: SqlType) -> Read:
-        return Read(name, "text", self._add(_as_text(name, sql), (name, "text")))
+        return Read(name, "text", self._add(_as_text(name, sql), (name, "text")), is_clock=_is_clock(sql))
 
     def _shown(self, read: Read, sql: SqlType) -> Read:
         """Mark a published text for neutralization; texts of other types, such as -0.50, are no formulas."""
@@ -358,9 +359,12 @@ def member_kind(role: str, sql: SqlType) -> Kind:
 
 def _as_text(name: str, sql: SqlType) -> str:
     """Return a column as text; FLOAT and DOUBLE as they are, because their text in SQL depends on the Java version."""
-    text = quote(name) if sql.name in ("STRING", "VARCHAR", *_REALS) else _cast(name, sql, "STRING")
-    # Flink writes the fraction 0 as .0, and other fractions without zeros at their end.
-    return f"REGEXP_REPLACE({text}, '[.]0$', '')" if sql.name == "TIME" and sql.precision else text
+    return quote(name) if sql.name in ("STRING", "VARCHAR", *_REALS) else _cast(name, sql, "STRING")
+
+
+def _is_clock(sql: SqlType) -> bool:
+    """Return whether Flink writes a type as times of day with a fraction."""
+    return sql.name == "TIME" and bool(sql.precision)
 
 
 def _arrow_type(sql: SqlType) -> pa.DataType | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode import hashing
-from crenel.operators.encode.values import days, is_list
+from crenel.operators.encode.values import days, is_list, without_zeros
 from crenel.operators.encode.values import texts as texts_of
 from crenel.state.block import NO_TIME
 from crenel.state.columns import NO_FURTHER
@@ -80,6 +80,7 @@ class Read:
     generalized : whether a label of a hierarchy is published in place of the value, as text
     labels : type of the values that the leaves of a hierarchy without a builder denote; None: text
     normalization : of a subject, as ``Policy.subject_normalization``
+    is_clock : whether texts, or those of elements, are times of day with a fraction, which is dropped where it is 0
     """
 
     name: str
@@ -94,6 +95,7 @@ class Read:
     generalized: bool = False
     labels: pa.DataType | None = None
     normalization: tuple[str, ...] = ()
+    is_clock: bool = False
 
     @property
     def published(self) -> Kind:
@@ -168,6 +170,8 @@ class Batch:
             texts = days(pa.array(self._timestamps(read).view("datetime64[ms]")))
         else:
             texts = as_arrow(argument, pa.string())
+        if read.is_clock:
+            texts = without_zeros(texts)
         return without_formulas(texts) if read.neutralized else texts
 
     def distinct(self, read: Read) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
@@ -313,7 +317,8 @@ class Batch:
         return table, missing, counts > width
 
     def _lists(self, read: Read) -> pa.ListArray:
-        return as_arrow(self._argument(read.value), pa.list_(_TYPES[read.element or "text"]))
+        lists = as_arrow(self._argument(read.value), pa.list_(_TYPES[read.element or "text"]))
+        return with_elements(lists, without_zeros(lists.values)) if read.is_clock else lists
 
     def published_codes(self, read: Read, key: str, missing: Mask | None, null_text: str | None) -> NDArray[np.uint64]:
         """Return ``codes`` of a published column that are also equal for values with the same published form.
@@ -476,9 +481,9 @@ def codes_of(values: Sequence[str], read: Read, key: str, null_text: str | None)
     key, null_text : as for ``Batch.published_codes``
     """
     if read.kind == "array":
-        read = Read(read.name, read.element or "text", 0)
+        read = Read(read.name, read.element or "text", 0, is_clock=read.is_clock)
     if read.kind == "text":
-        alone = Read(read.name, "text", 0, longest=read.longest, padded=read.padded, neutralized=read.neutralized)
+        alone = replace(read, value=0)
         texts = pd.Series([*values, ""], dtype=object)
         codes = Batch((texts,)).published_codes(alone, key, None, null_text)
         return [int(code) for code in codes[:-1]]

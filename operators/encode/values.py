@@ -167,7 +167,19 @@ def texts(column: pa.Array) -> pa.StringArray:
     found = column.cast(pa.string())
     if pa.types.is_boolean(of):
         return pc.utf8_upper(found)
-    return pc.replace_substring_regex(found, r"\.?0+$", "") if pa.types.is_time(of) and of.unit != "s" else found
+    return without_zeros(found) if pa.types.is_time(of) else found
+
+
+def without_zeros(texts: pa.StringArray) -> pa.StringArray:
+    """Return texts of times of day without zeros at the end of a fraction, and without a fraction that is 0.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> without_zeros(pa.array(["08:00:00", "08:00:00.0", "08:00:00.120"])).to_pylist()
+    ['08:00:00', '08:00:00', '08:00:00.12']
+    """
+    return pc.replace_substring_regex(texts, r"(?:\.0+|(\.\d*[1-9])0+)$", r"\1")
 
 
 def texts_of_labels(labels: Sequence[str], of: pa.DataType) -> list[str]:

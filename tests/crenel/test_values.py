@@ -209,8 +209,9 @@ def _flink(expression: str, of: Type, rows: Sequence[int | None], sql: str) -> p
     name = sql.partition("(")[0]
     if expression == "c IS NULL":
         return pd.Series([row is None for row in rows])
-    if expression == "REGEXP_REPLACE(CAST(c AS STRING), '[.]0$', '')" and name == "TIME":
-        return pd.Series(ArrowExtensionArray(texts))
+    if sql == "TIME(3)":  # Flink writes each with a fraction
+        shown = [text if text is None or "." in text else f"{text}.0" for text in texts.to_pylist()]
+        texts = pa.array(shown, pa.string())
     if expression == "CAST(c AS STRING)" or (expression == "c" and name == "STRING"):
         return pd.Series(ArrowExtensionArray(texts))
     if expression == "CAST(c AS DOUBLE)" or (expression == "c" and name in ("FLOAT", "DOUBLE")):

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from crenel.jobs.pipeline.sql_types import literal, parse
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.schema import parse as parse_schema
 from crenel.operators.encode.cells import ArrayCells, CellType
+from crenel.operators.encode.columns import Batch
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.json_fields import JsonField, JsonFields
 from crenel.operators.encode.protobuf.fields import ProtobufFields
@@ -635,7 +637,9 @@ def test_arrays_that_encode_packs_are_those_that_flink_packs() -> None:
         cells = ArrayCells(CellType(sql.name, sql.precision or 0, sql.scale), pa.array(given, pa.list_(element)))
         assert cells.packed.to_pylist() == list(map(bytes, row[: len(given)])), kind
         if kind.partition("(")[0] in ("STRING", "DATE", "TIME", "DECIMAL", "TIMESTAMP"):  # as a sensitive array
-            assert cells.list.to_pylist() == list(map(json.loads, row[len(given) :])), kind
+            by_sql = pa.array(map(json.loads, row[len(given) :]), pa.list_(pa.string()))
+            form = Reader({"c": parse(f"ARRAY<{kind}>")}, arrays=["c"]).member("sensitive", "c")
+            assert cells.list.to_pylist() == Batch((by_sql,))._lists(replace(form, value=0)).to_pylist(), kind
 
 
 def test_members_may_have_the_names_of_the_parts_of_a_function() -> None:
