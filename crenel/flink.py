@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pyflink.common import JobClient
+from pyflink.java_gateway import get_gateway
 from pyflink.table import StatementSet, StreamTableEnvironment, Table
 from pyflink.util.java_utils import get_field
 
@@ -23,7 +24,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
 from crenel.jobs.config.secrets import read_secret
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
-from crenel.jobs.pipeline.environment import instants_elsewhere
+from crenel.jobs.pipeline.environment import instants_elsewhere, keep_java_threads
 from crenel.jobs.pipeline.job import JOB, Names, name_operators, upwards
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.side_streams import Requests
@@ -127,6 +128,7 @@ def anonymize(
     if not isinstance(settings, Settings):
         kind = type(settings).__qualname__
         raise TypeError(f"settings: is a {kind}; give crenel.Settings, such as crenel.load('visits.yaml')")
+    keep_java_threads(get_gateway()._gateway_client)
     config, unfit_key = _chained(settings.validated.with_repairs() if repairs else settings.validated, audit_chain)
     try:
         table = flattened(t_env, table, config.policy.roles)

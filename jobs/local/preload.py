@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from threading import Thread
@@ -54,22 +53,9 @@ def start_java() -> Thread:
     return thread
 
 
-@contextmanager
-def core_loading(load: Callable[[], object]) -> Iterator[None]:
-    """Load the compiled core, which the first tuples need, while the block has Flink plan the job.
-
-    Garbage collection is off meanwhile. In the loading thread it would release Java objects there, through the block's
-    connection to Java. The block would continue on another connection, in another Java thread. There Flink's planner
-    misses its thread-local state (a NullPointerException: metadataHandlerProvider).
-    """
-    collected = gc.isenabled()
-    gc.disable()
+def load_core(load: Callable[[], object]) -> None:
+    """Load the compiled core in a thread, which the first tuples need, while the caller has Flink plan the job."""
     atexit.register(_end, _begin(load))
-    try:
-        yield
-    finally:
-        if collected:
-            gc.enable()
 
 
 def _end(thread: Thread) -> None:

@@ -18,7 +18,7 @@ from crenel.jobs.config.paths import file_uri, find_missing_inputs
 from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed, why_full, why_refused
 from crenel.jobs.local.logs import JobError, flink_logs
-from crenel.jobs.local.preload import core_loading, start_java
+from crenel.jobs.local.preload import load_core, start_java
 from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.stop import before_stopping, set_stop_message, temporary_folder
 from crenel.jobs.local.summary import Summary
@@ -165,20 +165,20 @@ def _start(
 
     java.join()
     try:
-        with core_loading(partial(config.algorithm.compile, config.privacy)):
-            tables = local_environment(settings)
-            job = build(tables, config)
-            require_inputs(read_options(tables, config), settings)
-            # An internal sink beside the user's.
-            tables.execute_sql(
-                "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
-                f"WITH ('connector' = 'filesystem', 'path' = {literal(file_uri(folder))}, 'format' = 'csv')"
-            )
-            job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
-            require_brokers(job.setup.tables)
-            set_stop_message("stopped; the job was canceled, and what it had not published yet is lost")
-            warn(job.warnings)
-            return job.execute(), job.setup
+        load_core(partial(config.algorithm.compile, config.privacy))
+        tables = local_environment(settings)
+        job = build(tables, config)
+        require_inputs(read_options(tables, config), settings)
+        # An internal sink beside the user's.
+        tables.execute_sql(
+            "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
+            f"WITH ('connector' = 'filesystem', 'path' = {literal(file_uri(folder))}, 'format' = 'csv')"
+        )
+        job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
+        require_brokers(job.setup.tables)
+        set_stop_message("stopped; the job was canceled, and what it had not published yet is lost")
+        warn(job.warnings)
+        return job.execute(), job.setup
     except (Py4JError, JavaException) as error:
         raise refused(error, config) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -99,7 +100,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
         A jar that the settings name does not exist.
     """
     prepare_java()
-    remember_java_names()
+    prepare_gateway()
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
     keep_pool_private()
     keep_tracebacks_out_of_terminal()
@@ -127,7 +128,7 @@ def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
         A jar that the settings name does not exist.
     """
     require_token()
-    remember_java_names()
+    prepare_gateway()
     environment = StreamExecutionEnvironment.get_execution_environment()
     present = environment._j_stream_execution_environment.getConfiguration()
     listed = {name: present.getString(name, "") for name in JARS}
@@ -141,6 +142,46 @@ def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
 
 
 @cache
+def prepare_gateway() -> None:
+    """Prepare Python's connections to Java for a job; repeated calls change nothing."""
+    remember_java_names()
+    keep_java_threads(get_gateway()._gateway_client)
+
+
+class _Connections(threading.local):
+    """The free connections of each thread, in the place of py4j's, which all threads share."""
+
+    def __init__(self) -> None:
+        self._free: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def append(self, connection: Any) -> None:
+        self._free.append(connection)
+
+    def pop(self) -> Any:
+        return self._free.pop()
+
+
+def keep_java_threads(client: Any) -> None:
+    """Have each thread of Python keep its connection to Java, which serves each connection by a thread of its own.
+
+    py4j lends a connection to any thread that asks, such as one in which Python collects garbage. A thread that then
+    continues on another connection would miss what Java knows of the thread before: the jars of the job ("no factory
+    for 'kafka'"), and the state of Flink's planner (a NullPointerException: metadataHandlerProvider).
+
+    Parameters
+    ----------
+    client : py4j's client of the gateway; its free connections become those of the calling thread
+    """
+    if not isinstance(client.deque, _Connections):
+        connections = _Connections()
+        for connection in client.deque:
+            connections.append(connection)
+        client.deque = connections
+
+
 def remember_java_names() -> None:
     """Have Python ask Java once for each name of a class or a package.
 

@@ -14,7 +14,7 @@ from tests.support.launch import TIMEOUT, Host
 from tests.support.people import configure, persons, published, raw_values, rows_in_order, write
 from tests.support.programs import LINK, require_same_rows
 
-ROWS = 6000
+ROWS = 12_000
 SLOW = 500  # rows a second, so that there is time to kill a worker
 
 

@@ -1,16 +1,19 @@
-"""Defaults of Flink that would harm a long job, and names that are asked of Java once."""
+"""Defaults of Flink that would harm a long job, names that are asked of Java once, and connections to Java."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from py4j import protocol as proto
-from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+from py4j.java_gateway import GatewayClient, JavaClass, JavaPackage, JVMView
 from pyflink.fn_execution.state_impl import CachingMapStateHandler
 
-from crenel.jobs.pipeline.environment import DEFAULTS, remember_java_names
+from crenel.jobs.pipeline.environment import DEFAULTS, keep_java_threads, remember_java_names
 
 _STEPS = 500
 
@@ -70,3 +73,34 @@ def test_java_is_asked_once_for_a_name_but_for_a_class_that_a_later_jar_may_hold
     classes.add("org.Later")
     assert isinstance(java.org.Later, JavaClass)
     assert requests == ["org", "org.Known", "org.Later", "org.Later"]
+
+
+def test_a_thread_keeps_its_connection_while_others_use_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    number, begun, go_on = count(), Event(), Event()
+
+    def connection(_: GatewayClient) -> Any:
+        own = f"!ys{next(number)}"
+
+        def send_command(command: str) -> str:
+            if command == "wait":
+                begun.set()
+                assert go_on.wait(60)
+            return own
+
+        return SimpleNamespace(send_command=send_command)
+
+    monkeypatch.setattr(GatewayClient, "_create_connection", connection)
+    client = GatewayClient()
+    before = client.send_command("name")
+    keep_java_threads(client)
+    keep_java_threads(client)
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(client.send_command, "wait")
+        assert begun.wait(60)
+        assert client.send_command("name") == before
+        go_on.set()
+        assert waiting.result() != before
+        assert other.submit(client.send_command, "name").result() == waiting.result()
+    assert client.send_command("name") == before
+    client.deque.pop()
+    assert len(client.deque) == 0

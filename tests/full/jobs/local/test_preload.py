@@ -23,7 +23,7 @@ import sys, time
 from pathlib import Path
 from threading import Event
 from crenel.anonymity.compiled.jit import leaf
-from crenel.jobs.local.preload import core_loading
+from crenel.jobs.local.preload import load_core
 
 compiled = Event()
 
@@ -38,8 +38,8 @@ def compile():
         time.sleep(0.2)
         Path(sys.argv[1]).write_text(str(begun))
 
-with core_loading(compile):
-    assert compiled.wait(300)
+load_core(compile)
+assert compiled.wait(300)
 """
 
 
