@@ -76,15 +76,15 @@ def test_java_is_asked_once_for_a_name_but_for_a_class_that_a_later_jar_may_hold
 
 
 def test_a_thread_keeps_its_connection_while_others_use_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    number, begun, go_on = count(), Event(), Event()
+    number, reached, ended = count(), Event(), Event()
 
     def connection(_: GatewayClient) -> Any:
         own = f"!ys{next(number)}"
 
         def send_command(command: str) -> str:
             if command == "wait":
-                begun.set()
-                assert go_on.wait(60)
+                reached.set()
+                assert ended.wait(60)
             return own
 
         return SimpleNamespace(send_command=send_command)
@@ -96,9 +96,9 @@ def test_a_thread_keeps_its_connection_while_others_use_theirs(monkeypatch: pyte
     keep_java_threads(client)
     with ThreadPoolExecutor(1) as other:
         waiting = other.submit(client.send_command, "wait")
-        assert begun.wait(60)
+        assert reached.wait(60)
         assert client.send_command("name") == before
-        go_on.set()
+        ended.set()
         assert waiting.result() != before
         assert other.submit(client.send_command, "name").result() == waiting.result()
     assert client.send_command("name") == before
