@@ -31,7 +31,7 @@ help:
 	@echo 'make coverage  lines and branches of Python that the gate without Flink runs'
 	@echo 'make leak    memory of a job at a fixed rate, after one minute and after five'
 	@echo 'make compat  the library with the lowest and the highest versions of its packages (needs uv)'
-	@echo 'make compat-flink  a job on Flink with other versions of Python'
+	@echo 'make compat-flink  jobs with other versions of Flink (needs uv) and of Python'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests in a browser need beside a Chromium'
 	@echo 'make docs    the documentation as a site, in docs/_build/html'
@@ -126,12 +126,23 @@ compat:
 			tests/crenel tests/full/crenel --ignore=tests/full/crenel/test_flink.py; \
 	done; done
 
-# The versions of requirements.lock, in environments of their own; also paths: FLINK_PYTHONS=/path/to/python3.12.
+# In environments of their own: the versions of requirements.lock on other Pythons, also paths
+# (FLINK_PYTHONS=/path/to/python3.12), and other versions of Flink, each with the packages that it asks for.
 FLINK_PYTHONS := python3.10 python3.12
+FLINKS := 1.20 2.0 2.1 2.2
+RECOVERED := tests/full/jobs/test_recovery.py::test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back
 compat-flink:
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf '"$$folder" EXIT; \
 	for python in $(FLINK_PYTHONS); do \
 		$(MAKE) --no-print-directory VENV=$$folder/environment PYTHON="$$python" flink; \
+	done; \
+	for flink in $(FLINKS); do \
+		echo "Flink $$flink"; \
+		uv venv --quiet --clear --seed --python 3.11 $$folder/flink; \
+		uv pip install --quiet --python $$folder/flink --requirements pyproject.toml --extra flink --extra java \
+			"apache-flink==$$flink.*" hypothesis polars pytest pytest-xdist; \
+		JAVA_HOME="$$($$folder/flink/bin/python -m crenel.jobs.local.java)" $$folder/flink/bin/python -m pytest -q \
+			-p no:cacheprovider -o filterwarnings=default tests/flink $(RECOVERED); \
 	done
 
 # Heavy, and not for every machine: tests/night/docker/image.py.

@@ -45,7 +45,8 @@ def plain_type(of: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(of):
         return pa.struct([_plain_field(of.field(i)) for i in range(of.num_fields)])
     if pa.types.is_map(of):
-        return pa.map_(_plain_field(of.key_field), _plain_field(of.item_field), keys_sorted=of.keys_sorted)
+        sorted_keys = getattr(of, "keys_sorted", False)  # Arrow 11 does not tell
+        return pa.map_(_plain_field(of.key_field), _plain_field(of.item_field), keys_sorted=sorted_keys)
     if pa.types.is_fixed_size_list(of):
         return pa.list_(_plain_field(of.value_field), of.list_size)
     if pa.types.is_large_list(of):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -388,6 +389,13 @@ def persons_of(sample: Sample) -> Integers:
     if sample.tuples.subject is None:
         return np.arange(len(sample))
     return np.unique(sample.tuples.subject, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def spawned(random: np.random.Generator, count: int) -> list[np.random.Generator]:
+    """Return generators that are independent of another, as its ``spawn`` does from numpy 1.25 on."""
+    bits: Any = random.bit_generator
+    seeds = bits.seed_seq if hasattr(bits, "seed_seq") else bits._seed_seq
+    return [np.random.default_rng(seed) for seed in seeds.spawn(count)]
 
 
 def part_of(sample: Sample, chosen: Integers) -> Sample:

@@ -11,7 +11,7 @@ import numpy as np
 
 from crenel.anonymity.model.policy import Shards
 from crenel.evidence.attack import disclosure, identity
-from crenel.evidence.attack.attack_data import Groups, Scene, groups, placed, runs
+from crenel.evidence.attack.attack_data import Groups, Scene, groups, placed, runs, spawned
 from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, InputNames, Sums, Tries
 from crenel.evidence.attack.search import Integers, crowds
@@ -56,7 +56,7 @@ def attack_outputs(
     if scene.placement is not None:
         # A separate random generator keeps the other results unchanged.
         reader, apart = placed(scene, scene.placement), runs(scene, scene.placement)
-        observers.append((PLACED, groups(reader, apart), random.spawn(1)[0]))
+        observers.append((PLACED, groups(reader, apart), spawned(random, 1)[0]))
     weights = [identity.weights(of, own) for _, of, own in observers]
     most = effort.seeds * effort.targets
     targets = random.permutation(len(sample))[:most]

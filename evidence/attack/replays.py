@@ -28,6 +28,7 @@ from crenel.evidence.attack.attack_data import (
     placed,
     points_of,
     runs,
+    spawned,
 )
 from crenel.evidence.attack.downcoding import downcode, downcode_placed
 from crenel.evidence.attack.formation import learned_minimality
@@ -128,7 +129,7 @@ class _Attacker:
             raise ValueError("it is not known whose the rows are, or where they lie")
         self._placement = scene.placement
         # Separate random generators keep the other results unchanged.
-        self._random_placed, random_moment = random.spawn(2)
+        self._random_placed, random_moment = spawned(random, 2)
         self._scene, self._truth, self._setting, self._effort = scene, scene.truth, setting, effort
         self._sums, self._random = sums, random
         self._k = setting.privacy.k

@@ -94,6 +94,9 @@ def _timestamp(kind: CellType, column: pa.StringArray) -> pa.Array:
     return _read(column, stored, f"{DAY}({clock})?", alone, made_of=b"")
 
 
+_NOT_CAST = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+"""Errors of a cast; Arrow 11 has none from text to days."""
+
 _READERS: dict[str, Callable[[CellType, pa.StringArray], pa.Array]] = {
     "STRING": lambda kind, column: column,
     "BOOLEAN": _truth,
@@ -126,12 +129,12 @@ def _read(
     if made_of is None or _made_of(column, made_of):
         try:
             return pc.cast(column, stored)
-        except pa.ArrowInvalid:
+        except _NOT_CAST:
             pass  # at least one text is not a value
     fit = pc.match_substring_regex(column, f"^(?:{plain})$").fill_null(True)
     try:
         found = pc.cast(pc.if_else(fit, column, None), stored)
-    except pa.ArrowInvalid:  # such as a day outside the calendar
+    except _NOT_CAST:  # such as a day outside the calendar
         fit, found = column.is_null(), pa.nulls(len(column), stored)
     others = pc.invert(fit)
     if not pc.any(others).as_py():

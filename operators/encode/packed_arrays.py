@@ -1,7 +1,7 @@
 """Arrays in the bytes of Flink's own serializer, which carry them to ``released``.
 
-The form is that of ``ArrayDataSerializer`` and ``BinaryArrayData`` in Flink 2.3: the number of bytes, then the number
-of elements, a bit for each missing element, the elements, and the bytes that an element cannot hold.
+The form is that of ``ArrayDataSerializer`` and ``BinaryArrayData`` in Flink 1.20 to 2.3: the number of bytes, then the
+number of elements, a bit for each missing element, the elements, and the bytes that an element cannot hold.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ def key_group(key: int, max_parallelism: int) -> int:
     """Return the key group of an int key of a PyFlink stream that is keyed by ``Types.INT()``.
 
     The JVM hashes such a key as a ``Row`` of one ``Integer`` and spreads the hash by MurmurHash3
-    (``KeyGroupRangeAssignment.assignToKeyGroup``, ``MathUtils.murmurHash`` of Flink 2.3).
+    (``KeyGroupRangeAssignment.assignToKeyGroup``, ``MathUtils.murmurHash`` of Flink 1.20 to 2.3).
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def test_arrow_data_of_any_kind_gives_arrow_tables(data: object) -> None:
 
 
 def test_a_pandas_frame_comes_back_as_one() -> None:
-    frame = TABLE.drop_columns(["tests"]).to_pandas()
+    frame = TABLE.drop(["tests"]).to_pandas()
     policy = SETTINGS.policy
     made = settings("nearest", policy=type(policy)(**{**vars(policy), "passthrough": ["born", "clinic"]}))
     found = crenel.anonymize(frame, made)
@@ -288,10 +288,13 @@ PASSED = {
     "map": pa.array([[("a", 1)], None] * 3, pa.map_(pa.string(), pa.int64())),
     "wide decimal": pa.array([Decimal("1.5"), None] * 3, pa.decimal256(60, 2)),
     "no value": pa.nulls(6),
-    "text view": pa.array(["a", None] * 3, pa.string_view()),
-    "bytes view": pa.array([b"a", None] * 3, pa.binary_view()),
-    "list view": pa.array([[1], None] * 3, pa.list_view(pa.int64())),
 }
+if hasattr(pa, "list_view"):  # from Arrow 16 on
+    PASSED |= {
+        "text view": pa.array(["a", None] * 3, pa.string_view()),
+        "bytes view": pa.array([b"a", None] * 3, pa.binary_view()),
+        "list view": pa.array([[1], None] * 3, pa.list_view(pa.int64())),
+    }
 
 
 @pytest.mark.parametrize("name", PASSED)
@@ -359,7 +362,7 @@ def test_a_stream_converts_the_columns_of_later_data_exactly(name: str) -> None:
         rows = pa.Table.from_pandas(wanted, schema=pa.Schema.from_pandas(FIRST))
         others = [plain.push(FIRST), plain.push(rows.slice(0, 0 if name == "no rows" else 9)), plain.finish()]
     for part, other in zip(parts, others, strict=True):
-        assert part.released.equals(other.released.drop_columns(["row"]))
+        assert part.released.equals(other.released.drop(["row"]))
         assert part.audit.equals(other.audit)
 
 

@@ -199,7 +199,7 @@ def test_a_field_of_the_rows_of_a_list_is_an_array(algorithm: str) -> None:
         [{"illness": each, "ward": {"id": len(each), "bed": 1}, "note": "Ann"} for each in illnesses]
         for illnesses in plain["illnesses"].to_pylist()
     ]
-    nested = plain.drop_columns(["illnesses"]).append_column("stays", pa.array(stays))
+    nested = plain.drop(["illnesses"]).append_column("stays", pa.array(stays))
     names = {"illness": "stays[*].illness", "ward": "stays[*].ward.id"}
     policy = {
         "sensitive": [names["illness"]],

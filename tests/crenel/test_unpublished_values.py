@@ -241,10 +241,10 @@ def test_frames_hold_values_of_published_records_alone(kind: str) -> None:
     data: Any
     aged = TABLE.set_column(1, "age", pa.array(range(ROWS)))  # noise needs whole numbers
     if kind == "pandas":
-        data = aged.drop_columns(["map", "couple"]).to_pandas()
+        data = aged.drop(["map", "couple"]).to_pandas()
         data.attrs = {"values": markers("me")}
     else:
-        data = polars.from_arrow(aged.drop_columns(["map", "couple", "no_word"]))
+        data = polars.from_arrow(aged.drop(["map", "couple", "no_word"]))
         every = polars.Enum(markers("wo"))
         data = data.with_columns(polars.col("word").cast(every), polars.col("words").cast(polars.List(polars.String)))
         data = data.with_columns(polars.col("words").cast(polars.List(polars.Enum(markers("ws")))))
@@ -301,18 +301,20 @@ def test_an_ordered_dictionary_keeps_its_order_however_its_batches_are_made() ->
     assert crenel.anonymize(reader, made).released["rank"].chunk(0).dictionary.to_pylist() == order
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array(["a", "b"])]),
-        pa.RunEndEncodedArray.from_arrays([1, 2], ["a", "b"]),
-        pa.DictionaryArray.from_arrays([0, 1], pa.array([{"a": "a"}, {"a": "b"}])),
-        pa.ListArray.from_arrays([0, 1, 2], pa.DictionaryArray.from_arrays([0, 1], ["a", "b"], ordered=True)),
-    ],
-    ids=["union", "runs", "dictionary of structs", "list of an ordered dictionary"],
-)
-def test_a_type_whose_rows_cannot_be_copied_is_refused(column: pa.Array) -> None:
-    data = pa.table({"age": [1, 2], "other": column})
+NOT_COPIED = {
+    "union": pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array(["a", "b"])]),
+    "dictionary of structs": pa.DictionaryArray.from_arrays([0, 1], pa.array([{"a": "a"}, {"a": "b"}])),
+    "list of an ordered dictionary": pa.ListArray.from_arrays(
+        [0, 1, 2], pa.DictionaryArray.from_arrays([0, 1], ["a", "b"], ordered=True)
+    ),
+}
+if hasattr(pa, "RunEndEncodedArray"):  # from Arrow 12 on
+    NOT_COPIED["runs"] = pa.RunEndEncodedArray.from_arrays([1, 2], ["a", "b"])
+
+
+@pytest.mark.parametrize("name", NOT_COPIED)
+def test_a_type_whose_rows_cannot_be_copied_is_refused(name: str) -> None:
+    data = pa.table({"age": [1, 2], "other": NOT_COPIED[name]})
     with pytest.raises(crenel.ConfigError, match=r"data: 'other' is of type .*cast the column to text"):
         crenel.anonymize(data, passing("other"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -42,7 +43,9 @@ _ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 def connector() -> Path:
-    """Return the jar of Flink's connector."""
+    """Return the jar of Flink's connector; ``CRENEL_TEST_CONNECTOR`` names one for another version of Flink."""
+    if given := os.environ.get("CRENEL_TEST_CONNECTOR"):
+        return Path(given)
     (found,) = jars("kafka").glob("flink-sql-connector-kafka-*.jar")
     return found
 

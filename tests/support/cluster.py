@@ -84,7 +84,7 @@ _REPORTERS = 4
 
 _FATAL = b"Fatal error occurred while executing the TaskManager"
 _CLOSING = b"StreamTask.closeAllOperators"
-_ENDED_SOURCE = "checkpoint request for unknown task"
+_ENDED_SOURCE = ("checkpoint request for unknown task", "task is closing")
 
 _ENDED = ("FINISHED", "FAILED", "CANCELED")
 
@@ -115,7 +115,7 @@ class JobClient:
             if "location" in made:
                 self.wait(lambda: self.state(job) == "FINISHED", "end of the job that was stopped")
                 return Path(made["location"].removeprefix("file:"))
-            assert _ENDED_SOURCE in str(made), made
+            assert any(text in str(made) for text in _ENDED_SOURCE), made
             self.wait_for_checkpoint(job, done)
         raise AssertionError(f"no savepoint of {_STOPS}")
 

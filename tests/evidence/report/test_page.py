@@ -188,7 +188,7 @@ def test_a_number_that_stands_for_its_group_is_counted_where_it_is() -> None:
     policy = Policy((Numeric("age", (0, 99)),), ("illness",))
     drop = [*made.released.column_names[:5]]
     released, audit = (
-        table.drop_columns(drop).append_column("age", pa.array(ages))
+        table.drop(drop).append_column("age", pa.array(ages))
         for table, ages in ((made.released, [27.0] * 3 + [64.5] * 2), (made.audit, [27.0, 64.5]))
     )
     page = Page(Report(Outputs(policy, released, audit), about(representative=True)).html(flow(TWO)))

@@ -146,9 +146,7 @@ def test_values_of_a_flat_hierarchy_are_named_only_where_enough_persons_have_the
     labels = [f"v{min(i, 20)}" for i in range(30)]
     released = [label for label in labels for _ in range(2)]
     assert made.audit is not None
-    one = Outputs(
-        policy, pa.table({"town": released}), made.audit.drop_columns(["town"]).append_column("town", [labels])
-    )
+    one = Outputs(policy, pa.table({"town": released}), made.audit.drop(["town"]).append_column("town", [labels]))
     found = axes(releases(one, published=False), policy)
     (spread,) = spreads(found, None, 5)
     assert spread.labels == ("v20", OTHERS)
