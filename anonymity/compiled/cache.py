@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 import numba
 import numpy as np
-from numba.core import caching
+from numba.core import caching, config
 
 from crenel.anonymity.compiled.folders import cached, precompiled_dir
 
@@ -102,17 +102,51 @@ class Precompiled(ByContent):
         return None if folder is None else cls(py_func, py_file, folder)
 
 
+class _LocalCode(caching.CompileResultCacheImpl):
+    """Code compiled on this machine."""
+
+    _locator_classes: Any = (ByContent,)
+
+    def __init__(self, function: Any) -> None:
+        # Locators of the user (NUMBA_CACHE_LOCATOR_CLASSES, from numba 0.62 on) are for functions of others.
+        settings: Any = config
+        of_user = getattr(settings, "CACHE_LOCATOR_CLASSES", "")
+        settings.CACHE_LOCATOR_CLASSES = ""
+        try:
+            super().__init__(function)  # type: ignore[no-untyped-call]
+        finally:
+            settings.CACHE_LOCATOR_CLASSES = of_user
+
+
+class _PrecompiledCode(_LocalCode):
+    """Code compiled ahead of time."""
+
+    _locator_classes = (Precompiled,)
+
+
+class LocalCache(caching.FunctionCache):
+    """Numba's cache of a function, keyed by content, for the code compiled on this machine."""
+
+    _impl_class = _LocalCode
+
+
+class _PrecompiledLayer(caching.FunctionCache):
+    """Numba's cache of a function, keyed by content, for code compiled ahead of time."""
+
+    _impl_class = _PrecompiledCode
+
+
 class PrecompiledCache:
-    """Numba's cache of a function with a read-only layer of code compiled ahead of time, which takes precedence.
+    """A cache of a function with a read-only layer of code compiled ahead of time, which takes precedence.
 
     Parameters
     ----------
-    function : a Crenel function, while ``Precompiled`` is numba's locator
-    kept : numba's cache of code compiled on this machine
+    function : a Crenel function
+    kept : the cache of code compiled on this machine
     """
 
     def __init__(self, function: Any, kept: Any) -> None:
-        self._precompiled: Any = caching.FunctionCache(function)
+        self._precompiled: Any = _PrecompiledLayer(function)  # type: ignore[no-untyped-call]
         self._kept = kept
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -5,29 +5,26 @@ Python calls an *entry*. It is compiled once, with all functions that it calls, 
 together with all that it calls. A chain of calls would be optimized again at every link, which takes minutes. A part is
 optimized with its entry alone.
 
-Numba has no setting for this, so some of its functions are replaced (``replace_in_numba``) while a function of this
-module compiles, and at no other time: other users of numba in the process do not notice. Under another version of numba
-than the replacements were written for, nothing is replaced, and compilation takes longer.
+Numba's compiler is extended as its manual describes ("Customizing the Compiler"), and stays as it is for others: each
+kind of function has a pipeline of its own, and a part has a library of its own (``_PartLibrary``).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-import numba
 import numpy as np
 from llvmlite.binding import parse_assembly
-from llvmlite.ir import Constant
 from numba import njit
-from numba.core import config, types
-from numba.core.codegen import CPUCodeLibrary
-from numba.core.compiler_lock import global_compiler_lock
-from numba.np import arrayobj
+from numba.core import ir, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.typed_passes import AnnotateTypes
 
-from crenel.anonymity.compiled.cache import PrecompiledCache
+from crenel.anonymity.compiled.cache import LocalCache, PrecompiledCache
 from crenel.anonymity.compiled.folders import cached, precompiled_dir
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,15 +34,10 @@ Int: TypeAlias = int | np.int64
 
 _KEPT = cached("compiled") is not None
 
-
-_IS_REPLACED = numba.__version__.startswith("0.68.")
-"""Whether this version of numba is the one that the replacements were written for."""
-
 _ENVIRONMENT = "_ZN08NumbaEnv"
+"""Start of the names of globals that numba sets as soon as a function is compiled."""
+
 _stopping = threading.Event()
-_replacements: list[tuple[Any, str, Any]] = []
-_part: str | None = None
-"""Name of the part that compiles, empty for an entry, None for neither. Numba's compiler lock protects it."""
 
 
 def stop_compiling() -> None:
@@ -61,104 +53,129 @@ def _unless_stopping() -> None:
         raise SystemExit
 
 
-def replace_in_numba(owner: Any, name: str, replacement: Any) -> None:
-    """Let ``replacement`` take the place of an attribute of numba while a function of this module compiles."""
-    _replacements.append((owner, name, replacement))
+class _PartLibrary(JITCodeLibrary):
+    """Code of a part: it is linked into entries, where it is optimized, and does not become machine code itself.
+
+    Unoptimized machine code would be used in place of the entry's procedure, until the process ends, because the linker
+    uses the first code of a name. A version of numba without one of the two methods would do its own work instead.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        complete = self._final_module
+        named = [str(found) for found in complete.global_variables if found.name.startswith(_ENVIRONMENT)]
+        self._final_module = parse_assembly("\n".join([f'target triple = "{complete.triple}"', *named]))
+        super()._finalize_final_module()  # type: ignore[no-untyped-call]
+        self._final_module = complete
 
 
-@contextmanager
-def _compiling(part: str) -> Iterator[None]:
-    """Replace functions of numba for the duration of the block, which compiles a part; empty: an entry."""
-    global _part
-    with global_compiler_lock:  # other threads wait to compile
-        before, _part = _part, part
-        replaced = _replacements if _IS_REPLACED and before is None else []
-        own = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
-        try:
-            for owner, name, replacement in replaced:
-                setattr(owner, name, replacement)
-            yield
-        finally:
-            for owner, name, function in own:
-                setattr(owner, name, function)
-            _part = before
+class _ProcedureLibrary(_PartLibrary):
+    """Code of a procedure, which LLVM does not inline."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        for function in ir_module.functions:
+            if not function.is_declaration and not function.linkage:  # others are small helpers of numba
+                function.attributes.add("noinline")
+        super().add_ir_module(ir_module)  # type: ignore[no-untyped-call]
 
 
-def _optimize_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_final_module) -> None:
-    _unless_stopping()
-    if not _part:
-        whole(library)
+class _Pass(LoweringPass):
+    """A step of compilation."""
+
+    def __init__(self) -> None:  # numba's is abstract
+        LoweringPass.__init__(self)
 
 
-def _make_entries_only(library: Any, whole: Any = CPUCodeLibrary._finalize_final_module) -> None:
-    # Unoptimized code must not become machine code: the linker would use it in place of the entry's procedure, until
-    # the process ends. For a part, only the globals are emitted that numba sets at once.
-    if library.name != _part:
-        whole(library)
-        return
-    complete = library._final_module
-    named = [str(found) for found in complete.global_variables if found.name.startswith(_ENVIRONMENT)]
-    library._final_module = parse_assembly("\n".join([f'target triple = "{complete.triple}"', *named]))
-    whole(library)
-    library._final_module = complete
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _IndexFromTheFront(_Pass):
+    """Let the indexes of arrays count from the front, as unsigned ones do.
+
+    In Python an index below 0 counts from the end. Crenel uses none but literals, and the test at each index takes a
+    tenth of the run time.
+    """
+
+    _name = "crenel_index_from_the_front"
+
+    def run_pass(self, state: Any) -> bool:
+        for block in state.func_ir.blocks.values():
+            reads = ((found, found.index) for found in block.find_exprs("getitem"))
+            for at, index in (*reads, *((found, found.index) for found in block.find_insts(ir.SetItem))):
+                of = state.calltypes[at]
+                if isinstance(of.args[0], types.Array):
+                    del state.calltypes[at]  # numba's dictionary takes each key once
+                    position = _unsigned(of.args[1], state.typemap[index.name])
+                    state.calltypes[at] = of.replace(args=(of.args[0], position, *of.args[2:]))
+        return True
 
 
-def _index_from_the_front(
-    context: Any, builder: Any, kind: Any, index: Any, size: Any, wrapped: Any = arrayobj.fix_integer_index
-) -> Any:
-    # In Python an index below 0 counts from the end. Crenel uses none, and the test at each index takes a tenth of the
-    # run time.
-    if isinstance(index, Constant):
-        return wrapped(context, builder, kind, index, size)
-    return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+def _unsigned(kind: Any, of_variable: Any) -> Any:
+    """Return the unsigned form of an index's type; literals and all that is no integer remain as they are."""
+    if isinstance(kind, types.Tuple | types.UniTuple):
+        pairs = zip(kind.types, of_variable.types, strict=True)
+        return types.BaseTuple.from_types([_unsigned(*pair) for pair in pairs])
+    is_whole = isinstance(kind, types.Integer) and not isinstance(of_variable, types.Literal)
+    return types.uintp if is_whole else kind
 
 
-replace_in_numba(arrayobj, "fix_integer_index", _index_from_the_front)
-replace_in_numba(CPUCodeLibrary, "_optimize_final_module", _optimize_entries_only)
-replace_in_numba(CPUCodeLibrary, "_finalize_final_module", _make_entries_only)
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _OwnLibrary(_Pass):
+    """Put the code of a function into the kind of library that its pipeline names."""
 
+    _name = "crenel_own_library"
 
-def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any) -> Any:
-    dispatcher: Any = njit(nogil=True, error_model="numpy", **options)(function)
-    compile_as_numba_does = dispatcher._compiler.compile
-
-    def compile_it(arguments: Any, result: Any) -> Any:
+    def run_pass(self, state: Any) -> bool:
         _unless_stopping()
-        with _compiling(function.__qualname__ if part else ""):
-            made = compile_as_numba_does(arguments, result)
-        if apart:
-            made.library._final_module.get_function(made.fndesc.llvm_func_name).add_function_attribute("noinline")
-        return made
-
-    dispatcher._compiler.compile = compile_it
-    return dispatcher
+        if state.pipeline.library is not None:
+            state.library = state.pipeline.library(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+        return True
 
 
-def _compiled_part(function: Any, *, apart: bool = False, **options: Any) -> Any:
+class _Entry(CompilerBase):
+    """Compilation of an entry, whose library is numba's own."""
+
+    library: type[_PartLibrary] | None = None
+
+    def define_pipelines(self) -> list[Any]:
+        _unless_stopping()
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        for added in (_OwnLibrary, _IndexFromTheFront):
+            passes.add_pass_after(added, AnnotateTypes)
+        passes.finalize()
+        return [passes]
+
+
+class _Part(_Entry):
+    """Compilation of a part."""
+
+    library = _PartLibrary
+
+
+class _Procedure(_Entry):
+    """Compilation of a procedure."""
+
+    library = _ProcedureLibrary
+
+
+def _compiled(function: Any, pipeline: type[_Entry], **options: Any) -> Any:
+    return njit(nogil=True, error_model="numpy", pipeline_class=pipeline, **options)(function)
+
+
+def _compiled_part(function: Any, pipeline: type[_Entry] = _Part, **options: Any) -> Any:
     # Omitting wrappers for Python saves most of the compile time. Unset options are inherited from the caller.
-    return _compiled(function, part=True, apart=apart, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+    return _compiled(function, pipeline, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
 
 
 def entry(function: F) -> F:
     """Compile a function that Python calls, with all of its parts, and cache the result."""
-    with _looking_in("ByContent"):
-        dispatcher = _compiled(function, part=False, cache=_KEPT)
+    dispatcher = _compiled(function, _Entry)
+    if _KEPT:
+        dispatcher._cache = LocalCache(function)  # type: ignore[no-untyped-call]
     if precompiled_dir() is not None:
-        with _looking_in("Precompiled"):
-            dispatcher._cache = PrecompiledCache(function, dispatcher._cache)
+        dispatcher._cache = PrecompiledCache(function, dispatcher._cache)
     return dispatcher
-
-
-@contextmanager
-def _looking_in(locator: str) -> Iterator[None]:
-    # Numba reads the locator classes when a cache is created.
-    settings: Any = config
-    before = settings.CACHE_LOCATOR_CLASSES
-    settings.CACHE_LOCATOR_CLASSES = f"crenel.anonymity.compiled.cache.{locator}"
-    try:
-        yield
-    finally:
-        settings.CACHE_LOCATOR_CLASSES = before
 
 
 def inner(function: F) -> F:
@@ -168,14 +185,14 @@ def inner(function: F) -> F:
 
 def procedure(function: F) -> F:
     """Compile a part that is called for some tuples only; it stays a separate function, compiled once."""
-    return _compiled_part(function, forceinline=False, _nrt=True, apart=True)
+    return _compiled_part(function, _Procedure, forceinline=False, _nrt=True)
 
 
 def leaf(function: F) -> F:
     """Compile a part that creates no array, without reference counting, which would dominate a small function."""
-    return _compiled_part(function, _nrt=not _IS_REPLACED)
+    return _compiled_part(function, _nrt=False)
 
 
 def inner_leaf(function: F) -> F:
     """Compile a leaf that is cheaper than passing its arrays; it is inlined into its caller."""
-    return _compiled_part(function, forceinline=True, _nrt=not _IS_REPLACED)
+    return _compiled_part(function, forceinline=True, _nrt=False)

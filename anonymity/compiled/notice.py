@@ -10,10 +10,8 @@ from functools import cache
 from threading import Timer
 from typing import Any
 
-import numba
 from numba.core import event
 
-from crenel.anonymity.compiled import jit
 from crenel.anonymity.compiled.folders import cached
 
 _PATIENCE = 1.0
@@ -57,9 +55,4 @@ class _Notice(event.Listener):
 @cache
 def _print_once() -> None:
     often = "once" if cached("compiled") is not None else "in each process, as no folder can hold the result"
-    long = (
-        "about a minute"
-        if jit._IS_REPLACED
-        else f"many minutes with numba {numba.__version__}, and about one with the version that crenel requires"
-    )
-    print(f"crenel: compiling the algorithm for this machine, {often}; this takes {long}", file=sys.stderr)
+    print(f"crenel: compiling the algorithm for this machine, {often}; this takes about a minute", file=sys.stderr)

@@ -16,11 +16,18 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import from_dtype
 from numba.core import cgutils, types
-from numba.core.imputils import lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
-from numba.np.numpy_support import from_dtype
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
 
 _WORD = 8
 """Bytes of each value in a description."""

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 FIRST_USE = """
 import sys, crenel, pyarrow as pa
 settings = crenel.Settings(
@@ -20,21 +18,13 @@ crenel.anonymize(pa.table({"age": [1]}), settings)
 """
 
 
-@pytest.mark.parametrize(
-    ("version", "long"),
-    [
-        ("", "about a minute"),
-        ("0.69.0", "many minutes with numba 0.69.0, and about one with the version that crenel requires"),
-    ],
-)
-def test_the_first_use_says_in_one_line_that_it_compiles(version: str, long: str, tmp_path: Path) -> None:
-    program = f"import numba; numba.__version__ = {version!r} or numba.__version__{FIRST_USE}"
+def test_the_first_use_says_in_one_line_that_it_compiles(tmp_path: Path) -> None:
     variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "CRENEL_COMPILED": ""}
-    process = subprocess.Popen([sys.executable, "-c", program], env=variables, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", FIRST_USE], env=variables, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         assert process.stderr.readline() == (
-            f"crenel: compiling the algorithm for this machine, once; this takes {long}\n"
+            "crenel: compiling the algorithm for this machine, once; this takes about a minute\n"
         )
     finally:
         process.kill()
