@@ -288,7 +288,8 @@ def tiny(script: Path, **variables: str) -> list[str]:
 
 
 def test_code_is_compiled_once_wherever_its_source_lies(tmp_path: Path) -> None:
-    place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    # The locators that a user names are for functions of others.
+    place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_CACHE_LOCATOR_CLASSES": "InTreeCacheLocator"}
     folder = str(tmp_path / "cache" / "crenel" / "compiled")
     for number, (misses, hits) in enumerate([("1", "0"), ("0", "1")]):
         script = tmp_path / str(number) / "tiny.py"
