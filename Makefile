@@ -112,7 +112,7 @@ leak: $(READY)
 	@$(WITH_JAVA) exec $(BIN)/python -m benchmarks.leak $(ARGUMENTS)
 
 # Environments of their own, with a cache of their own; names other Pythons: PYTHONS='3.11'. WITH='numba==0.64.*' names a
-# version between the lowest and the highest.
+# version between the lowest and the highest. Older ones of numpy and Arrow are for jobs on Flink 1.20 (compat-flink).
 PYTHONS := 3.10 3.11 3.12 3.13
 VERSIONS := lowest-direct highest
 WITH :=
@@ -122,7 +122,7 @@ compat:
 		echo "Python $$python, $$versions"; \
 		uv venv --quiet --clear --python $$python $$folder/environment; \
 		uv pip install --quiet --python $$folder/environment --resolution $$versions --only-binary :all: \
-			--requirements pyproject.toml $(WITH); \
+			--requirements pyproject.toml 'numpy>=1.26' 'pyarrow>=16.1' $(WITH); \
 		uv pip install --quiet --python $$folder/environment hypothesis polars psutil pytest pytest-xdist; \
 		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not flink' \
 			tests/crenel tests/full/crenel tests/state/test_golden.py tests/anonymity/compiled \
