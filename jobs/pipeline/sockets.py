@@ -45,7 +45,7 @@ def bind_channels() -> None:
     Raises
     ------
     UnknownChannelsError
-        Beam's class differs from the one that Flink 2.3 ships.
+        Beam's class differs from those that Flink 1.20 to 2.3 ship.
     """
     jvm = _jvm()
     outer = _outer(jvm)
