@@ -11,6 +11,10 @@ READY := $(VENV)/ready
 SITE := $(VENV)/site
 SOURCES := $(shell find anonymity operators state -name '*.py') evidence/attack/search.py
 
+# uv takes seconds; pip takes a minute or two, and serves where uv finds no index, as pip has settings of its own.
+install = $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1) || \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
+
 # The first Python of a version that Crenel supports; override with `make PYTHON=/path/to/python ...`.
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.10 python3; do \
@@ -30,13 +34,13 @@ help:
 	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
 	@echo 'make coverage  lines and branches of Python that the gate without Flink runs'
 	@echo 'make leak    memory of a job at a fixed rate, after one minute and after five'
-	@echo 'make compat  the library with the lowest and the highest versions of its packages (needs uv)'
-	@echo 'make compat-flink  jobs with other versions of Flink (needs uv) and of Python'
+	@echo 'make compat  the library with the lowest and the highest versions of its packages'
+	@echo 'make compat-flink  jobs with other versions of Flink and of Python'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests in a browser need beside a Chromium'
 	@echo 'make docs    the documentation as a site, in docs/_build/html'
 	@echo 'make bench   speed, latency, memory and state, as tables'
-	@echo 'make lock    pin all packages anew (needs uv)'
+	@echo 'make lock    pin all packages anew'
 	@echo 'make clean   remove the environment and all caches'
 
 demo: $(INSTALLED)
@@ -68,7 +72,7 @@ rest: $(READY)
 PYTEST = $(BIN)/python -m pytest
 XDIST = --numprocesses 2 --maxprocesses 2
 # They start many Python processes, each of which would compile every module anew where an image has this set.
-tests flink full full-flink full-cluster: export PYTHONDONTWRITEBYTECODE :=
+demo tests flink full full-flink full-cluster: export PYTHONDONTWRITEBYTECODE :=
 tests: $(READY)
 	@exec $(PYTEST) $(XDIST) -m 'not flink' tests
 flink: $(READY)
@@ -116,14 +120,14 @@ leak: $(READY)
 PYTHONS := 3.10 3.11 3.12 3.13
 VERSIONS := lowest-direct highest
 WITH :=
-compat:
+compat: $(PACKAGES)
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf '"$$folder" EXIT; export NUMBA_CACHE_DIR=$$folder/cache; \
 	for python in $(PYTHONS); do for versions in $(VERSIONS); do \
 		echo "Python $$python, $$versions"; \
-		uv venv --quiet --clear --python $$python $$folder/environment; \
-		uv pip install --quiet --python $$folder/environment --resolution $$versions --only-binary :all: \
+		$(BIN)/uv venv --quiet --clear --python $$python $$folder/environment; \
+		$(BIN)/uv pip install --quiet --python $$folder/environment --resolution $$versions --only-binary :all: \
 			--requirements pyproject.toml 'numpy>=1.26' 'pyarrow>=16.1' $(WITH); \
-		uv pip install --quiet --python $$folder/environment hypothesis polars psutil pytest pytest-xdist; \
+		$(BIN)/uv pip install --quiet --python $$folder/environment hypothesis polars psutil pytest pytest-xdist; \
 		$$folder/environment/bin/python -m pytest -q -p no:cacheprovider -m 'not flink' \
 			tests/crenel tests/full/crenel tests/state/test_golden.py tests/anonymity/compiled \
 			--ignore=tests/full/crenel/test_flink.py; \
@@ -134,15 +138,15 @@ compat:
 FLINK_PYTHONS := python3.10 python3.12
 FLINKS := 1.20 2.0 2.1 2.2
 RECOVERED := tests/full/jobs/test_recovery.py::test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back
-compat-flink:
+compat-flink: $(PACKAGES)
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf '"$$folder" EXIT; \
 	for python in $(FLINK_PYTHONS); do \
 		$(MAKE) --no-print-directory VENV=$$folder/environment PYTHON="$$python" flink; \
 	done; \
 	for flink in $(FLINKS); do \
 		echo "Flink $$flink"; \
-		uv venv --quiet --clear --seed --python 3.11 $$folder/flink; \
-		uv pip install --quiet --python $$folder/flink --requirements pyproject.toml --extra flink --extra java \
+		$(BIN)/uv venv --quiet --clear --seed --python 3.11 $$folder/flink; \
+		$(BIN)/uv pip install --quiet --python $$folder/flink --requirements pyproject.toml --extra flink --extra java \
 			"apache-flink==$$flink.*" hypothesis polars pytest pytest-xdist; \
 		JAVA_HOME="$$($$folder/flink/bin/python -m crenel.jobs.local.java)" $$folder/flink/bin/python -m pytest -q \
 			-p no:cacheprovider -o filterwarnings=default tests/flink $(RECOVERED); \
@@ -154,14 +158,14 @@ image: $(READY)
 
 # What the tests of the report and of the site in a browser need beside a Chromium.
 browser: $(INSTALLED) $(SITE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.lock
+	$(call install,requirements-browser.lock)
 
 # Warnings are errors. The site needs no server and no network: open docs/_build/html/index.html.
 docs: $(SITE)
 	@exec $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build/html
 
 $(SITE): $(INSTALLED) requirements-docs.lock
-	$(call timed,packages of the site,$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock)
+	$(call timed,packages of the site,{ $(call install,requirements-docs.lock); })
 	@touch $@
 
 bench: $(READY)
@@ -184,15 +188,16 @@ $(PACKAGES): requirements.lock requirements-java.lock
 		echo "Crenel needs Python 3.10, 3.11 or 3.12; found: '$(PYTHON)'. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@rm -rf $(VENV)
 	'$(PYTHON)' -m venv $(VENV) || { echo "Python's venv module is missing (on Debian: apt install python3-venv)" >&2; exit 1; }
-	$(call timed,packages,$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock)
-	@$(BIN)/python -m crenel.jobs.local.java >/dev/null 2>&1 || \
-		{ set -x; $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
+	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock | \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r /dev/stdin
+	$(call timed,packages,{ $(call install,requirements.lock); })
+	@$(BIN)/python -m crenel.jobs.local.java >/dev/null 2>&1 || { set -x; $(call install,requirements-java.lock); }
 	@touch $@
 
-LOCK := uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \
+LOCK := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 EXTRA = sed -n 's/^$(1) = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '" ' | tr ',' '\n' | $(LOCK) -
-lock:
+lock: $(PACKAGES)
 	{ sed -n 1p requirements.lock; $(LOCK) --extra dev pyproject.toml; } > requirements.lock.new
 	{ sed -n 1p requirements-browser.lock; $(call EXTRA,browser); } > requirements-browser.lock.new
 	{ sed -n 1p requirements-docs.lock; $(call EXTRA,docs) --constraint requirements.lock.new; } > requirements-docs.lock.new
