@@ -639,3 +639,9 @@ def test_a_time_is_hashed_alike_in_every_format(time: datetime, zoned: bool, dig
     zone = "Z" if zoned else ""
     for text in (time.isoformat(), time.isoformat(" "), time.isoformat(" ", "milliseconds")):
         assert reader._published(text + zone, "time") == shown == hashed(text + zone, "time", pa.string())
+
+
+def test_a_missing_value_and_its_text_have_one_hash() -> None:
+    # A sink writes a missing value as its null text, and a reader may find either of them, or nothing.
+    assert len(set(writer._Texts(str, "n/a").of([None, "n/a", ""]))) == 1
+    assert len(set(writer._Texts(str, "n/a").of([None, "None"]))) == 2
