@@ -141,7 +141,6 @@ def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
     return StreamTableEnvironment.create(environment)
 
 
-@cache
 def prepare_gateway() -> None:
     """Prepare Python's connections to Java for a job; repeated calls change nothing."""
     remember_java_names()
@@ -182,6 +181,7 @@ def keep_java_threads(client: Any) -> None:
         client.deque = connections
 
 
+@cache
 def remember_java_names() -> None:
     """Have Python ask Java once for each name of a class or a package.
 
