@@ -184,18 +184,19 @@ def outputs_of(result: Result, settings: Settings) -> Outputs:
     """Return outputs in the types in which those of a job are read back."""
     config = settings.validated
     schemas = written(config)
-    tables = {name: getattr(result, name) for name in ("released", "audit", "suppressed", "rejected")}
+    frames = {name: Frame.of(getattr(result, name)) for name in ("released", "audit", "suppressed", "rejected")}
     sets = {attribute.name for attribute in config.policy.sets}
     arrays = dict(config.policy.arrays)
-    found = {name: _typed(name, table, schemas[name], sets, arrays) for name, table in tables.items()}
-    further = {name: _typed(f"further[{name!r}]", table, schemas[name]) for name, table in result.further.items()}
+    kinds = {column.name: column.type for column in frames["released"].schema}
+    found = {name: _typed(name, frame, schemas[name], sets, arrays) for name, frame in frames.items()}
+    others = {name: Frame.of(table) for name, table in result.further.items()}
+    further = {name: _typed(f"further[{name!r}]", frame, schemas[name]) for name, frame in others.items()}
     counts = [
         {"shard": shard, "name": name, "amount": float(amount)}
         for shard, amounts in result.summary.shards.items()
         for name, amount in amounts.items()
     ]
     further["summary"] = pa.Table.from_pylist(counts, _SUMMARY)
-    kinds = {column.name: column.type for column in Frame.of(result.released).schema}
     return Outputs(config.policy, **found, further=further, read=result.summary.read if counts else None, kinds=kinds)
 
 
@@ -204,13 +205,13 @@ _SUMMARY = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", p
 
 
 def _typed(
-    name: str, table: Any, schema: pa.Schema, sets: Collection[str] = (), arrays: Collection[str] = ()
+    name: str, frame: Frame, schema: pa.Schema, sets: Collection[str] = (), arrays: Collection[str] = ()
 ) -> pa.Table:
-    """Return the columns of a schema of a table of any kind.
+    """Return the columns of a schema of a frame.
 
     ``sets``: columns of arrays that become texts; ``arrays``: those that become JSON.
     """
-    arrow = pa.Table.from_batches(list((frame := Frame.of(table)).batches()), frame.schema)
+    arrow = pa.Table.from_batches(list(frame.batches()), frame.schema)
     columns = []
     for field in schema:
         if field.name not in arrow.column_names:

@@ -290,7 +290,10 @@ def rejected_rows(table: pa.Table | None, k: int) -> tuple[RejectedRows, ...]:
 
 
 def _counts(table: pa.Table, *columns: str) -> list[tuple[tuple[str, ...], int]]:
-    return Counter(zip(*(table[name].to_pylist() for name in columns), strict=True)).most_common()
+    # Arrow 11 has no count of rows without a column.
+    rows = table.group_by(list(columns)).aggregate([(columns[0], "count", pc.CountOptions(mode="all"))]).to_pylist()
+    counts = Counter({tuple(row[name] for name in columns): row[f"{columns[0]}_count"] for row in rows})
+    return counts.most_common()
 
 
 def share_of_loss(of: Mapping[str, float | None], name: str) -> float | None:
