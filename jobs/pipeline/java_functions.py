@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pyflink.version
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
-from pyflink.util.java_utils import add_jars_to_context_class_loader, load_java_class
+from pyflink.util.java_utils import add_jars_to_context_class_loader, get_field
 
 from crenel.jobs.local.stop import folder_until_exit
 from crenel.jobs.pipeline.packing import JavaFunction
@@ -49,8 +49,6 @@ def _load(tables: StreamTableEnvironment, jar: str) -> None:
     if not pyflink.version.__version__.startswith("1.20."):
         return
     add_jars_to_context_class_loader([jar])
-    jvm = get_gateway().jvm
-    place = load_java_class("org.apache.flink.streaming.api.environment.StreamExecutionEnvironment")
-    field = place.getDeclaredField("userClassloader")
-    field.setAccessible(True)
-    field.set(tables._get_j_env(), jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    environment = tables._get_j_env()
+    loader = get_gateway().jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    get_field(environment.getClass(), "userClassloader").set(environment, loader)

@@ -199,14 +199,15 @@ def nested_columns(columns: Iterable[Column], paths: Mapping[str, tuple[str, ...
                 [f"shape: {column.name!r} has the place of another column; rename one in source.query, or set it flat"],
             )
         level[last] = column
-    found = tuple(_nested(name, node) for name, node in tree.items())
-    # One CAST for all levels: Flink 1.20 does not plan one inside another.
-    return tuple(
-        replace(column, expression=f"CAST({column.expression} AS {column.sql_type})")
-        if column.expression.startswith("ROW(")
-        else column
-        for column in found
-    )
+    return tuple(_whole(name, node) for name, node in tree.items())
+
+
+def _whole(name: str, node: Any) -> Column:
+    """Return a column with one CAST for all levels of a ROW: Flink 1.20 does not plan one inside another."""
+    column = _nested(name, node)
+    if isinstance(node, Column) or name.endswith(ITEMS):
+        return column
+    return replace(column, expression=f"CAST({column.expression} AS {column.sql_type})")
 
 
 def _nested(name: str, node: Any) -> Column:
