@@ -65,9 +65,9 @@ def test_java_is_asked_once_for_a_name_but_for_a_class_that_a_later_jar_may_hold
         return str(proto.SUCCESS_CLASS + name if name in classes else proto.SUCCESS_PACKAGE)
 
     remember_java_names()
-    asked = JVMView.__getattr__
+    wrapped = JVMView.__getattr__
     remember_java_names()
-    assert JVMView.__getattr__ is asked  # not wrapped once more for each job of a process
+    assert JVMView.__getattr__ is wrapped  # not wrapped once more for each job of a process
     client = SimpleNamespace(send_command=send_command, gateway_property=SimpleNamespace(pool=None), converters=())
     java = JVMView(client, "view", id="v")
     for _ in range(2):
