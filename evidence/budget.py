@@ -12,7 +12,14 @@ import pyarrow as pa
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import NoiseWithin, SamplingAndNoise
-from crenel.anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
+from crenel.anonymity.noise.budget import (
+    GeometricNoise,
+    delta,
+    largest_sample_rate,
+    log_delta,
+    share_within,
+    smallest_epsilon,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -158,7 +165,7 @@ def _reaches(policy: Policy, chosen: SamplingAndNoise) -> Iterator[Reach]:
     for attribute in policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
             span = float(attribute.hierarchy.leaves - 1)
-            noise = Noise(span, phi)
+            noise = GeometricNoise(span, phi)
             within = tuple(map(noise.reach, SHARES))
             yield Reach(attribute.name, "categorical", "leaves", span, 1.0, noise.scale, within)
         elif chosen.observed_range or attribute.domain is None:
@@ -166,7 +173,7 @@ def _reaches(policy: Policy, chosen: SamplingAndNoise) -> Iterator[Reach]:
             yield Reach(attribute.name, "numeric", "% of range", None, attribute.step, 100 / phi, within)
         else:
             span = attribute.domain[1] - attribute.domain[0]
-            noise = Noise(span, phi, 1.0 if attribute.step is None else attribute.step)
+            noise = GeometricNoise(span, phi, 1.0 if attribute.step is None else attribute.step)
             within = tuple(map(noise.reach, SHARES))
             yield Reach(attribute.name, "numeric", "own", span, attribute.step, noise.scale, within)
 
@@ -205,6 +212,6 @@ def reaches_within(policy: Policy, noise: NoiseWithin) -> Iterator[ReachWithin]:
     for attribute, epsilon in zip(policy.noised, noise.of(count), strict=True):
         lowest, highest = attribute.domain or (0.0, 0.0)
         for of, share in widths.items():
-            drawn = Noise(share * (highest - lowest), epsilon, attribute.step or 1.0)
+            drawn = GeometricNoise(share * (highest - lowest), epsilon, attribute.step or 1.0)
             near = None if noise.confidence is None else drawn.reach(noise.confidence.c ** (1 / count))
             yield ReachWithin(attribute.name, of, drawn.range, drawn.scale, near, tuple(map(drawn.reach, SHARES)))

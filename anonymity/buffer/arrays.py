@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.delay import DelayParameters
-from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, ShardTotals, empty_out, empty_totals
 from crenel.anonymity.buffer.repair_log import RepairLog, empty_log
 from crenel.anonymity.buffer.repair_log import with_slots as log_with_slots
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
@@ -146,7 +146,7 @@ class ReleaseArrays(NamedTuple):
     domain: Domain
     counter: Counter
     out: ReleaseBuffer
-    totals: Totals
+    totals: ShardTotals
     noise: NoiseArrays
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import REPAIRS, Shard, ShardContext, Step
-from crenel.anonymity.buffer.ledger import Ledger, Moved
+from crenel.anonymity.buffer.ledger import ClusterLedger, MovedTuples
 from crenel.anonymity.buffer.published_forms import with_forms
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Leaving, Releases, collect
@@ -59,7 +59,7 @@ class DelayedShard(Shard):
             raise PolicyError(problem)
         self.offsets = node_offsets(context.policy)
         self._slots = Slots(context.policy, context.members, _FEWEST_SLOTS)
-        self._ledger = Ledger(context, snapshot, self._buffered) if remembers else None
+        self._ledger = ClusterLedger(context, snapshot, self._buffered) if remembers else None
         self.arrays = self._restored_arrays(snapshot)
         self._seen = StoredSeen(self._counted, snapshot.seen, f"shard {self.number}")
         self._history = LifetimeCounters(self.arrays.totals, context.privacy, snapshot.state)
@@ -102,7 +102,7 @@ class DelayedShard(Shard):
             # dropped.
             now.omega_used = now.omega_next = 0
         self.arrays.totals.sums.forgotten += len(slots)
-        return self._result(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
+        return self._result(self._collected(), MovedTuples(None, _NO_SLOTS, positions, positions[:0], forgets=True))
 
     @property
     def _counted(self) -> ValueFrequencies:
@@ -142,12 +142,12 @@ class DelayedShard(Shard):
         releases = self._collected()
         return self._result(releases, None if self._ledger is None else self._moved(block, admitted, releases))
 
-    def _moved(self, block: Block | None, admitted: NDArray[np.int32], releases: Releases) -> Moved:
+    def _moved(self, block: Block | None, admitted: NDArray[np.int32], releases: Releases) -> MovedTuples:
         position, out = self.arrays.tuples.position, self.arrays.out
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
         departed = np.concatenate([position[released], position[withheld]])
         alone = self._departed_alone(releases)
-        return Moved(block, admitted, departed, np.concatenate([position[released[alone]], position[withheld]]))
+        return MovedTuples(block, admitted, departed, np.concatenate([position[released[alone]], position[withheld]]))
 
     def _empty_out(self) -> None:
         filled = self.arrays.out.filled
@@ -173,7 +173,7 @@ class DelayedShard(Shard):
             in_classes=self.context.publishes_in_classes,
         )
 
-    def _result(self, releases: Releases, moved: Moved | None) -> Step:
+    def _result(self, releases: Releases, moved: MovedTuples | None) -> Step:
         changes, log, reasons = None, self.arrays.repairs, self.context.privacy.reasons
         further = {REPAIRS: rows_of(log, self.number, reasons, releases)} if log.now.rows else {}
         if self._ledger is not None and moved is not None:

@@ -81,12 +81,12 @@ def validate_and_shuffle(shard: ReleaseArrays, tuples: Columns, start: Int, stop
         The index after the last remaining member, and whether the remaining members may be released. Their diversity is
         written to the release; ``counter.tally`` counts them.
     """
-    out, tally, whole = shard.out, shard.counter.tally, stop
+    out, tally, end = shard.out, shard.counter.tally, stop
     noised = shard.noise.value.shape[1] > 0
     if noised:
         stop = suppress_linkable(shard, tuples.subject, tuples.position, start, stop)
     count_set(shard.counter, out.members[start:stop], tuples.subject, tuples.value, shard.config.by_name != 0)
-    if stop < whole and not satisfies_all(shard.checks, shard.config.k, tally):
+    if stop < end and not satisfies_all(shard.checks, shard.config.k, tally):
         return stop, False
     enforce(shard.checks, shard.config.k, tally, out.diversity[out.filled.releases])
     if noised:

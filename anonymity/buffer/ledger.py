@@ -25,7 +25,7 @@ from crenel.state.shard import Changes
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedTuples:
     """Tuples that a step admitted, published or suppressed.
 
     Attributes
@@ -44,7 +44,7 @@ class Moved:
     forgets: bool = False
 
 
-class Ledger:
+class ClusterLedger:
     """Stored state of one shard, and its changes after each step.
 
     Parameters
@@ -74,7 +74,7 @@ class Ledger:
         arrays: CastleArrays,
         noise: Noise | None,
         history: LifetimeCounters,
-        moved: Moved,
+        moved: MovedTuples,
         further: Mapping[str, dict[int, bytes | None]],
     ) -> Changes:
         """Return the entries to write after one step.
@@ -98,7 +98,7 @@ class Ledger:
         self._inventory.update(entries)
         return Changes(self._state(arrays, noise, history, oldest).to_bytes(), entries)
 
-    def _changed_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
+    def _changed_blocks(self, arrays: CastleArrays, moved: MovedTuples) -> dict[int, bytes | None]:
         # Tuples of the pushed block are not counted yet.
         first = int(arrays.now.next_position) - len(moved.admitted)
         changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.depart(moved.departed[moved.departed < first]))
@@ -114,7 +114,7 @@ class Ledger:
             changed[number] = buffered.to_bytes()
         return changed
 
-    def _moved_on(self, arrays: CastleArrays, moved: Moved) -> NDArray[np.int64]:
+    def _moved_on(self, arrays: CastleArrays, moved: MovedTuples) -> NDArray[np.int64]:
         # Positions of stored tuples whose cluster is younger than they are. They could not leave with their first
         # cluster.
         tuples, clusters, now = arrays.tuples, arrays.clusters, arrays.now
@@ -125,10 +125,10 @@ class Ledger:
         self._next_cluster = int(now.next_cluster)
         if not len(rows):
             return np.zeros(0, np.int64)
-        found = tuples.position[np.isin(tuples.cluster, rows)]
-        return np.sort(found[found < stored_before])
+        positions = tuples.position[np.isin(tuples.cluster, rows)]
+        return np.sort(positions[positions < stored_before])
 
-    def _rewritten_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
+    def _rewritten_blocks(self, arrays: CastleArrays, moved: MovedTuples) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, cluster = arrays.tuples.position, arrays.tuples.cluster
         # The store does not say which departed tuples it still contains, so any block with departed tuples may hold

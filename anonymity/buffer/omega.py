@@ -23,11 +23,11 @@ def reusable(shard: CastleArrays, slot: Int) -> Int:
     # value.
     if shard.noise.config.subjects > 0 or not only_diversity(shard.checks):
         return np.int64(NONE)
-    found = containing_rows(shard, slot)
-    shard.repairs.now.candidates = found
-    if found == 0:
+    match_count = containing_rows(shard, slot)
+    shard.repairs.now.candidates = match_count
+    if match_count == 0:
         return np.int64(NONE)
-    return np.int64(shard.omega.by_attribute.matches[randbelow(shard.random, found)])
+    return np.int64(shard.omega.by_attribute.matches[randbelow(shard.random, match_count)])
 
 
 @leaf
@@ -38,15 +38,15 @@ def containing_rows(shard: CastleArrays, slot: Int) -> Int:
     """
     omega, now = shard.omega, shard.now
     size, used = len(omega.release), now.omega_used
-    found: Int = np.int64(0)
+    match_count: Int = np.int64(0)
     if used == 0:
-        return found
+        return match_count
     first = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
     laid, others = omega.by_attribute, points(shard.tuples)
     if first < 0:
-        found = containing(shard.domain, laid, others, slot, first + size, np.int64(size), found)
+        match_count = containing(shard.domain, laid, others, slot, first + size, np.int64(size), match_count)
         first = np.int64(0)
-    return containing(shard.domain, laid, others, slot, first, np.int64(now.omega_next), found)
+    return containing(shard.domain, laid, others, slot, first, np.int64(now.omega_next), match_count)
 
 
 @leaf

@@ -90,8 +90,8 @@ def with_forms(
     for a, number in enumerate(policy.numeric):
         if number.has_representative:
             values, tuples = members.get(a, (numeric[released, a], releases.tuples))
-            found = _number(number, values, tuples)
-            lower[:, a] = upper[:, a] = np.clip(found, lower[:, a], upper[:, a])
+            representative = _number(number, values, tuples)
+            lower[:, a] = upper[:, a] = np.clip(representative, lower[:, a], upper[:, a])
             if a in presence:
                 has_number = leaf[released, presence[a]] - offsets[presence[a]] != ABSENT
                 few = _persons(releases, has_number, None if subject is None else subject[released]) < k
@@ -199,8 +199,8 @@ def _sets(
     size = np.diff(bounds)
     is_ancestor = (size > MOST_LISTED) | (releases.kind == GENERALIZED)
     texts = [
-        tree.labels[above] if whole else SEPARATOR.join([tree.labels[i] for i in leaf[start:stop].tolist()])
-        for above, whole, start, stop in zip(
+        tree.labels[above] if as_ancestor else SEPARATOR.join([tree.labels[i] for i in leaf[start:stop].tolist()])
+        for above, as_ancestor, start, stop in zip(
             node.tolist(), is_ancestor.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
         )
     ]

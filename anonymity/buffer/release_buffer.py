@@ -44,7 +44,7 @@ class ReleaseBuffer(NamedTuple):
     reason: NDArray[np.int8]
 
 
-class Totals(NamedTuple):
+class ShardTotals(NamedTuple):
     """Totals over all steps so far.
 
     Attributes
@@ -78,9 +78,9 @@ def empty_out(slots: int, boxes: Boxes, sensitive: int) -> ReleaseBuffer:
     )
 
 
-def empty_totals(reasons: int, kinds: int) -> Totals:
+def empty_totals(reasons: int, kinds: int) -> ShardTotals:
     """Return totals of 0."""
-    return Totals(
+    return ShardTotals(
         record(" ".join(WHOLE), " ".join(REAL)),
         np.zeros(reasons, np.int64),
         np.zeros(kinds, np.int64),
@@ -90,7 +90,7 @@ def empty_totals(reasons: int, kinds: int) -> Totals:
 
 @inner
 def close_release(
-    out: ReleaseBuffer, totals: Totals, kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int
+    out: ReleaseBuffer, totals: ShardTotals, kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int
 ) -> None:
     """Complete the release whose box and members, up to ``stop``, are written.
 
@@ -110,7 +110,7 @@ def close_release(
 
 
 @leaf
-def note_delay(totals: Totals, waited: Int) -> None:
+def note_delay(totals: ShardTotals, waited: Int) -> None:
     """Count a delay in tuples."""
     totals.delays[delay_bucket(waited)] += 1
     totals.sums.longest_delay = max(totals.sums.longest_delay, waited)

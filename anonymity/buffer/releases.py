@@ -89,8 +89,8 @@ class Releases:
                 columns[name] = np.concatenate([getattr(part, name) for part in parts]) if len(parts) > 1 else first
         columns["offsets"] = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["tuples"])])
         for name in lists:
-            found = zip(*(getattr(part, name) for part in parts), strict=True)
-            columns[name] = tuple([value for values in column for value in values] for column in found)
+            column_lists = zip(*(getattr(part, name) for part in parts), strict=True)
+            columns[name] = tuple([value for values in column for value in values] for column in column_lists)
         return Releases(**columns)
 
 
@@ -132,7 +132,7 @@ def collect(
     """
     releases, suppressed = int(out.filled.releases), leaving.suppressed
     offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
-    found = Releases(
+    collected = Releases(
         release_id=np.arange(following - releases, following),
         kind=out.kind[:releases].copy(),
         subjects=out.subjects[:releases].copy(),
@@ -153,7 +153,7 @@ def collect(
         listed=(),
         suppressed_members=slots.give_back(suppressed),
     )
-    return with_noise(found, noise, leaving.released)
+    return with_noise(collected, noise, leaving.released)
 
 
 def noise_of(noise: NoiseArrays, released: NDArray[np.int32], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
@@ -183,8 +183,8 @@ def with_noise(releases: Releases, noise: NoiseArrays, released: NDArray[np.int3
     """Return the releases with noised values in place of the originals; ``released`` holds the members' slots."""
     members = list(releases.members)
     for place, shown in zip(noise.place.tolist(), noise.shown[released].T, strict=True):
-        whole = bool(members[place]) and isinstance(members[place][0], int)
-        members[place] = np.rint(shown).astype(np.int64).tolist() if whole else shown.tolist()
+        is_integer = bool(members[place]) and isinstance(members[place][0], int)
+        members[place] = np.rint(shown).astype(np.int64).tolist() if is_integer else shown.tolist()
     return replace(releases, members=tuple(members))
 
 
@@ -218,9 +218,9 @@ def codes(pseudonym: Pseudonym, key: bytes, random_key: bytes, releases: Release
         changing = np.zeros(len(subjects), np.int64)
     messages = np.stack([subjects, changing.astype("<i8").view("<u8")], axis=1).tobytes()
     keyed = hashlib.blake2b(digest_size=_CODE_BYTES, key=key, person=f"crenel-{pseudonym.scope}".encode())
-    found = []
+    hashes = []
     for start in range(0, len(messages), 16):
         one = keyed.copy()
         one.update(messages[start : start + 16])
-        found.append(one.hexdigest())
-    return found
+        hashes.append(one.hexdigest())
+    return hashes

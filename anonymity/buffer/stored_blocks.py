@@ -90,9 +90,9 @@ class StoredBlocks:
         """Return (positions,) whether each position lies inside a stored block."""
         index = np.searchsorted(self._first, positions, side="right") - 1
         known = index >= 0
-        found = np.zeros(len(positions), np.bool_)
-        found[known] = positions[known] < self._end[index[known]]
-        return found
+        is_covered = np.zeros(len(positions), np.bool_)
+        is_covered[known] = positions[known] < self._end[index[known]]
+        return is_covered
 
     def renumber(self, slots: NDArray[np.int32]) -> None:
         """Update the slots after tuples moved: (slots,) the new slot by the old one, -1 where no tuple is buffered."""

@@ -69,12 +69,12 @@ def read(context: ShardContext, stored: StoredShard, where: str = "") -> Cluster
         kind: (name, partial(Generalizations.from_bytes, kind))
         for kind, name in (("gamma", "cluster"), ("omega", "release"))
     }
-    found, decoded, shard = read_snapshot(
+    snapshot, decoded, shard = read_snapshot(
         CastleState, ClusteredTuples, context, stored, where, _require_state, _require_blocks, others
     )
-    state, gamma, omega = found.state, decoded["gamma"], decoded["omega"]
+    state, gamma, omega = snapshot.state, decoded["gamma"], decoded["omega"]
     with readable(f"gamma state of {shard}"):
-        _require_gamma(context, state, gamma, _clusters(state, found.blocks))
+        _require_gamma(context, state, gamma, _clusters(state, snapshot.blocks))
     with readable(f"omega state of {shard}"):
         _require_omega(context, state, omega)
     kept = {i: _promising(entry, context, state) for i, entry in omega.items()}
@@ -86,7 +86,7 @@ def read(context: ShardContext, stored: StoredShard, where: str = "") -> Cluster
         if len(entry.id) < len(omega[i].id)
     }
     return ClusterSnapshot(
-        **vars(found),
+        **vars(snapshot),
         gamma=gamma,
         omega={i: entry for i, entry in kept.items() if len(entry.id)},
         forgotten=forgotten,
@@ -141,11 +141,11 @@ def _require_blocks(state: CastleState, blocks: dict[int, ClusteredTuples]) -> N
 
 def _clusters(state: CastleState, blocks: dict[int, ClusteredTuples]) -> set[int]:
     """Return the clusters of the buffered tuples."""
-    found: set[int] = set()
+    clusters: set[int] = set()
     for block in blocks.values():
         waits = (block.position >= state.oldest) & ~np.isin(block.position, state.gone)
-        found.update(block.cluster[waits].tolist())
-    return found
+        clusters.update(block.cluster[waits].tolist())
+    return clusters
 
 
 def _require_gamma(

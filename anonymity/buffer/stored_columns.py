@@ -60,16 +60,16 @@ def _under(algorithm: Algorithm, context: ShardContext, stored: StoredShard, whe
     entries = entries_of(stored, (), state.entries)
     require_complete(state.entries, entries, shard)
     change = ColumnChange(before, after)
-    found = {kind: converted(kind, blobs, change, f"{shard}, {kind}") for kind, blobs in entries.items()}
+    converted_entries = {kind: converted(kind, blobs, change, f"{shard}, {kind}") for kind, blobs in entries.items()}
     state = replace(
         state,
         fingerprint=dict(context.fingerprint),
         members=context.stored_members,
-        entries=Inventory.of(found).recorded(),
+        entries=Inventory.of(converted_entries).recorded(),
     )
     changed: dict[str, dict[int, bytes | None]] = {
         kind: dict.fromkeys(entries[kind].keys() - blobs.keys())
         | {key: blob for key, blob in blobs.items() if blob != entries[kind].get(key)}
-        for kind, blobs in found.items()
+        for kind, blobs in converted_entries.items()
     }
     return Changes(state.to_bytes(), changed)

@@ -51,13 +51,13 @@ class StoredSeen:
 
         The result is empty where no column is, or was, compared with the stream.
         """
-        found, self._obsolete = self._obsolete, {}
+        entries, self._obsolete = self._obsolete, {}
         for a, entry in np.argwhere(seen.changed).tolist():
             rows = slice(entry * ENTRY_VALUES, min((entry + 1) * ENTRY_VALUES, int(seen.used[a])))
             values = SeenValues(seen.code[a, rows], seen.amount[a, rows], seen.total[a : a + 1])
-            found[a * _ENTRIES + entry] = values.to_bytes()
+            entries[a * _ENTRIES + entry] = values.to_bytes()
         seen.changed[:] = False
-        return {SEEN: found} if found else {}
+        return {SEEN: entries} if entries else {}
 
 
 def _restore(seen: ValueFrequencies, key: int, entry: SeenValues) -> None:

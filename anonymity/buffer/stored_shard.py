@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.buffer.release_buffer import Totals
+from crenel.anonymity.buffer.release_buffer import ShardTotals
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.buffer.well_formed import require, require_counts, require_tuples
 from crenel.anonymity.compiled.random import RandomStream
@@ -165,7 +165,7 @@ class LifetimeCounters:
     state : the stored counts
     """
 
-    def __init__(self, totals: Totals, privacy: Privacy, state: ShardState) -> None:
+    def __init__(self, totals: ShardTotals, privacy: Privacy, state: ShardState) -> None:
         self._totals, self._reasons = totals, privacy.reasons
         for name in (*WHOLE, *REAL):
             setattr(totals.sums, name, getattr(state, name))

@@ -38,15 +38,15 @@ def full(shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> NDArra
     return made
 
 
-def record(whole: str, real: str = "") -> Any:
+def record(integers: str, reals: str = "") -> Any:
     """Return named numbers, all 0, that Python and compiled code read and write as attributes.
 
     Parameters
     ----------
-    whole, real : names of int64 and of float64 numbers, separated by spaces. A name must not be an attribute of numpy's
-        scalars, such as ``size``, which would take precedence
+    integers, reals : names of int64 and of float64 numbers, separated by spaces. A name must not be an attribute of
+        numpy's scalars, such as ``size``, which would take precedence
     """
-    kinds = [(name, np.int64) for name in whole.split()] + [(name, np.float64) for name in real.split()]
+    kinds = [(name, np.int64) for name in integers.split()] + [(name, np.float64) for name in reals.split()]
     if taken := [name for name, _ in kinds if hasattr(np.record, name)]:
         raise ValueError(f"a number of a record cannot have the name {', '.join(taken)}")
     return np.zeros(1, kinds).view(np.recarray)[0]
@@ -85,7 +85,7 @@ def with_room(count: int) -> int:
 
 
 @inner_leaf
-def whole(count: Int) -> np.uint64:
+def loop_end(count: Int) -> np.uint64:
     """Return the end of a loop over the first ``count`` numbers in whole ``LANES``, for compiled code."""
     return np.uint64((count + (LANES - 1)) & -LANES)
 
@@ -96,7 +96,7 @@ def least(values: NDArray[np.float64], count: Int) -> float:
 
     Numbers behind them, up to whole ``LANES``, are overwritten with infinity.
     """
-    stop = np.int64(whole(count))
+    stop = np.int64(loop_end(count))
     for i in range(count, stop):
         values[i] = np.inf
     one = two = three = four = np.inf

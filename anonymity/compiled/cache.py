@@ -37,9 +37,9 @@ def digest(module: Path) -> str:
     seen = {module, Path(__file__).resolve().with_name("reference.py")}  # decides how code reads its arguments
     waiting = [module]
     while waiting:
-        for found in _imports(waiting.pop()) - seen:
-            seen.add(found)
-            waiting.append(found)
+        for imported in _imports(waiting.pop()) - seen:
+            seen.add(imported)
+            waiting.append(imported)
     content = hashlib.blake2b(f"{numba.__version__} {np.__version__}".encode(), digest_size=12)
     for text in sorted(_source(path).read_bytes() for path in seen):
         content.update(hashlib.blake2b(text).digest())
@@ -48,7 +48,7 @@ def digest(module: Path) -> str:
 
 @cache
 def _imports(module: Path) -> frozenset[Path]:
-    found: set[Path] = set()
+    files: set[Path] = set()
     for package, names, alone in _IMPORT.findall(_source(module).read_text(encoding="utf-8")):
         name = package or alone
         # A name imported from a package may be a module of it.
@@ -58,8 +58,8 @@ def _imports(module: Path) -> frozenset[Path]:
             if path.partition(".")[0] not in _OURS:
                 continue
             base = _ROOT / path.replace(".", "/")
-            found.update(file for file in (base.with_suffix(".py"), base / "__init__.py") if _source(file).is_file())
-    return frozenset(found)
+            files.update(file for file in (base.with_suffix(".py"), base / "__init__.py") if _source(file).is_file())
+    return frozenset(files)
 
 
 def _source(file: Path) -> Path | ZipPath:
@@ -150,8 +150,8 @@ class PrecompiledCache:
         self._kept = kept
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = self._precompiled.load_overload(sig, target_context)
-        return self._kept.load_overload(sig, target_context) if found is None else found
+        overload = self._precompiled.load_overload(sig, target_context)
+        return self._kept.load_overload(sig, target_context) if overload is None else overload
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kept, name)

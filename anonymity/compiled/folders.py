@@ -73,17 +73,17 @@ def precompiled_dir() -> Path | None:
 
 def _is_guarded(folder: Path) -> bool:
     """Return whether only root and this user may write to a folder; a sticky folder protects each user's files."""
-    found = folder.stat()
-    return found.st_uid in (0, os.geteuid()) and (not found.st_mode & 0o022 or bool(found.st_mode & stat.S_ISVTX))
+    status = folder.stat()
+    return status.st_uid in (0, os.geteuid()) and (not status.st_mode & 0o022 or bool(status.st_mode & stat.S_ISVTX))
 
 
 def _is_private(folder: Path) -> bool:
     """Return whether a folder belongs to this user alone; one that others could only read is closed to them first."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return False
-    if found.st_mode & 0o022:  # another user may have put code there
+    if status.st_mode & 0o022:  # another user may have put code there
         return False
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         folder.chmod(0o700)
     return True

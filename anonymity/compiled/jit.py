@@ -65,7 +65,7 @@ class _PartLibrary(JITCodeLibrary):
 
     def _finalize_final_module(self) -> None:
         complete = self._final_module
-        named = [str(found) for found in complete.global_variables if found.name.startswith(_ENVIRONMENT)]
+        named = [str(variable) for variable in complete.global_variables if variable.name.startswith(_ENVIRONMENT)]
         self._final_module = parse_assembly("\n".join([f'target triple = "{complete.triple}"', *named]))
         super()._finalize_final_module()  # type: ignore[no-untyped-call]
         self._final_module = complete
@@ -100,13 +100,13 @@ class _IndexFromTheFront(_Pass):
 
     def run_pass(self, state: Any) -> bool:
         for block in state.func_ir.blocks.values():
-            reads = ((found, found.index) for found in block.find_exprs("getitem"))
-            for at, index in (*reads, *((found, found.index) for found in block.find_insts(ir.SetItem))):
-                of = state.calltypes[at]
-                if isinstance(of.args[0], types.Array):
+            reads = ((node, node.index) for node in block.find_exprs("getitem"))
+            for at, index in (*reads, *((node, node.index) for node in block.find_insts(ir.SetItem))):
+                signature = state.calltypes[at]
+                if isinstance(signature.args[0], types.Array):
                     del state.calltypes[at]  # numba's dictionary takes each key once
-                    position = _unsigned(of.args[1], state.typemap[index.name])
-                    state.calltypes[at] = of.replace(args=(of.args[0], position, *of.args[2:]))
+                    position = _unsigned(signature.args[1], state.typemap[index.name])
+                    state.calltypes[at] = signature.replace(args=(signature.args[0], position, *signature.args[2:]))
         return True
 
 

@@ -91,18 +91,18 @@ class _Fields(AttributeTemplate):
     key = Borrowed
 
     def generic_resolve(self, kind: Borrowed, name: str) -> Any:  # type: ignore[override]
-        return next((of for field, of, _ in kind.fields if field == name), None)
+        return next((field_type for field, field_type, _ in kind.fields if field == name), None)
 
 
 def _read(context: Any, builder: Any, kind: Borrowed, pointer: Any, name: str) -> Any:
     index = [field for field, _, _ in kind.fields].index(name)
-    start, of = sum(words for _, _, words in kind.fields[:index]), kind.fields[index][1]
+    start, field_type = sum(words for _, _, words in kind.fields[:index]), kind.fields[index][1]
     place = builder.gep(pointer, [ir.Constant(ir.IntType(64), start * _WORD)], inbounds=True)
-    value = builder.load(builder.bitcast(place, context.get_value_type(of).as_pointer()))
+    value = builder.load(builder.bitcast(place, context.get_value_type(field_type).as_pointer()))
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    if not isinstance(of, types.Array):
+    if not isinstance(field_type, types.Array):
         return value
-    array = context.make_array(of)(context, builder, value)
+    array = context.make_array(field_type)(context, builder, value)
     array.meminfo = cgutils.get_null_value(array.meminfo.type)  # without an owner, no reference is counted
     return array._getvalue()
 

@@ -152,7 +152,7 @@ def share_within(phi: float, probability: float) -> float:
 
 
 @dataclass(frozen=True)
-class Noise:
+class GeometricNoise:
     """Two-sided geometric noise on a grid, before it is clamped to a domain.
 
     P[i steps] is proportional to exp(-|i| / scale), the Laplace distribution of Theorem 1 on whole steps.

@@ -147,10 +147,10 @@ def epsilons_to_try(epsilon: float, windows: int, least: float = 0.0) -> list[fl
     """
     _require_epsilon(epsilon)
     basic = epsilon / windows
-    found = [basic] if basic >= least else []
+    epsilons = [basic] if basic >= least else []
     if windows > 1 and least <= epsilon:
-        found += np.geomspace(max(least, basic), epsilon, _GRID).tolist()
-    return found
+        epsilons += np.geomspace(max(least, basic), epsilon, _GRID).tolist()
+    return epsilons
 
 
 def _epsilons_of_window(sample_rate: float, epsilon: float, windows: int) -> list[float]:

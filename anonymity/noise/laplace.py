@@ -24,42 +24,42 @@ _LARGEST = LARGEST_POSITION
 _PRECISION = 2**20
 
 
-class Steps(NamedTuple):
+class StepGrids(NamedTuple):
     """Grids of numeric attributes; a position is a whole number of steps from 0.
 
     Attributes
     ----------
     step : (attributes,) in the column's unit
-    parts, whole : (attributes,) the step as a decimal fraction, parts / whole. A position times a float step may miss
-        the intended decimal and exceed the domain
+    numerator, denominator : (attributes,) the step as a decimal fraction. A position times a float step may miss the
+        intended decimal and exceed the domain
     lower, upper : (attributes,) the domain; infinite where there is none
     first, last : (attributes,) minimum and maximum position of a value
     """
 
     step: NDArray[np.float64]
-    parts: NDArray[np.float64]
-    whole: NDArray[np.float64]
+    numerator: NDArray[np.float64]
+    denominator: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     first: NDArray[np.int64]
     last: NDArray[np.int64]
 
 
-def steps_of(attributes: Sequence[Numeric]) -> Steps:
+def steps_of(attributes: Sequence[Numeric]) -> StepGrids:
     """Return the grids of attributes, each of which has a step."""
     steps = [attribute.step or 1.0 for attribute in attributes]
     bounds = [attribute.domain or (-np.inf, np.inf) for attribute in attributes]
     ends = [_ends(attribute) for attribute in attributes]
-    parts, whole = np.array([_decimal(step) for step in steps], np.float64).reshape(-1, 2).T.copy()
+    numerator, denominator = np.array([_decimal(step) for step in steps], np.float64).reshape(-1, 2).T.copy()
     lower, upper = np.array(bounds, np.float64).reshape(-1, 2).T.copy()
     first, last = np.array(ends, np.int64).reshape(-1, 2).T.copy()
-    return Steps(np.array(steps, np.float64), parts, whole, lower, upper, first, last)
+    return StepGrids(np.array(steps, np.float64), numerator, denominator, lower, upper, first, last)
 
 
 def _decimal(step: float) -> tuple[float, float]:
-    """Return a step as (parts, whole), whole a power of ten; (step, 1) where floats cannot represent them exactly."""
-    parts, whole = decimal_fraction(step)
-    return (float(parts), float(whole)) if max(parts, whole) <= EXACT else (step, 1.0)
+    """Return a step as a decimal fraction, a numerator and a power of ten; (step, 1) where floats cannot hold both."""
+    numerator, denominator = decimal_fraction(step)
+    return (float(numerator), float(denominator)) if max(numerator, denominator) <= EXACT else (step, 1.0)
 
 
 def _ends(attribute: Numeric) -> tuple[int, int]:
@@ -97,13 +97,13 @@ def fraction(scale: float) -> tuple[Int, Int]:
 
 @inner
 def with_noise(
-    stream: RandomStream, steps: Steps, attribute: Int, value: float, numerator: Int, denominator: Int
+    stream: RandomStream, steps: StepGrids, attribute: Int, value: float, numerator: Int, denominator: Int
 ) -> float:
     """Return a value with noise of the scale numerator / denominator, in steps, on the grid and within the domain."""
     position = np.rint(min(max(value / steps.step[attribute], -_LARGEST), _LARGEST))
     first, last = steps.first[attribute], steps.last[attribute]
-    found = moved(stream, np.int64(position), numerator, denominator, first, last)
-    shown = found * steps.parts[attribute] / steps.whole[attribute]
+    noised_position = moved(stream, np.int64(position), numerator, denominator, first, last)
+    shown = noised_position * steps.numerator[attribute] / steps.denominator[attribute]
     return min(max(shown, steps.lower[attribute]), steps.upper[attribute])
 
 
@@ -131,12 +131,12 @@ def discrete_laplace(stream: RandomStream, numerator: Int, denominator: Int) -> 
         wholes = np.int64(0)
         while _exponential(stream, np.int64(1), np.int64(1)):
             wholes += 1
-        found = (remainder + numerator * wholes) // denominator
+        magnitude = (remainder + numerator * wholes) // denominator
         negative = next_word(stream) & 1
         if negative == 0:
-            return found
-        if found != 0:  # otherwise 0 would be twice as likely
-            return -found
+            return magnitude
+        if magnitude != 0:  # otherwise 0 would be twice as likely
+            return -magnitude
 
 
 @procedure

@@ -42,20 +42,20 @@ def near(
     subject : (slots,) keyed hashes
     """
     shown, reach = noise.shown[member, 0], noise.reach[0]
-    found = np.int64(0)
+    count = np.int64(0)
     for i in range(_rank(first, shown - reach), len(ranked)):
-        if first[i] > shown + reach or found == noise.config.subjects:
+        if first[i] > shown + reach or count == noise.config.subjects:
             break
         other = ranked[i]
         known = False
         for a in range(1, noise.value.shape[1]):
             known |= abs(noise.value[other, a] - noise.shown[member, a]) > noise.reach[a]
-        for j in range(found if noise.config.by_name != 0 else 0):
+        for j in range(count if noise.config.by_name != 0 else 0):
             known |= noise.near[j] == subject[other]
         if not known:
-            noise.near[found] = subject[other]
-            found += 1
-    return found
+            noise.near[count] = subject[other]
+            count += 1
+    return count
 
 
 @leaf

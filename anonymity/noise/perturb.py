@@ -17,11 +17,11 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import SamplingAndNoise
-from crenel.anonymity.noise.laplace import Steps, fraction, moved, scale_in_steps, steps_of, with_noise
+from crenel.anonymity.noise.laplace import StepGrids, fraction, moved, scale_in_steps, steps_of, with_noise
 from crenel.state.block import Block
 
 
-class Grid(NamedTuple):
+class NoiseGrid(NamedTuple):
     """Grids and scales of the noise: numeric attributes in the order of the policy, then categorical ones.
 
     Attributes
@@ -33,7 +33,7 @@ class Grid(NamedTuple):
     phi : (1,) scale = range / phi
     """
 
-    steps: Steps
+    steps: StepGrids
     last: NDArray[np.int64]
     numerator: NDArray[np.int64]
     denominator: NDArray[np.int64]
@@ -90,7 +90,7 @@ class Noise:
         return replace(moved, **moved.chosen(chosen), watermark=watermark)
 
 
-def _grid(policy: Policy, parameters: SamplingAndNoise) -> Grid:
+def _grid(policy: Policy, parameters: SamplingAndNoise) -> NoiseGrid:
     scales = []
     for attribute in policy.numeric:
         domain = attribute.domain or (0.0, 0.0)
@@ -98,7 +98,7 @@ def _grid(policy: Policy, parameters: SamplingAndNoise) -> Grid:
     last = [category.hierarchy.leaves - 1 for category in policy.categorical]
     scales.extend(scale_in_steps(leaf, 1, parameters.phi) for leaf in last)
     numerator, denominator = np.array(scales, np.int64).T
-    return Grid(
+    return NoiseGrid(
         steps=steps_of(policy.numeric),
         last=np.array(last, np.int64),
         numerator=numerator,
@@ -120,7 +120,7 @@ def _step(attribute: Numeric, parameters: SamplingAndNoise) -> float:
 @entry
 def perturb(
     stream: RandomStream,
-    grid: Grid,
+    grid: NoiseGrid,
     rate: tuple[bool, np.uint64],
     observed: NDArray[np.float64],
     numeric: NDArray[np.float64],

@@ -19,7 +19,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.noise.laplace import Steps, steps_of
+from crenel.anonymity.noise.laplace import StepGrids, steps_of
 
 
 class NoiseArrays(NamedTuple):
@@ -50,7 +50,7 @@ class NoiseArrays(NamedTuple):
     linked: NDArray[np.bool_]
     scale: NDArray[np.float64]
     place: NDArray[np.int64]
-    steps: Steps
+    steps: StepGrids
     domain: NDArray[np.float64]
     least: NDArray[np.float64]
     epsilon: NDArray[np.float64]
@@ -110,17 +110,17 @@ def problems_within(policy: Policy, privacy: Privacy) -> list[str]:
     if noise is None:
         names = ", ".join(attribute.name for attribute in attributes)
         return [f"noise_within_release: is missing; policy.noised names {names}"] if attributes else []
-    found = []
+    problems = []
     if not attributes:
-        found.append("noise_within_release: policy.noised names no column; name one, or remove it")
+        problems.append("noise_within_release: policy.noised names no column; name one, or remove it")
     if attributes and noise.shares and len(noise.shares) != len(attributes):
-        found.append("noise_within_release.shares: must name each column of policy.noised")
+        problems.append("noise_within_release.shares: must name each column of policy.noised")
     if noise.confidence is not None and noise.confidence.k > privacy.k:
-        found.append(
+        problems.append(
             f"noise_within_release.confidence.k: must be at most privacy.k ({privacy.k}), not {noise.confidence.k}: a "
             "class of k subjects could not keep it"
         )
-    return found
+    return problems
 
 
 def admit(noise: NoiseArrays, slots: NDArray[np.int32], members: pa.RecordBatch) -> None:

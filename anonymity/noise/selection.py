@@ -119,12 +119,12 @@ def noisy_counts(k: int, epsilon: float, delta: float, windows: int = 1) -> Nois
         raise BudgetError("delta: must be above 0 and below 1")
     if not epsilon / windows >= LEAST_EPSILON:
         raise BudgetError(f"epsilon: must be {LEAST_EPSILON:g} or more for each window")
-    found: list[NoisyCounts] = []
+    candidates: list[NoisyCounts] = []
     for one in epsilons_to_try(epsilon, windows):
         pure = composed_delta(epsilon, windows, one, 0.0)
         left = -expm1((log1p(-delta) - log1p(-pure)) / windows) if pure < delta else 0.0
         if left > 0:
             numerator, denominator = scale_in_steps(1.0, 1.0, one)
             threshold = max(k, threshold_for(denominator / numerator, left))
-            found.append(NoisyCounts(numerator, denominator, threshold))
-    return min(found, key=lambda counts: (counts.threshold, -counts.epsilon))
+            candidates.append(NoisyCounts(numerator, denominator, threshold))
+    return min(candidates, key=lambda counts: (counts.threshold, -counts.epsilon))

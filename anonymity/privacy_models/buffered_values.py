@@ -132,22 +132,22 @@ def add_buffered(
             fresh = np.int64(tally.used[a])
             if waiting.freed[a] > 0:
                 fresh = np.int64(waiting.free[a, waiting.freed[a] - 1])
-            found = number(waiting.counts, 4 * a + _OF_ATTRIBUTE, code, fresh)
-            fresh_value = waiting.tuples[a, found] == 0
+            value_number = number(waiting.counts, 4 * a + _OF_ATTRIBUTE, code, fresh)
+            fresh_value = waiting.tuples[a, value_number] == 0
             if fresh_value and waiting.freed[a] > 0:
                 waiting.freed[a] -= 1
             elif fresh_value:
                 tally.used[a] += 1
-                tally.named[a, found] = found
+                tally.named[a, value_number] = value_number
             if fresh_value or checks.lookup.seen.follows[a]:  # a known value may have been counted as "others" before
-                note_number(checks.lookup, np.int64(a), found, code)
-            waiting.tuples[a, found] += 1
-            waiting.value[slot, c] = found
+                note_number(checks.lookup, np.int64(a), value_number, code)
+            waiting.tuples[a, value_number] += 1
+            waiting.value[slot, c] = value_number
             if len(checks.address) > 0 and (
-                not by_name or add(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
+                not by_name or add(waiting.counts, 4 * (value_number * attributes + a) + _OF_VALUE, subject)
             ):
-                tally.values[a] += tally.counts[a, found] == 0
-                tally.counts[a, found] += 1
+                tally.values[a] += tally.counts[a, value_number] == 0
+                tally.counts[a, value_number] += 1
                 tally.held[a] += 1
 
 
@@ -162,19 +162,19 @@ def remove_buffered(
         tally.persons[0] -= 1
     for a in range(attributes):
         for c in range(tally.first[a], tally.first[a + 1]):
-            found = np.int64(waiting.value[slot, c])
-            if found < 0:
+            value_number = np.int64(waiting.value[slot, c])
+            if value_number < 0:
                 break
             if len(checks.address) > 0 and (
-                not by_name or discard(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
+                not by_name or discard(waiting.counts, 4 * (value_number * attributes + a) + _OF_VALUE, subject)
             ):
-                tally.counts[a, found] -= 1
-                tally.values[a] -= tally.counts[a, found] == 0
+                tally.counts[a, value_number] -= 1
+                tally.values[a] -= tally.counts[a, value_number] == 0
                 tally.held[a] -= 1
-            waiting.tuples[a, found] -= 1
-            if waiting.tuples[a, found] == 0:
+            waiting.tuples[a, value_number] -= 1
+            if waiting.tuples[a, value_number] == 0:
                 unnumber(waiting.counts, 4 * a + _OF_ATTRIBUTE, codes[slot, c])
-                waiting.free[a, waiting.freed[a]] = found
+                waiting.free[a, waiting.freed[a]] = value_number
                 waiting.freed[a] += 1
 
 

@@ -127,11 +127,11 @@ def _side_by_side(rows: list[tuple[float, ...]]) -> NDArray[np.float64]:
 def falling_counts(tally: Tally, attribute: Int) -> NDArray[np.int64]:
     """Return the number of persons with each value, in falling order."""
     negative = np.empty(tally.values[attribute], np.int64)
-    found = 0
+    distinct = 0
     for i in range(tally.used[attribute]):
         if tally.counts[attribute, i] > 0:
-            negative[found] = -tally.counts[attribute, i]
-            found += 1
+            negative[distinct] = -tally.counts[attribute, i]
+            distinct += 1
     return -negative[stable_order(negative)]
 
 
@@ -154,21 +154,21 @@ def _lacking_at(address: Int, tally: Tally, attribute: Int, parameters: NDArray[
 def _lacking_beside(checks: Checks, check: Int, tally: Tally) -> float:
     attribute, length = checks.attribute[check], checks.length[check]
     rows, held = np.empty(tally.values[attribute], np.int64), np.empty(tally.values[attribute], np.int64)
-    found = 0
+    distinct = 0
     for i in range(tally.used[attribute]):
         if tally.counts[attribute, i] > 0:
-            rows[found] = checks.lookup.row[attribute, tally.named[attribute, i]]
-            held[found] = tally.counts[attribute, i]
-            found += 1
+            rows[distinct] = checks.lookup.row[attribute, tally.named[attribute, i]]
+            held[distinct] = tally.counts[attribute, i]
+            distinct += 1
     order = stable_order(rows)  # so that sums are rounded alike, whatever the order of values in the tally
-    rising, counts = np.empty(found, np.int64), np.empty(found, np.int64)
-    for i in range(found):
+    rising, counts = np.empty(distinct, np.int64), np.empty(distinct, np.int64)
+    for i in range(distinct):
         rising[i], counts[i] = rows[order[i]], held[order[i]]
     reference, parameters = checks.reference[check, :length], checks.parameters[check]
     if checks.lookup.seen.follows[attribute]:
-        reference = np.empty(length - 1 + found)
+        reference = np.empty(length - 1 + distinct)
         reference[: length - 1] = checks.reference[check, : length - 1]
-        for i in range(found):
+        for i in range(distinct):
             reference[length - 1 + i] = share_of(checks.lookup.seen, attribute, rising[i])
             rising[i] = i if rising[i] >= 0 else -1
     return float(call_on_values(checks.address[check], tally.persons[0], counts, parameters, rising, reference))

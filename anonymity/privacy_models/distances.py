@@ -139,17 +139,17 @@ def _hierarchical(persons: int, held: int, counts: Any, rows: Any, table: Any, f
     node[:used], below[:used] = node[:used][order], below[:used][order]
     total = most * table[4]
     for level in range(highest):
-        found = 0
+        merged = 0
         for i in range(used):
             if int(table[parents + nodes + node[i]]) == level:
                 usual, width = table[parents + 3 * nodes + node[i]], table[parents + 2 * nodes + node[i]]
                 high, low = min(below[i] / persons, 1.0), max(1.0 - (held - below[i]) / persons, 0.0)
                 total += width * (max(high - fewest * usual, most * usual - low) - most * usual)
                 node[i] = int(table[parents + node[i]])
-            if found > 0 and node[found - 1] == node[i]:
-                below[found - 1] += below[i]
+            if merged > 0 and node[merged - 1] == node[i]:
+                below[merged - 1] += below[i]
             else:
-                node[found], below[found] = node[i], below[i]
-                found += 1
-        used = found
+                node[merged], below[merged] = node[i], below[i]
+                merged += 1
+        used = merged
     return total

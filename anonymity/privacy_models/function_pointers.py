@@ -52,10 +52,10 @@ def address_of(lacking: Callable[..., float], *, compares: bool) -> int:
 
 
 def _codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    whole, real = ir.IntType(64), ir.DoubleType()
+    integer, real = ir.IntType(64), ir.DoubleType()
     arrays = [context.make_array(signature.args[i])(context, builder, args[i]) for i in range(2, len(args))]
     sized = [part for array in arrays for part in (array.data, builder.extract_value(array.shape, 0))]
-    function = ir.FunctionType(real, [whole, *(part.type for part in sized)])
+    function = ir.FunctionType(real, [integer, *(part.type for part in sized)])
     pointer = builder.inttoptr(args[0], function.as_pointer())
     return builder.call(pointer, [args[1], *sized])
 

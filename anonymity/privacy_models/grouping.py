@@ -18,7 +18,7 @@ C = TypeVar("C")
 _FREE = -1
 
 
-class Groups(NamedTuple):
+class ItemsByGroup(NamedTuple):
     """Items ordered by group.
 
     Attributes
@@ -48,15 +48,15 @@ def chain_by(
     bits = 4
     while (1 << bits) < 2 * len(keys):
         bits += 1
-    last, mask, found = np.full(1 << bits, _FREE, np.int64), (1 << bits) - 1, np.int64(0)
+    last, mask, distinct = np.full(1 << bits, _FREE, np.int64), (1 << bits) - 1, np.int64(0)
     for i in range(len(keys)):
         slot = _home(keys[i], bits)
         while last[slot] != _FREE and not (keys[last[slot]] == keys[i] and equal(context, last[slot], np.int64(i))):
             slot = (slot + 1) & mask
         same[i] = last[slot]
-        found += last[slot] == _FREE
+        distinct += last[slot] == _FREE
         last[slot] = i
-    return found
+    return distinct
 
 
 @leaf
@@ -97,13 +97,13 @@ def number_equal(keys: NDArray[np.uint64], number: NDArray[np.int64]) -> Int:
 
     ``keys`` and ``number`` have the same length.
     """
-    found = chain_equal(keys, number)
+    distinct = chain_equal(keys, number)
     number_chains(number)
-    return found
+    return distinct
 
 
 @procedure
-def group(number: NDArray[np.int64], count: Int) -> Groups:
+def group(number: NDArray[np.int64], count: Int) -> ItemsByGroup:
     """Group items by their number, each of which is below ``count``."""
     start, items = np.zeros(count + 1, np.int64), np.empty(len(number), np.int64)
     for i in range(len(number)):
@@ -116,4 +116,4 @@ def group(number: NDArray[np.int64], count: Int) -> Groups:
     for g in range(count, 0, -1):
         start[g] = start[g - 1]
     start[0] = 0
-    return Groups(items, start)
+    return ItemsByGroup(items, start)

@@ -245,12 +245,14 @@ def exchange_helps(
         old, new = codes[leaves, 1 + a], codes[comes, 1 + a]
         if old == new:
             continue
-        mine = lacks_value(here, a, new) - (here.tally.counts[a, here.place[a, old]] == 1)
-        its = lacks_value(there, a, old) - (there.tally.counts[a, there.place[a, new]] == 1)
-        have, it_has, wanted = here.tally.values[a], there.tally.values[a], checks.parameter[check]
-        if (mine < 0 and have + mine < wanted) or (its < 0 and it_has + its < wanted):
+        gain_here = lacks_value(here, a, new) - (here.tally.counts[a, here.place[a, old]] == 1)
+        gain_there = lacks_value(there, a, old) - (there.tally.counts[a, there.place[a, new]] == 1)
+        values_here, values_there, wanted = here.tally.values[a], there.tally.values[a], checks.parameter[check]
+        if (gain_here < 0 and values_here + gain_here < wanted) or (
+            gain_there < 0 and values_there + gain_there < wanted
+        ):
             return False
-        helps |= mine > 0 and have < wanted
+        helps |= gain_here > 0 and values_here < wanted
     return helps
 
 

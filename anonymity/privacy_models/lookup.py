@@ -116,5 +116,5 @@ def note_number(lookup: Lookup, attribute: Int, number: Int, code: Int) -> None:
             begin = middle + 1
         else:
             end = middle
-    found = begin < held and lookup.codes[attribute, begin] == code
-    lookup.row[attribute, number] = lookup.rows[attribute, begin] if found else UNKNOWN
+    is_known = begin < held and lookup.codes[attribute, begin] == code
+    lookup.row[attribute, number] = lookup.rows[attribute, begin] if is_known else UNKNOWN

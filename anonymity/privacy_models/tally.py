@@ -167,15 +167,15 @@ def _seen(
 @procedure
 def _chain_subjects(same: NDArray[np.int64], members: Slots, subject: NDArray[np.uint64]) -> Int:
     """Fill ``Counter.same``; return the number of subjects."""
-    found: Int = np.int64(0)
+    subjects: Int = np.int64(0)
     if len(members) <= _FEW:
         for i in range(len(members)):
             j = i - 1
             while j >= 0 and subject[members[j]] != subject[members[i]]:
                 j -= 1
             same[i] = j
-            found += j < 0
-        return found
+            subjects += j < 0
+        return subjects
     keys = np.empty(len(members), np.uint64)
     for i in range(len(members)):
         keys[i] = subject[members[i]]
@@ -196,7 +196,7 @@ def diversity(tally: Tally, attribute: Int) -> Int:
     persons = tally.persons[0]
     if tally.held[attribute] == persons:  # nobody has several values
         return tally.values[attribute]
-    found, total = np.int64(1), np.int64(0)
+    largest_l, total = np.int64(1), np.int64(0)
     below = np.int64(2**62)
     while True:
         most, times = np.int64(0), np.int64(0)
@@ -207,10 +207,10 @@ def diversity(tally: Tally, attribute: Int) -> Int:
             elif count == most:
                 times += 1
         if most == 0:
-            return found
+            return largest_l
         for _ in range(times):
             total += most
             if total >= persons:
-                return found
-            found += 1
+                return largest_l
+            largest_l += 1
         below = most

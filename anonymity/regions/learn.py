@@ -65,7 +65,7 @@ def learn(policy: Policy, sample: Sample, count: int, members: int) -> RegionTre
     distinct[first] = True
     values = sample.values
     order = np.argsort(values, axis=0, kind="stable")
-    learner = _Learner(policy, values, distinct, ExpectedLoss(policy, sample, members), len(sample) / count)
+    learner = _RegionLearner(policy, values, distinct, ExpectedLoss(policy, sample, members), len(sample) / count)
     return RegionTree.of(learner.branch(order, count))
 
 
@@ -88,7 +88,7 @@ class _Cut:
 
 
 @dataclass(frozen=True)
-class _Learner:
+class _RegionLearner:
     """State shared by all parts during learning.
 
     Attributes

@@ -14,7 +14,7 @@ from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.space.sides import Side, divided, node_of, whole
+from crenel.anonymity.space.sides import Side, divided, full_side, node_of
 
 _CUTS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 28, 30, 31]) / 32
 """Cuts to try per number, as shares of the part's interval: denser at its ends, where empty space is cut off."""
@@ -69,14 +69,14 @@ def learn_privately(
     generator = np.random.default_rng(secrets.randbits(256)) if random is None else random
     levels = ceil(log2(count))
     first = epsilon * (_GROWTH - 1) / (_GROWTH**levels - 1) if levels else epsilon
-    learner = _Learner(policy, sample.values, least, first, generator)
-    sides = [whole(attribute) for attribute in policy.coded]
+    learner = _PrivateLearner(policy, sample.values, least, first, generator)
+    sides = [full_side(attribute) for attribute in policy.coded]
     root = learner.branch(np.arange(len(sample)), sides, range(levels))
     return RegionTree.of(_with_equal_shares(root, learner.cells), epsilon)
 
 
 @dataclass
-class _Learner:
+class _PrivateLearner:
     """State shared by all parts during learning.
 
     Attributes
@@ -142,8 +142,8 @@ class _Learner:
             values, width = _cuts(attribute, side), _width(attribute, side)
             pairs = [divided(attribute, side, value) for value in values.tolist()]
             left, right = (
-                np.array([width - _width(attribute, pair[of]) for pair in pairs]) / len(self.policy.coded)
-                for of in (0, 1)
+                np.array([width - _width(attribute, pair[half]) for pair in pairs]) / len(self.policy.coded)
+                for half in (0, 1)
             )
             self.options[number, side] = values, left, right
         return self.options[number, side]
@@ -160,7 +160,7 @@ class _Learner:
 def _width(attribute: QuasiIdentifier, side: Side) -> float:
     """Return the loss of a side's declared interval or node, from 0 to 1."""
     if isinstance(attribute, Numeric):
-        lower, upper = whole(attribute)
+        lower, upper = full_side(attribute)
         return (side[1] - side[0]) / (upper - lower) if upper > lower else 0.0
     return float(attribute.hierarchy.loss[node_of(attribute, side)])
 
@@ -169,10 +169,10 @@ def _cuts(attribute: QuasiIdentifier, side: Side) -> NDArray[np.float64]:
     """Return the cuts to try within a side, which depend on the side alone."""
     lower, upper = side
     if isinstance(attribute, Numeric):
-        found = lower + (upper - lower) * _CUTS
+        cuts = lower + (upper - lower) * _CUTS
         if attribute.step is not None:
-            found = np.unique(np.ceil(found))
-        return found[(found > lower) & (found <= upper)]
+            cuts = np.unique(np.ceil(cuts))
+        return cuts[(cuts > lower) & (cuts <= upper)]
     width, leaves = _width(attribute, side), np.arange(int(lower) + 1, int(upper) + 1)
     narrower = [
         any(_width(attribute, half) < width for half in divided(attribute, side, leaf)) for leaf in leaves.tolist()

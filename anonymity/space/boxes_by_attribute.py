@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import LANES, whole, with_room
+from crenel.anonymity.compiled.arrays import LANES, loop_end, with_room
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
@@ -101,7 +101,7 @@ def lay_rows(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, rows: NDArray
 @leaf
 def enlargements_by(domain: Domain, laid: BoxesByAttribute, points: Boxes, row: Int, count: Int) -> None:
     """Write to ``growth`` the enlargement of each of the first boxes for a point (CASTLE, Definition 3.4)."""
-    growth, step, stop = laid.growth, laid.step, whole(count)
+    growth, step, stop = laid.growth, laid.step, loop_end(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(points.lower.shape[1]):
@@ -127,20 +127,20 @@ def enlargements_by(domain: Domain, laid: BoxesByAttribute, points: Boxes, row: 
 
 @leaf
 def containing(
-    domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, start: Int, stop: Int, found: Int
+    domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, start: Int, stop: Int, match_count: Int
 ) -> Int:
     """Append the boxes from ``start`` to ``stop`` that contain one box to ``matches``, and return their total number.
 
-    ``found`` is the number of matches so far. A group of boxes is abandoned as soon as none of it matches.
+    ``match_count`` is the number of matches so far. A group of boxes is abandoned as soon as none of it matches.
     """
     inside, matches = laid.inside, laid.matches
     for begin in range(start & -LANES, stop, LANES):
         some = _inside(domain, laid, boxes, row, begin)
         if some != 0:
             for i in range(max(begin, start), min(begin + LANES, stop)):
-                matches[found] = i
-                found += inside[i - begin]
-    return found
+                matches[match_count] = i
+                match_count += inside[i - begin]
+    return match_count
 
 
 @inner_leaf
@@ -176,7 +176,7 @@ def _inside(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, begi
 @leaf
 def _ancestor_losses(domain: Domain, laid: BoxesByAttribute, node: Int, attribute: Int, count: Int) -> None:
     """Write to ``step`` the loss of the lowest node above ``node`` and each box; losses fall on the way down."""
-    step, stop, root = laid.step, whole(count), np.int64(domain.root[attribute])
+    step, stop, root = laid.step, loop_end(count), np.int64(domain.root[attribute])
     top = domain.loss[root]
     first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
     for i in range(np.uint64(0), stop):

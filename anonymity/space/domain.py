@@ -30,8 +30,8 @@ class Domain(NamedTuple):
     parent, first, last : (nodes of all hierarchies,) parent node; leftmost and rightmost leaf, as nodes
     loss : (nodes of all hierarchies,) VInfoLoss / quasi-identifiers
     root : (categorical,) the root of each hierarchy
-    parts, whole : (numeric,) ``Numeric.ends`` as the fraction parts / whole in lowest terms, 0 parts where an attribute
-        has none; empty where no attribute has any
+    end_numerator, end_denominator : (numeric,) ``Numeric.ends`` as a fraction in lowest terms, of numerator 0 where an
+        attribute has none; empty where no attribute has any
     """
 
     lower: NDArray[np.float64]
@@ -43,8 +43,8 @@ class Domain(NamedTuple):
     last: NDArray[np.int32]
     loss: NDArray[np.float64]
     root: NDArray[np.int32]
-    parts: NDArray[np.float64]
-    whole: NDArray[np.float64]
+    end_numerator: NDArray[np.float64]
+    end_denominator: NDArray[np.float64]
 
 
 class Boxes(NamedTuple):
@@ -85,8 +85,8 @@ def domain(policy: Policy) -> Domain:
         last=nodes.last,
         loss=nodes.loss,
         root=nodes.root,
-        parts=grid[:, 0].copy(),
-        whole=grid[:, 1].copy(),
+        end_numerator=grid[:, 0].copy(),
+        end_denominator=grid[:, 1].copy(),
     )
 
 
@@ -106,13 +106,13 @@ def _nodes(trees: tuple[Hierarchy, ...], attributes: int) -> _Nodes:
     starts = np.cumsum([0, *(len(tree.labels) for tree in trees)]).tolist()
     root = np.array([start + tree.root for start, tree in zip(starts, trees, strict=False)], np.int32)
     parent, first, last = (np.empty(starts[-1], np.int32) for _ in range(3))
-    found = _Nodes(parent, first, last, np.zeros(starts[-1]), root)
+    nodes = _Nodes(parent, first, last, np.zeros(starts[-1]), root)
     for tree, (start, stop) in zip(trees, pairwise(starts), strict=True):
         for field in ("parent", "first", "last"):
-            np.add(getattr(tree, field), start, out=getattr(found, field)[start:stop])
+            np.add(getattr(tree, field), start, out=getattr(nodes, field)[start:stop])
         # Leaves lose nothing, and the zeros of an array that nobody has written take no memory.
-        found.loss[start + tree.leaves : stop] = tree.loss[tree.leaves :] / attributes
-    return found
+        nodes.loss[start + tree.leaves : stop] = tree.loss[tree.leaves :] / attributes
+    return nodes
 
 
 def scales(lower: NDArray[np.float64], upper: NDArray[np.float64], attributes: int) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ def round_outwards(domain: Domain, boxes: Boxes, row: Int) -> None:
     A rounded box stays unchanged. An end stays as well if it lies at least 2^52 steps from 0, where float64 is no finer
     than the grid, or if float64 cannot represent the multiple.
     """
-    for a in range(len(domain.parts)):
+    for a in range(len(domain.end_numerator)):
         boxes.lower[row, a] = _lower(domain, a, boxes.lower[row, a])
         boxes.upper[row, a] = _upper(domain, a, boxes.upper[row, a])
 
@@ -35,7 +35,7 @@ def published_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
 
     An observed range ends at values, and a rounded interval may extend beyond it.
     """
-    if len(domain.parts) == 0:
+    if len(domain.end_numerator) == 0:
         return info_loss(domain, boxes, row)
     loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
@@ -49,31 +49,31 @@ def published_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
 
 @leaf
 def _lower(domain: Domain, a: Int, value: float) -> float:
-    found = 0.0 - _multiple_above(-value, domain.parts[a], domain.whole[a])  # never -0.0
-    return max(found, domain.lower[a]) if domain.declared[a] else found
+    end = 0.0 - _multiple_above(-value, domain.end_numerator[a], domain.end_denominator[a])  # never -0.0
+    return max(end, domain.lower[a]) if domain.declared[a] else end
 
 
 @leaf
 def _upper(domain: Domain, a: Int, value: float) -> float:
-    found = 0.0 + _multiple_above(value, domain.parts[a], domain.whole[a])
-    return min(found, domain.upper[a]) if domain.declared[a] else found
+    end = 0.0 + _multiple_above(value, domain.end_numerator[a], domain.end_denominator[a])
+    return min(end, domain.upper[a]) if domain.declared[a] else end
 
 
 @leaf
-def _multiple_above(value: float, parts: float, whole: float) -> float:
-    """Return the smallest multiple of parts / whole that is not below a value.
+def _multiple_above(value: float, numerator: float, denominator: float) -> float:
+    """Return the smallest multiple of numerator / denominator that is not below a value.
 
     A multiple is the float nearest to the decimal, so 0.3 is a multiple of 0.1. The rounded quotient only approximates
     its number of steps, which the loops correct.
     """
-    if parts == 0.0:
+    if numerator == 0.0:
         return value
-    steps = np.ceil(value / (parts / whole))
+    steps = np.ceil(value / (numerator / denominator))
     if not abs(steps) < LARGEST_POSITION:
         return value
-    while steps * parts / whole < value:
+    while steps * numerator / denominator < value:
         steps += 1.0
-    while (steps - 1.0) * parts / whole >= value:
+    while (steps - 1.0) * numerator / denominator >= value:
         steps -= 1.0
-    found = steps * parts / whole
-    return found if abs(found) < np.inf else value
+    multiple = steps * numerator / denominator
+    return multiple if abs(multiple) < np.inf else value

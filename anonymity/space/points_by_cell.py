@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import LANES, whole
+from crenel.anonymity.compiled.arrays import LANES, loop_end
 from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.space.boxes import common_ancestor, covers
 from crenel.anonymity.space.domain import Boxes, Domain
@@ -91,7 +91,7 @@ def enlargements_of(
     """
     start, size, count = place
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
-    growth, stop = cells.growth, whole(count)
+    growth, stop = cells.growth, loop_end(count)
     common = 0.0
     for a in range(categorical):
         node, top = np.int64(boxes.node[row, a]), np.int64(around.node[cell, a])
@@ -116,7 +116,7 @@ def enlargements_of(
 def _add_ancestor_losses(domain: Domain, cells: PointsByCell, begin: Int, count: Int, node: Int, top: Int) -> None:
     # Adds the loss of the lowest node above ``node`` and each point, all of them below ``top``; it falls on the way
     # down.
-    growth, step, offset, stop = cells.growth, cells.step, np.uint64(begin), whole(count)
+    growth, step, offset, stop = cells.growth, cells.step, np.uint64(begin), loop_end(count)
     # The last loop adds the node's own level, so that most hierarchies take two.
     own, highest = domain.loss[node], domain.loss[top]
     first_own, last_own, above = domain.first[node], domain.last[node], np.int64(domain.parent[node])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import whole
+from crenel.anonymity.compiled.arrays import loop_end
 from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.space.domain import Boxes, Domain
 
@@ -69,7 +69,7 @@ def measure_gaps(domain: Domain, boxes: Boxes, row: Int, regions: Regions, start
     """
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     ends, leaves, gap, step = regions.ends, regions.leaves, regions.gap, regions.step
-    begin, stop = np.uint64(start), np.uint64(start) + whole(count)
+    begin, stop = np.uint64(start), np.uint64(start) + loop_end(count)
     for i in range(begin, stop):
         gap[i] = 0.0
     for a in range(categorical):
@@ -93,7 +93,7 @@ def measure_gaps(domain: Domain, boxes: Boxes, row: Int, regions: Regions, start
 def _ancestor_losses(domain: Domain, regions: Regions, node: Int, attribute: Int, start: Int, count: Int) -> None:
     """Write to ``step`` the loss of the lowest node, from ``node`` upwards, that is above each region."""
     step, leaves, root = regions.step, regions.leaves, np.int64(domain.root[attribute])
-    begin, stop = np.uint64(start), np.uint64(start) + whole(count)
+    begin, stop = np.uint64(start), np.uint64(start) + loop_end(count)
     left, right, top = attribute, len(regions.loss) + attribute, domain.loss[root]
     for i in range(begin, stop):
         step[i] = top
@@ -113,7 +113,7 @@ def measure_growth(domain: Domain, regions: Regions, count: Int, boxes: Boxes, r
     The numbers equal those of ``crenel.anonymity.space.boxes.enlargement``, where its sum does not stop early.
     """
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
-    ends, growth, step, stop = regions.ends, regions.gap, regions.step, whole(count)
+    ends, growth, step, stop = regions.ends, regions.gap, regions.step, loop_end(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(categorical):

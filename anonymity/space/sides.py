@@ -11,7 +11,7 @@ Side: TypeAlias = tuple[float, float]
 """First and last value, both included: of a number, or the positions of a category's leaves."""
 
 
-def whole(attribute: QuasiIdentifier) -> Side:
+def full_side(attribute: QuasiIdentifier) -> Side:
     """Return the side of an attribute without a cut; a number needs a domain."""
     if isinstance(attribute, Numeric):
         assert attribute.domain is not None

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.noise.budget import log_delta
 from crenel.anonymity.noise.composition import least_k, least_number
-from crenel.anonymity.space.sides import Side, divided, whole
+from crenel.anonymity.space.sides import Side, divided, full_side
 from experiments.castle.queries import Generalized
 from experiments.harness import Floats, Stream
 
@@ -221,7 +221,7 @@ def publish(tuples: Stream, epsilon: float, k: int, search: Search, seed: int) -
 
 def _of_number(attribute: Numeric, values: Floats) -> Iterator[Level]:
     """Yield the levels of a number: its domain, and at each next level quarters of the intervals before."""
-    low, high = whole(attribute)
+    low, high = full_side(attribute)
     sides: list[Side] = [(low, high)]
     cuts: list[float] = []
     for finer in range(_QUARTERINGS + 1):

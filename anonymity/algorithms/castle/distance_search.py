@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import LANES, least, whole
+from crenel.anonymity.compiled.arrays import LANES, least, loop_end
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
 from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
@@ -61,7 +61,7 @@ class UnassignedIndex(NamedTuple):
     bucket: NDArray[np.int64]
 
 
-class Nearest(NamedTuple):
+class NearestHeap(NamedTuple):
     """Nearest groups so far, as a heap with the farthest at its top (split, step 8)."""
 
     distance: NDArray[np.float64]
@@ -208,7 +208,7 @@ def pick(left: UnassignedIndex, bucket: Int, number: Int) -> Int:
 @inner
 def find_nearest(
     domain: Domain, seed: Boxes, left: UnassignedIndex, bucket: Int, wanted: Int, near: Int, limit: float
-) -> Nearest:
+) -> NearestHeap:
     """Return the ``wanted`` groups without a part in a bucket that enlarge the box of ``seed`` least, unordered.
 
     The result is shorter where the bucket has fewer groups. Groups that enlarge the box by ``limit`` or more do not
@@ -218,9 +218,9 @@ def find_nearest(
     for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
         total += left.size[r]
     size = wanted if wanted < total else total
-    found = Nearest(np.full(size, limit), np.full(size, NONE, np.int64))
+    nearest = NearestHeap(np.full(size, limit), np.full(size, NONE, np.int64))
     if size == 0:
-        return found
+        return nearest
     first, last = left.bucket[bucket], left.bucket[bucket + 1] - 1
     lowest, highest = first // _DISTRICT, last // _DISTRICT
     gap, districts, only = left.regions.gap, left.districts, np.int64(0)
@@ -230,9 +230,9 @@ def find_nearest(
     if begin < first or begin > last:
         begin = _closest(domain, seed, left, first, last)
     if left.size[begin] > 0:
-        _search(domain, seed, left, begin, found)
+        _search(domain, seed, left, begin, nearest)
     if first == last:
-        return found
+        return nearest
     # Search outward from the first cell. Cells close in order are close in space, so near groups soon exclude
     # far cells.
     district = begin // _DISTRICT
@@ -241,13 +241,13 @@ def find_nearest(
             here = district - step if side == 0 else district + step
             if here < lowest or here > highest or (side == 1 and step == 0):
                 continue
-            if gap[districts + here] >= found.distance[0]:
+            if gap[districts + here] >= nearest.distance[0]:
                 continue
             measure_gaps(domain, seed, only, left.regions, here * _DISTRICT, np.int64(_DISTRICT))
             for r in range(max(first, here * _DISTRICT), min(last, here * _DISTRICT + _DISTRICT - 1) + 1):
-                if r != begin and left.size[r] > 0 and gap[r] < found.distance[0]:
-                    _search(domain, seed, left, np.int64(r), found)
-    return found
+                if r != begin and left.size[r] > 0 and gap[r] < nearest.distance[0]:
+                    _search(domain, seed, left, np.int64(r), nearest)
+    return nearest
 
 
 @leaf
@@ -268,17 +268,17 @@ def _closest(domain: Domain, seed: Boxes, left: UnassignedIndex, first: Int, las
 
 
 @leaf
-def _search(domain: Domain, seed: Boxes, left: UnassignedIndex, cell: Int, found: Nearest) -> None:
+def _search(domain: Domain, seed: Boxes, left: UnassignedIndex, cell: Int, heap: NearestHeap) -> None:
     start, size, distance = left.start[cell], left.size[cell], left.laid.growth
     width = left.start[cell + 1] - start
     enlargements_of(domain, seed, np.int64(0), left.laid, (start, width, size), left.box, cell)
     for i in range(size):
-        if distance[i] < found.distance[0]:
-            _replace_top(found, distance[i], left.items[start + i])
+        if distance[i] < heap.distance[0]:
+            _replace_top(heap, distance[i], left.items[start + i])
 
 
 @leaf
-def _replace_top(heap: Nearest, distance: float, item: Int) -> None:
+def _replace_top(heap: NearestHeap, distance: float, item: Int) -> None:
     place, size = 0, len(heap.item)
     while 2 * place + 1 < size:
         child = 2 * place + 1
@@ -312,7 +312,7 @@ def assign_remaining(
             part[member] = _nearest_part(domain, parts, count, box, member)
             enclose(domain, parts, part[member], box, member)
         return
-    laid = empty_regions(np.int64(whole(count)), parts)
+    laid = empty_regions(np.int64(loop_end(count)), parts)
     for p in range(len(laid.gap)):  # behind the last part, copies of it fill the vector lanes
         lay_region(domain, laid, np.int64(p), parts, np.int64(min(p, count - 1)))
     for member in joining:

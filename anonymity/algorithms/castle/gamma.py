@@ -253,15 +253,15 @@ def merges_well(shard: CastleArrays, row: Int) -> bool:
     box, merged = empty_boxes(np.int64(1), clusters.box), np.zeros(len(clusters.id), np.bool_)
     members = np.empty(shard.now.waiting, np.int64)
     assign(box, only, clusters.box, row)
-    other, found = row, 0
+    other, count = row, 0
     while other != NONE:
         merged[other] = True
         enclose(domain, box, only, clusters.box, other)
         for slot in members_of(shard, other):
-            members[found] = slot
-            found += 1
+            members[count] = slot
+            count += 1
         by_name = shard.config.by_name != 0
-        count_set(shard.counter, members[:found], shard.tuples.subject, shard.waiting.value, by_name)
+        count_set(shard.counter, members[:count], shard.tuples.subject, shard.waiting.value, by_name)
         if satisfies_all(shard.checks, shard.config.k, shard.counter.tally):
             return True
         other = _nearest_cluster(shard, box, only, merged)

@@ -20,13 +20,13 @@ from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.compiled.random import randbelow
 from crenel.anonymity.privacy_models.checks import first_violation
-from crenel.anonymity.privacy_models.grouping import Groups, group, number_equal
+from crenel.anonymity.privacy_models.grouping import ItemsByGroup, group, number_equal
 from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 
-class Members(NamedTuple):
+class ClusterMembers(NamedTuple):
     """Tuples of a cluster, each of which is assigned to a part.
 
     Attributes
@@ -42,17 +42,17 @@ class Members(NamedTuple):
 
 
 @procedure
-def members_apart(shard: CastleArrays, row: Int) -> Members:
+def members_apart(shard: CastleArrays, row: Int) -> ClusterMembers:
     """Return the members of a cluster, without parts."""
     slot, others = members_of(shard, row), points(shard.tuples)
     box = empty_boxes(np.int64(len(slot)), shard.clusters.box)
     for i in range(len(slot)):
         assign(box, np.int64(i), others, slot[i])
-    return Members(slot, box, np.full(len(slot), NONE, np.int64))
+    return ClusterMembers(slot, box, np.full(len(slot), NONE, np.int64))
 
 
 @procedure
-def split_by_subject(shard: CastleArrays, members: Members) -> Int:
+def split_by_subject(shard: CastleArrays, members: ClusterMembers) -> Int:
     """Split into parts of at least k tuples of k subjects; return the number of parts (CASTLE, function split).
 
     A part takes one tuple from each of k buckets, the nearest of each. Each remaining tuple joins the nearest part.
@@ -87,7 +87,7 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
         members.part[seed] = count
         size[b] -= 1
         nonempty -= size[b] == 0
-        for item in _nearest_of_each(domain, around, left, Persons(bucket, latest, count), k - 1, seed):
+        for item in _nearest_of_each(domain, around, left, MemberSubjects(bucket, latest, count), k - 1, seed):
             take(left, item)
             members.part[item] = count
             enclose(domain, parts, count, box, item)
@@ -98,7 +98,7 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
     return count
 
 
-class Persons(NamedTuple):
+class MemberSubjects(NamedTuple):
     """Subjects of the members, where a subject may have several tuples.
 
     Attributes
@@ -115,7 +115,7 @@ class Persons(NamedTuple):
 
 @procedure
 def _nearest_of_each(
-    domain: Domain, around: Boxes, left: UnassignedIndex, persons: Persons, wanted: Int, near: Int
+    domain: Domain, around: Boxes, left: UnassignedIndex, persons: MemberSubjects, wanted: Int, near: Int
 ) -> NDArray[np.int64]:
     """Return the nearest tuple of each of the ``wanted`` nearest subjects that the part lacks.
 
@@ -124,33 +124,33 @@ def _nearest_of_each(
     """
     items, drawn = np.empty(wanted, np.int64), wanted
     while True:
-        found, count = find_nearest(domain, around, left, np.int64(0), drawn, near, np.inf), 0
-        for i in np.argsort(found.distance, kind="mergesort"):
-            whose = persons.bucket[found.item[i]]
-            if count < wanted and persons.latest[whose] != persons.part:
-                persons.latest[whose] = persons.part
-                items[count] = found.item[i]
+        nearest, count = find_nearest(domain, around, left, np.int64(0), drawn, near, np.inf), 0
+        for i in np.argsort(nearest.distance, kind="mergesort"):
+            person = persons.bucket[nearest.item[i]]
+            if count < wanted and persons.latest[person] != persons.part:
+                persons.latest[person] = persons.part
+                items[count] = nearest.item[i]
                 count += 1
         if count == wanted:
             return items
-        for i in range(count):  # the tuples found have too few subjects
+        for i in range(count):  # the nearest tuples have too few subjects
             persons.latest[persons.bucket[items[i]]] = NONE
         drawn *= 2
 
 
 @procedure
-def without_part(members: Members) -> NDArray[np.int64]:
+def without_part(members: ClusterMembers) -> NDArray[np.int64]:
     """Return the members without a part, in order."""
-    found, count = np.empty(len(members.part), np.int64), 0
+    unassigned, count = np.empty(len(members.part), np.int64), 0
     for i in range(len(members.part)):
         if members.part[i] == NONE:
-            found[count] = i
+            unassigned[count] = i
             count += 1
-    return found[:count]
+    return unassigned[:count]
 
 
 @procedure
-def split(shard: CastleArrays, members: Members) -> Int:
+def split(shard: CastleArrays, members: ClusterMembers) -> Int:
     """Split into parts of at least k members and return the number of parts (CASTLE, function split).
 
     Each subject has only one member.
@@ -167,8 +167,8 @@ def split(shard: CastleArrays, members: Members) -> Int:
         members.part[first] = count
         assign(seed, only, box, first)
         assign(parts, count, box, first)
-        found = find_nearest(domain, seed, left, only, k - 1, first, np.inf)
-        for item in found.item:
+        neighbors = find_nearest(domain, seed, left, only, k - 1, first, np.inf)
+        for item in neighbors.item:
             take(left, item)
             members.part[item] = count
             enclose(domain, parts, count, box, item)
@@ -198,7 +198,7 @@ def may_break(shard: CastleArrays, row: Int) -> bool:
 
 
 @procedure
-def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
+def join_broken_parts(shard: CastleArrays, members: ClusterMembers, count: Int) -> Int:
     """Merge each part that violates a privacy model into the nearest part; return the number of parts that remain.
 
     The union of all parts satisfies the privacy models, or the cluster would not be released.
@@ -242,7 +242,7 @@ def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
 
 
 @procedure
-def _satisfies_all(shard: CastleArrays, members: Members, grouped: Groups, part: Int) -> bool:
+def _satisfies_all(shard: CastleArrays, members: ClusterMembers, grouped: ItemsByGroup, part: Int) -> bool:
     slots = members.slot[grouped.items[grouped.start[part] : grouped.start[part + 1]]]
     count_set(shard.counter, slots, shard.tuples.subject, shard.waiting.value, shard.config.by_name != 0)
     return bool(

@@ -15,7 +15,7 @@ from crenel.anonymity.algorithms.castle.distance_search import (
     pick,
     take,
 )
-from crenel.anonymity.algorithms.castle.split import Members, without_part
+from crenel.anonymity.algorithms.castle.split import ClusterMembers, without_part
 from crenel.anonymity.buffer.arrays import CastleArrays
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
 from crenel.anonymity.compiled.random import randbelow
@@ -41,7 +41,7 @@ class Buckets(NamedTuple):
 
 
 @procedure
-def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
+def generate_buckets(shard: CastleArrays, members: ClusterMembers) -> Buckets:
     """Return disjoint buckets by sensitive value, where each subject has one tuple (CASTLE, generate_buckets).
 
     The paper has one sensitive attribute (Section 4.2). Of several, this function takes the tightest: the attribute
@@ -82,8 +82,8 @@ def shares(size: NDArray[np.int64], seeded: Int, k: Int, l: Int) -> NDArray[np.i
     to reach l buckets.
     """
     total = 0
-    for found in size:
-        total += found
+    for tuples in size:
+        total += tuples
     share = np.empty(len(size), np.int64)
     given, held, largest = 0, 0, 0
     for b in range(len(share)):
@@ -101,7 +101,7 @@ def shares(size: NDArray[np.int64], seeded: Int, k: Int, l: Int) -> NDArray[np.i
     return share
 
 
-class Part(NamedTuple):
+class GrowingPart(NamedTuple):
     """Part that is being filled: its number, the boxes of all parts, and its first member."""
 
     number: Int
@@ -110,7 +110,9 @@ class Part(NamedTuple):
 
 
 @leaf
-def _add(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, bucket: Int, member: Int) -> None:
+def _add(
+    shard: CastleArrays, members: ClusterMembers, buckets: Buckets, part: GrowingPart, bucket: Int, member: Int
+) -> None:
     take(buckets.left, member)
     buckets.size[bucket] -= 1
     members.part[member] = part.number
@@ -118,21 +120,28 @@ def _add(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, bu
 
 
 @procedure
-def _fill(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
+def _fill(
+    shard: CastleArrays, members: ClusterMembers, buckets: Buckets, part: GrowingPart, share: NDArray[np.int64]
+) -> None:
     # Add share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
     around = empty_boxes(np.int64(1), members.box)
     for b in range(len(buckets.size)):
         if share[b] > 0:
             assign(around, np.int64(0), part.boxes, part.number)
             bucket = np.int64(b)
-            found = find_nearest(shard.metric, around, buckets.left, bucket, share[b], part.seed, np.inf)
-            for item in found.item:
+            neighbors = find_nearest(shard.metric, around, buckets.left, bucket, share[b], part.seed, np.inf)
+            for item in neighbors.item:
                 _add(shard, members, buckets, part, bucket, item)
 
 
 @procedure
 def _hand_out(
-    shard: CastleArrays, members: Members, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int
+    shard: CastleArrays,
+    members: ClusterMembers,
+    buckets: Buckets,
+    part: GrowingPart,
+    held: NDArray[np.bool_],
+    left: Int,
 ) -> None:
     # Take the rest of k that rounding left: from buckets the part lacks while l needs them, then from the nearest.
     if left == 0:
@@ -148,8 +157,8 @@ def _hand_out(
     limit, any_will_do = np.inf, left == 1 and buckets_held >= buckets.needed
     for b in range(count):
         if buckets.size[b] > 0:
-            found = find_nearest(shard.metric, around, buckets.left, np.int64(b), np.int64(1), part.seed, limit)
-            distance[b], nearest[b] = found.distance[0], found.item[0]
+            neighbor = find_nearest(shard.metric, around, buckets.left, np.int64(b), np.int64(1), part.seed, limit)
+            distance[b], nearest[b] = neighbor.distance[0], neighbor.item[0]
             if any_will_do:  # later candidates must be nearer; rounding of sums in another order allows 1e-9
                 limit = min(limit, distance[b] + 1e-9)
     for _ in range(left):
@@ -178,7 +187,7 @@ def _choose_seed(shard: CastleArrays, buckets: Buckets, nonempty: Int) -> tuple[
 
 
 @procedure
-def split_l(shard: CastleArrays, members: Members) -> Int:
+def split_l(shard: CastleArrays, members: ClusterMembers) -> Int:
     """Split into parts of k subjects and l sensitive values, and return the number of parts (CASTLE, split^l).
 
     Each subject has only one member. The l values are l buckets; ``join_broken_parts`` enforces the other privacy
@@ -204,7 +213,7 @@ def split_l(shard: CastleArrays, members: Members) -> Int:
             left -= share[b]
             held[b] = share[b] > 0
         assign(parts, count, members.box, seed)
-        part = Part(count, parts, seed)
+        part = GrowingPart(count, parts, seed)
         _add(shard, members, buckets, part, seeded, seed)
         share[seeded] -= 1
         _fill(shard, members, buckets, part, share)

@@ -71,18 +71,18 @@ class Contributions:
         subject : (tuples,) keyed hashes, in order of arrival
         window : (tuples,) numbers of their windows
         """
-        found = self._admitted(subject, window, self._most, self._reach or _ALL)
-        if found.any():
-            self._new.append((subject[found], window[found]))
-        return found
+        is_contribution = self._admitted(subject, window, self._most, self._reach or _ALL)
+        if is_contribution.any():
+            self._new.append((subject[is_contribution], window[is_contribution]))
+        return is_contribution
 
     def _admitted(
         self, subject: NDArray[np.uint64], window: NDArray[np.int64], most: int, reach: int
     ) -> NDArray[np.bool_]:
-        found = np.zeros(len(subject), np.bool_)
+        is_contribution = np.zeros(len(subject), np.bool_)
         self._table = _with_room(self._table, len(subject))
-        admit_all(self._table, subject, window, np.int64(most), np.int64(reach), found)
-        return found
+        admit_all(self._table, subject, window, np.int64(most), np.int64(reach), is_contribution)
+        return is_contribution
 
     def _remember_parts(self) -> None:
         self._table = _empty_table()
@@ -99,26 +99,26 @@ class Contributions:
         Each entry is merged with those of similar size, so a contribution is written a logarithmic number of times. An
         entry is written once more without its expired contributions when one of them expired ``reach`` windows ago.
         """
-        found: dict[int, bytes | None] = {}
+        entries: dict[int, bytes | None] = {}
         if self._before is not None and self._before != self._checked:
             self._checked = self._before
             for key, (subject, window) in list(self._parts.items()):
                 kept = window >= self._before
                 if not kept.any():
                     del self._parts[key]
-                    found[key] = None
+                    entries[key] = None
                 elif window.min() < self._before - (self._reach or _ALL):
-                    found[key] = self._write(key, subject[kept], window[kept])
+                    entries[key] = self._write(key, subject[kept], window[kept])
         if self._new:
-            found |= self._merged()
+            entries |= self._merged()
         # The table keeps contributions that expired, to which no later record is near, until they outnumber the others.
         if int(self._table.used[0]) > 2 * len(self) + _FEW:
             self._remember_parts()
-        return found
+        return entries
 
     def _merged(self) -> dict[int, bytes | None]:
         """Move the new contributions to an entry, together with earlier entries that are not much larger."""
-        found: dict[int, bytes | None] = {}
+        entries: dict[int, bytes | None] = {}
         subject, window = (np.concatenate(columns) for columns in zip(*self._new, strict=True))
         self._new = []
         last = max(self._parts, default=-1)
@@ -126,12 +126,12 @@ class Contributions:
         while self._parts and len(self._parts[last][0]) <= 2 * len(subject):
             earlier = self._parts.pop(last)
             subject, window = np.concatenate((earlier[0], subject)), np.concatenate((earlier[1], window))
-            found[last] = None
+            entries[last] = None
             key, last = last, max(self._parts, default=-1)
         if self._before is not None and (gone := window < self._before).any():
             subject, window = subject[~gone], window[~gone]
-        found[key] = self._write(key, subject, window)
-        return found
+        entries[key] = self._write(key, subject, window)
+        return entries
 
     def _write(self, key: int, subject: NDArray[np.uint64], window: NDArray[np.int64]) -> bytes:
         """Set an entry, and return its stored form."""
@@ -181,9 +181,9 @@ def admit_all(
     window: NDArray[np.int64],
     most: Int,
     reach: Int,
-    found: NDArray[np.bool_],
+    is_contribution: NDArray[np.bool_],
 ) -> None:
-    """Set ``found`` where a tuple is a contribution, and add it to the table, which has room for all.
+    """Set ``is_contribution`` where a tuple is one, and add it to the table, which has room for all.
 
     A tuple is none if its person has one in the same window, or ``most`` in windows at a distance of less than
     ``reach``.
@@ -203,4 +203,4 @@ def admit_all(
         used = table.used[0]
         table.window[used], table.earlier[used], table.newest[person] = window[i], last, used
         table.used[0] += 1
-        found[i] = True
+        is_contribution[i] = True

@@ -40,24 +40,24 @@ class CountNoise:
             hashlib.blake2b(row, digest_size=KEY_BYTES, key=self._key, person=b"crenel-counts").digest()
             for row in map(bytes, np.ascontiguousarray(keys.astype("<i8")))
         )
-        found = np.zeros(len(keys), np.int64)
+        noise = np.zeros(len(keys), np.int64)
         words = np.frombuffer(streams, "<u4").reshape(-1, 8).copy()
-        draw_counts(words, np.int64(self._counts.numerator), np.int64(self._counts.denominator), found)
-        return found
+        draw_counts(words, np.int64(self._counts.numerator), np.int64(self._counts.denominator), noise)
+        return noise
 
 
 @entry
-def draw_counts(keys: NDArray[np.uint32], numerator: Int, denominator: Int, found: NDArray[np.int64]) -> None:
-    """Fill ``found`` with noise of the scale numerator / denominator, each from the beginning of a stream of its own.
+def draw_counts(keys: NDArray[np.uint32], numerator: Int, denominator: Int, noise: NDArray[np.int64]) -> None:
+    """Fill ``noise`` with noise of the scale numerator / denominator, each from the beginning of a stream of its own.
 
     Parameters
     ----------
     keys : (counts, 8) the words of the key of each stream
-    found : (counts,)
+    noise : (counts,) the result
     """
-    for i in range(len(found)):
+    for i in range(len(noise)):
         key = np.empty(8, np.uint32)
         for j in range(8):
             key[j] = keys[i, j]
         stream = RandomStream(key, np.zeros(1, np.uint64), np.zeros(16, np.uint32))
-        found[i] = discrete_laplace(stream, numerator, denominator)
+        noise[i] = discrete_laplace(stream, numerator, denominator)

@@ -7,7 +7,7 @@ import numpy as np
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import NO_CUT, RegionTree
 from crenel.anonymity.space.domain import Boxes, node_offsets
-from crenel.anonymity.space.sides import Side, divided, node_of, whole
+from crenel.anonymity.space.sides import Side, divided, full_side, node_of
 
 
 def boxes_of_cells(tree: RegionTree, policy: Policy) -> Boxes:
@@ -22,14 +22,14 @@ def boxes_of_cells(tree: RegionTree, policy: Policy) -> Boxes:
     policy : with a domain for each numeric quasi-identifier
     """
     coded = policy.coded
-    sides = [whole(attribute) for attribute in coded]
-    found: list[list[Side]] = [sides] * len(tree)
+    sides = [full_side(attribute) for attribute in coded]
+    cells: list[list[Side]] = [sides] * len(tree)
 
     def walk(node: int, sides: list[Side]) -> None:
         attribute = int(tree.attribute[node])
         left, right = tree.below[node].tolist()
         if attribute == NO_CUT:
-            found[left] = sides
+            cells[left] = sides
             return
         both = divided(coded[attribute], sides[attribute], float(tree.cut[node]))
         for branch, side in zip((left, right), both, strict=True):
@@ -37,10 +37,10 @@ def boxes_of_cells(tree: RegionTree, policy: Policy) -> Boxes:
 
     walk(0, sides)
     numbers, offsets = len(policy.numeric), node_offsets(policy)
-    ends = np.array([cell[:numbers] for cell in found], np.float64).reshape(len(tree), numbers, 2)
+    ends = np.array([cell[:numbers] for cell in cells], np.float64).reshape(len(tree), numbers, 2)
     nodes = [
         [node_of(attribute, side) for attribute, side in zip(policy.categorical, cell[numbers:], strict=True)]
-        for cell in found
+        for cell in cells
     ]
     return Boxes(
         ends[:, :, 0].copy(),

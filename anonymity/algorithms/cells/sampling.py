@@ -39,9 +39,9 @@ class Coins:
         subject : (tuples,) keyed hashes
         window : (tuples,) numbers of windows, negative ones included
         """
-        found = np.zeros(len(subject), np.bool_)
-        toss(self._key, subject, window.view(np.uint64), self._below, found)
-        return found
+        is_sampled = np.zeros(len(subject), np.bool_)
+        toss(self._key, subject, window.view(np.uint64), self._below, is_sampled)
+        return is_sampled
 
 
 @entry
@@ -50,15 +50,15 @@ def toss(
     subject: NDArray[np.uint64],
     window: NDArray[np.uint64],
     below: Int,
-    found: NDArray[np.bool_],
+    is_sampled: NDArray[np.bool_],
 ) -> None:
-    """Set ``found`` where the first 53 bits of the block at (window, subject) are below ``below``, of 2^53."""
+    """Set ``is_sampled`` where the first 53 bits of the block at (window, subject) are below ``below``, of 2^53."""
     position, words, low = np.empty(4, np.uint32), np.empty(16, np.uint32), np.uint64(0xFFFFFFFF)
-    for i in range(len(found)):
+    for i in range(len(is_sampled)):
         position[0] = np.uint32(window[i] & low)
         position[1] = np.uint32(window[i] >> np.uint64(32))
         position[2] = np.uint32(subject[i] & low)
         position[3] = np.uint32(subject[i] >> np.uint64(32))
         chacha20_block(key, position, words)
         bits = (np.uint64(words[1]) << np.uint64(32) | np.uint64(words[0])) >> np.uint64(11)
-        found[i] = np.int64(bits) < below
+        is_sampled[i] = np.int64(bits) < below

@@ -72,8 +72,8 @@ class Cells(BatchShard):
 
     @property
     def _parameters(self) -> CellsParameters:
-        found: CellsParameters = self.context.parameters
-        return found
+        parameters: CellsParameters = self.context.parameters
+        return parameters
 
     def observe_clock(self, now: int, since: int) -> None:
         self._clock = now, since
@@ -156,8 +156,8 @@ class Cells(BatchShard):
         cell = self._parameters.regions.regions(waiting.numeric[leaving], waiting.categorical[leaving])
         # Every published value is part of the key: what fewer than k persons share may not show.
         key = np.column_stack((window, cell, batch, waiting.sensitive[leaving].view(np.int64)))
-        of = _numbers(key)
-        by_key, persons = np.argsort(of, kind="stable"), np.bincount(of)
+        key_number = _numbers(key)
+        by_key, persons = np.argsort(key_number, kind="stable"), np.bincount(key_number)
         count = persons
         if self._noise_of_counts is not None:
             count = persons + self._noise_of_counts.drawn(key[by_key[np.cumsum(persons) - persons]])
@@ -183,11 +183,11 @@ class Cells(BatchShard):
         )
 
     def _depart(self, choice: Choice) -> Releases:
-        found = super()._depart(choice)
+        releases = super()._depart(choice)
         self._first_open = self._first_window()
         window = self._parameters.window
-        times = np.full(len(found), NO_TIME) if window is None else found.event_time // window * window
-        return replace(found, event_time=times)
+        times = np.full(len(releases), NO_TIME) if window is None else releases.event_time // window * window
+        return replace(releases, event_time=times)
 
     def _opened(self, window: NDArray[np.int64]) -> None:
         """Note the windows of tuples that are buffered now."""
@@ -245,8 +245,8 @@ def _numbers(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
     ``np.unique`` of whole rows compares them byte by byte, which took a quarter of the time of a window.
     """
-    found = np.zeros(len(rows), np.int64)
+    numbers = np.zeros(len(rows), np.int64)
     for column in rows.T:
         values, place = np.unique(column, return_inverse=True)
-        found = np.unique(found * len(values) + place, return_inverse=True)[1]
-    return found
+        numbers = np.unique(numbers * len(values) + place, return_inverse=True)[1]
+    return numbers

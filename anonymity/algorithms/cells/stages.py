@@ -103,8 +103,8 @@ class CellStage(Cells):
 
     @property
     def counters(self) -> CellsCounters:
-        found = super().counters
-        return replace(found, tuples_in=found.tuples_in + found.sampled_out)
+        counters = super().counters
+        return replace(counters, tuples_in=counters.tuples_in + counters.sampled_out)
 
     def _in_time(self, window: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.ones(len(window), np.bool_) if self._due_below is None else window >= self._due_below

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.mondrian.scratch_buffers import AFTER, BEFORE, WHOLE, Work
+from crenel.anonymity.algorithms.mondrian.scratch_buffers import AFTER, BEFORE, WHOLE, PartitionBuffers
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.privacy_models.checks import first_violation
 from crenel.anonymity.privacy_models.incremental_tally import forget, put, remove_tuple
@@ -19,7 +19,7 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 
 @procedure
-def find_cut(work: Work, start: Int, stop: Int) -> bool:
+def find_cut(work: PartitionBuffers, start: Int, stop: Int) -> bool:
     """Find the cut of the part from ``start`` to ``stop``, write it to ``work.cut``, and return whether one exists.
 
     Both sides satisfy every privacy model. By loss, the cut minimizes the total loss (InfoLoss times tuples, over both
@@ -48,7 +48,7 @@ def find_cut(work: Work, start: Int, stop: Int) -> bool:
 
 
 @leaf
-def least_loss(work: Work, start: Int, stop: Int) -> None:
+def least_loss(work: PartitionBuffers, start: Int, stop: Int) -> None:
     """Find the cut of minimum total loss among all cuts."""
     box, numeric = work.box, work.box.lower.shape[1]
     work.cut.loss = (stop - start) * info_loss(work.domain, box, np.int64(WHOLE))
@@ -64,7 +64,7 @@ def least_loss(work: Work, start: Int, stop: Int) -> None:
 
 
 @leaf
-def try_numbers(work: Work, a: Int, start: Int, stop: Int) -> None:
+def try_numbers(work: PartitionBuffers, a: Int, start: Int, stop: Int) -> None:
     """Try all cuts of a number: a downward sweep measures the upper sides, an upward sweep the lower ones."""
     domain, points, box, order = work.domain, work.points, work.box, work.order
     k = np.int64(work.config.k)
@@ -93,30 +93,30 @@ def try_numbers(work: Work, a: Int, start: Int, stop: Int) -> None:
 
 
 @leaf
-def find_children(work: Work, a: Int, start: Int, stop: Int) -> Int:
+def find_children(work: PartitionBuffers, a: Int, start: Int, stop: Int) -> Int:
     """Find the children of a category's node, with their first places and bounding boxes; return their number."""
     domain, points, child, edge = work.domain, work.points, work.child, work.edge
     row, node = work.box.lower.shape[1] + a, work.box.node[WHOLE, a]
-    found, last = np.int64(0), np.int64(-1)
+    children, last = np.int64(0), np.int64(-1)
     for i in range(start, stop):
         slot = np.int64(work.order[row, i])
         if points.node[slot, a] > last:
             last = np.int64(domain.last[child_of(domain, node, points.node[slot, a])])
-            edge[found] = i
-            assign(child, found, points, slot)
-            found += 1
+            edge[children] = i
+            assign(child, children, points, slot)
+            children += 1
         else:
-            widen(domain, child, found - 1, points, slot)
-    edge[found] = stop
-    assign(work.onward, found - 1, child, found - 1)
-    for j in range(found - 2, -1, -1):
+            widen(domain, child, children - 1, points, slot)
+    edge[children] = stop
+    assign(work.onward, children - 1, child, children - 1)
+    for j in range(children - 2, -1, -1):
         assign(work.onward, j, work.onward, j + 1)
         enclose(domain, work.onward, j, child, j)
-    return found
+    return children
 
 
 @leaf
-def try_first_children(work: Work, a: Int, children: Int) -> None:
+def try_first_children(work: PartitionBuffers, a: Int, children: Int) -> None:
     """Try the cut behind each child but the last."""
     domain, box, edge, below = work.domain, work.box, work.edge, np.int64(BEFORE)
     assign(box, below, work.child, np.int64(0))
@@ -133,7 +133,7 @@ def try_first_children(work: Work, a: Int, children: Int) -> None:
 
 
 @leaf
-def try_each_child(work: Work, a: Int, children: Int) -> None:
+def try_each_child(work: PartitionBuffers, a: Int, children: Int) -> None:
     """Try the cut between each inner child and all others."""
     domain, box, edge = work.domain, work.box, work.edge
     below, others = np.int64(BEFORE), np.int64(AFTER)
@@ -150,7 +150,7 @@ def try_each_child(work: Work, a: Int, children: Int) -> None:
 
 
 @leaf
-def widest(work: Work, start: Int, stop: Int) -> None:
+def widest(work: PartitionBuffers, start: Int, stop: Int) -> None:
     """Cut the widest attribute that allows a cut, at the place nearest the median (LeFevre, Section 4).
 
     Widths are shares of the domain, as in InfoLoss. Where many tuples share the median's value, or the children of a
@@ -180,7 +180,7 @@ def widest(work: Work, start: Int, stop: Int) -> None:
 
 
 @leaf
-def nearest_median(work: Work, a: Int, start: Int, stop: Int) -> Int:
+def nearest_median(work: PartitionBuffers, a: Int, start: Int, stop: Int) -> Int:
     """Return the place nearest the middle for a cut of an attribute, ties to the lower; ``NONE`` if there is none."""
     middle = start + (stop - start) // 2
     for away in range(middle - start + 1):
@@ -191,7 +191,7 @@ def nearest_median(work: Work, a: Int, start: Int, stop: Int) -> Int:
 
 
 @leaf
-def divides(work: Work, a: Int, place: Int) -> bool:
+def divides(work: PartitionBuffers, a: Int, place: Int) -> bool:
     """Return whether the number, or the child above the category, changes at a place."""
     points, numeric = work.points, work.box.lower.shape[1]
     left, right = work.order[a, place - 1], work.order[a, place]
@@ -211,18 +211,18 @@ def child_of(domain: Domain, node: Int, below: Int) -> Int:
 
 
 @leaf
-def may_be_cut(work: Work, a: Int, first: Int, last: Int, others: Int) -> bool:
+def may_be_cut(work: PartitionBuffers, a: Int, first: Int, last: Int, others: Int) -> bool:
     """Return whether both sides of a cut satisfy every privacy model; all tuples are ``there`` before and after."""
     if work.config.counted == 0:
         return allowable(work, last - first, others)
     move_here(work, a, first, last)
-    found = allowable(work, last - first, others)
+    may_cut = allowable(work, last - first, others)
     move_back(work, a, first, last)
-    return found
+    return may_cut
 
 
 @leaf
-def allowable(work: Work, tuples: Int, others: Int) -> bool:
+def allowable(work: PartitionBuffers, tuples: Int, others: Int) -> bool:
     """Return whether both sides satisfy every privacy model, given their numbers of tuples and the tallies."""
     k, here, there = work.config.k, work.here.tally, work.there.tally
     if tuples < k or others < k:
@@ -235,7 +235,7 @@ def allowable(work: Work, tuples: Int, others: Int) -> bool:
 
 
 @leaf
-def move_here(work: Work, a: Int, first: Int, last: Int) -> None:
+def move_here(work: PartitionBuffers, a: Int, first: Int, last: Int) -> None:
     """Move the tuples of a run of places from the tally ``there`` to ``here``."""
     for i in range(first, last):
         slot = np.int64(work.order[a, i])
@@ -244,7 +244,7 @@ def move_here(work: Work, a: Int, first: Int, last: Int) -> None:
 
 
 @leaf
-def move_back(work: Work, a: Int, first: Int, last: Int) -> None:
+def move_back(work: PartitionBuffers, a: Int, first: Int, last: Int) -> None:
     """Undo ``move_here``."""
     for i in range(first, last):
         slot = np.int64(work.order[a, i])
@@ -253,7 +253,7 @@ def move_back(work: Work, a: Int, first: Int, last: Int) -> None:
 
 
 @leaf
-def note(work: Work, a: Int, first: Int, last: Int, total: float) -> None:
+def note(work: PartitionBuffers, a: Int, first: Int, last: Int, total: float) -> None:
     """Record a cut as the best so far."""
     cut = work.cut
     cut.attribute, cut.first, cut.last, cut.loss = a, first, last, total
@@ -280,7 +280,7 @@ def widen(domain: Domain, box: Boxes, row: Int, points: Boxes, slot: Int) -> boo
 
 
 @entry
-def partition(work: Work, ends: NDArray[np.int64]) -> Int:
+def partition(work: PartitionBuffers, ends: NDArray[np.int64]) -> Int:
     """Cut all tuples into parts that allow no further cut, and return the number of parts.
 
     This is LeFevre, DeWitt and Ramakrishnan, "Mondrian", ICDE 2006, Section 4. The partition is strict: tuples with the
@@ -307,7 +307,7 @@ def partition(work: Work, ends: NDArray[np.int64]) -> Int:
 
 
 @leaf
-def divide(work: Work, start: Int, stop: Int) -> Int:
+def divide(work: PartitionBuffers, start: Int, stop: Int) -> Int:
     """Move the run of ``work.cut`` to the front of the part in each order, and return the start of the rest."""
     cut, order, inside, spare = work.cut, work.order, work.inside, work.spare
     a, first, last = np.int64(cut.attribute), np.int64(cut.first), np.int64(cut.last)

@@ -15,10 +15,10 @@ from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, 
 from crenel.anonymity.space.domain import Boxes, Domain
 
 WHOLE, BEFORE, AFTER = range(3)
-"""Rows of ``Work.box``: around a part, around its first tuples, and around the rest."""
+"""Rows of ``PartitionBuffers.box``: around a part, around its first tuples, and around the rest."""
 
 
-class Work(NamedTuple):
+class PartitionBuffers(NamedTuple):
     """Window under partition.
 
     A part is a run of places, the same ones in each row of ``order``.
@@ -60,7 +60,7 @@ class Work(NamedTuple):
     onward: Boxes
 
 
-def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
+def work_on(arrays: BatchArrays, *, by_loss: bool) -> PartitionBuffers:
     """Return the buffers of a window before its first cut."""
     points = arrays.tuples.points
     tuples, numeric = points.lower.shape
@@ -79,7 +79,7 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
         ends = np.zeros((2, rows, numeric))
         return Boxes(ends[0], ends[1], np.zeros((rows, points.node.shape[1]), np.int32))
 
-    return Work(
+    return PartitionBuffers(
         config=config,
         cut=record("attribute first last", "loss"),
         domain=arrays.domain,

@@ -28,7 +28,7 @@ COHORT = 2
 """Maximum number of neighbors that join a group together, where one of them must add a lacking sensitive value."""
 
 
-class Cells(NamedTuple):
+class TupleCells(NamedTuple):
     """Buffered tuples in cells of ``SIZE`` places.
 
     Attributes
@@ -95,7 +95,7 @@ class Isolation(NamedTuple):
     now : ``begin``, ``end``: first place of the line in use, and the one after the last; ``alive``: number of tuples
         there; ``candidates``: number of those; ``touched``, ``dropped``: lengths of these lists in this step;
         ``price``: the parameter
-    line : buffered tuples that may join a group; ``Cells.place`` holds the place of each
+    line : buffered tuples that may join a group; ``TupleCells.place`` holds the place of each
     candidates : those of lowest cost, from which the group chooses its members
     radius : (places,) isolation of each tuple of the line, 0 to 1; below 0 where it has departed
     by_position, by_time : (places,) deadline of each tuple, as a position and in epoch milliseconds
@@ -145,7 +145,7 @@ class NearestArrays(CastleArrays):
         skipped cohorts
     """
 
-    cells: Cells
+    cells: TupleCells
     isolation: Isolation
     codes: NDArray[np.int32]
     trial: IncrementalTally
@@ -252,13 +252,13 @@ def _longer(old: Isolation, slots: int, policy: Policy) -> Isolation:
     return new
 
 
-def empty_cells(slots: int, policy: Policy) -> Cells:
+def empty_cells(slots: int, policy: Policy) -> TupleCells:
     """Return empty cells with room for as many tuples as there are slots."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
     cells = with_room(_most(slots) + 2)
     now = record("used root came")
     now.used, now.root = 1, -1
-    return Cells(
+    return TupleCells(
         now=now,
         held=zeros(cells, np.int64),
         slot=zeros(cells * SIZE, np.int32),

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.nearest.arrays import SIZE, SPARSE, Cells, NearestArrays
+from crenel.anonymity.algorithms.nearest.arrays import SIZE, SPARSE, NearestArrays, TupleCells
 from crenel.anonymity.algorithms.nearest.growth import measure_points
 from crenel.anonymity.algorithms.nearest.isolation import append, compact, remove
-from crenel.anonymity.compiled.arrays import least, whole
+from crenel.anonymity.compiled.arrays import least, loop_end
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
@@ -183,9 +183,9 @@ def _value(shard: NearestArrays, slot: Int, attribute: Int) -> float:
 
 
 @leaf
-def measure(domain: Domain, cells: Cells, box: Boxes, row: Int) -> None:
+def measure(domain: Domain, cells: TupleCells, box: Boxes, row: Int) -> None:
     """Write to ``bound`` the minimum growth of a box's loss by a tuple of each cell."""
-    bound, stop = cells.bound, whole(cells.now.used)
+    bound, stop = cells.bound, loop_end(cells.now.used)
     for i in range(np.uint64(0), stop):
         bound[i] = 0.0
     for a in range(box.lower.shape[1]):
@@ -202,9 +202,9 @@ def measure(domain: Domain, cells: Cells, box: Boxes, row: Int) -> None:
 
 
 @leaf
-def measure_again(domain: Domain, cells: Cells, box: Boxes, before: Int, after: Int) -> None:
+def measure_again(domain: Domain, cells: TupleCells, box: Boxes, before: Int, after: Int) -> None:
     """Update ``bound`` after a box has grown from row ``before`` to row ``after``."""
-    bound, stop = cells.bound, whole(cells.now.used)
+    bound, stop = cells.bound, loop_end(cells.now.used)
     for a in range(box.lower.shape[1]):
         lower, upper = box.lower[before, a], box.upper[before, a]
         low, high, scale = box.lower[after, a], box.upper[after, a], domain.scale[a]
@@ -225,9 +225,9 @@ def measure_again(domain: Domain, cells: Cells, box: Boxes, before: Int, after: 
 
 
 @leaf
-def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> None:
+def _least_losses(domain: Domain, cells: TupleCells, node: Int, attribute: Int) -> None:
     """Write to ``step`` the minimum growth of a node's loss when it is generalized to cover a tuple of each cell."""
-    step, first_of, last_of, stop = cells.step, cells.first, cells.last, whole(cells.now.used)
+    step, first_of, last_of, stop = cells.step, cells.first, cells.last, loop_end(cells.now.used)
     own = domain.loss[node]
     top = domain.loss[domain.root[attribute]] - own
     for i in range(np.uint64(0), stop):
@@ -242,10 +242,10 @@ def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> No
 
 
 @leaf
-def nearest_cell(cells: Cells) -> Int:
+def nearest_cell(cells: TupleCells) -> Int:
     """Return the nonempty cell of the smallest bound, ``NONE`` if all are empty; fill ``nonempty_bound``."""
     nonempty_bound, bound, held, count = cells.nonempty_bound, cells.bound, cells.held, np.int64(cells.now.used)
-    for i in range(np.uint64(0), whole(count)):
+    for i in range(np.uint64(0), loop_end(count)):
         nonempty_bound[i] = bound[i] if held[i] > 0 else np.inf
     smallest = least(nonempty_bound, count)
     for i in range(count):
@@ -255,7 +255,7 @@ def nearest_cell(cells: Cells) -> Int:
 
 
 @leaf
-def visit(domain: Domain, cells: Cells, box: Boxes, row: Int, cell: Int) -> None:
+def visit(domain: Domain, cells: TupleCells, box: Boxes, row: Int, cell: Int) -> None:
     """Write to ``growth`` the growth of a box's loss by each tuple of a cell (CASTLE, Definition 3.4)."""
     start, count = np.int64(cell * SIZE), np.int64(cells.held[cell])
     measure_points(domain, box, row, cells.number, cells.leaf, start, count, cells.growth, cells.growth_step)

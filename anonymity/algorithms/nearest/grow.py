@@ -184,7 +184,7 @@ def _join(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_sati
 
     ``check`` is a privacy model that is violated, ``NONE`` if there is none.
     """
-    found: Int = np.int64(NONE)
+    nearest: Int = np.int64(NONE)
     if check != NONE:
         lacking = _values_lacking(shard) * shard.choice.cohort
         if lacking >= size - members or _next_must_help(shard, members, size):
@@ -192,16 +192,18 @@ def _join(shard: NearestArrays, members: Int, size: Int, check: Int, buffer_sati
             if joined > 0:
                 shard.repairs.now.chosen += joined
                 return joined
-            found = _nearest(shard, members, True)
-            shard.repairs.now.chosen += found != NONE
-            if found == NONE and (only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies)):
+            nearest = _nearest(shard, members, True)
+            shard.repairs.now.chosen += nearest != NONE
+            if nearest == NONE and (
+                only_diversity(shard.checks) or (members >= shard.config.k and not buffer_satisfies)
+            ):
                 return np.int64(0)
-    if found == NONE:
-        found = _nearest(shard, members, False)
-    if found == NONE:
+    if nearest == NONE:
+        nearest = _nearest(shard, members, False)
+    if nearest == NONE:
         return np.int64(0)
-    _enlarge(shard, found)
-    _choose(shard, members, found)
+    _enlarge(shard, nearest)
+    _choose(shard, members, nearest)
     return np.int64(1)
 
 
@@ -222,11 +224,11 @@ def _join_cohort(shard: NearestArrays, members: Int) -> Int:
     while True:
         joined = np.int64(0)
         while joined < choice.cohort:
-            found = _nearest(shard, members + joined, False)
-            if found == NONE:
+            nearest = _nearest(shard, members + joined, False)
+            if nearest == NONE:
                 break
-            _enlarge(shard, found)
-            _choose(shard, members + joined, found)
+            _enlarge(shard, nearest)
+            _choose(shard, members + joined, nearest)
             joined += 1
         if joined == choice.cohort:
             weigh(checks, trial.tally, trial.lacks, np.int64(0))
@@ -318,25 +320,25 @@ def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
         lacked = shard.trial.lacks[0].sum()
     if shard.isolation.now.price > 0.0:
         isolation = shard.isolation
-        found = _cheapest(shard, isolation.candidates, 0, isolation.now.candidates, members, must_help, lacked)
-        if found != NONE:
-            return found
+        nearest = _cheapest(shard, isolation.candidates, 0, isolation.now.candidates, members, must_help, lacked)
+        if nearest != NONE:
+            return nearest
         begin, end = np.int64(isolation.now.begin), np.int64(isolation.now.end)
         return _cheapest(shard, isolation.line, begin, end - begin, members, must_help, lacked)
     first = nearest_cell(cells)
     if first == NONE:
         return np.int64(NONE)
-    found, least = _nearer(shard, first, np.int64(NONE), np.inf, members, must_help, lacked)
+    nearest, least = _nearer(shard, first, np.int64(NONE), np.inf, members, must_help, lacked)
     for cell in range(cells.now.used):
         # The tolerance covers rounding: bounds and distances are summed in different orders.
         if cells.nonempty_bound[cell] <= least + 1e-9 and cells.nonempty_bound[cell] < np.inf and cell != first:
-            found, least = _nearer(shard, np.int64(cell), found, least, members, must_help, lacked)
-    return found
+            nearest, least = _nearer(shard, np.int64(cell), nearest, least, members, must_help, lacked)
+    return nearest
 
 
 @procedure
 def _nearer(
-    shard: NearestArrays, cell: Int, found: Int, least: float, members: Int, must_help: bool, lacked: float
+    shard: NearestArrays, cell: Int, nearest: Int, least: float, members: Int, must_help: bool, lacked: float
 ) -> tuple[Int, float]:
     """Return the nearest of a cell's tuples and the previous best, and its enlargement of the group."""
     cells, position = shard.cells, shard.tuples.position
@@ -345,11 +347,11 @@ def _nearer(
         if cells.growth[i] > least:
             continue
         other = np.int64(cells.slot[cell * SIZE + i])
-        if cells.growth[i] == least and position[other] > position[found]:
+        if cells.growth[i] == least and position[other] > position[nearest]:
             continue
         if _can_join(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
-            found, least = other, cells.growth[i]
-    return found, least
+            nearest, least = other, cells.growth[i]
+    return nearest, least
 
 
 @procedure
@@ -357,7 +359,7 @@ def _cheapest(
     shard: NearestArrays, line: Line, start: Int, count: Int, members: Int, must_help: bool, lacked: float
 ) -> Int:
     """Return the tuple of lowest cost among some that may join, the oldest of several, or ``NONE``."""
-    cost, found, least = shard.isolation.cost, np.int64(NONE), np.inf
+    cost, cheapest, least = shard.isolation.cost, np.int64(NONE), np.inf
     step = shard.isolation.step
     measure_points(shard.metric, shard.box, np.int64(0), line.number, line.leaf, start, count, cost, step)
     add_prices(line, start, count, cost)
@@ -365,8 +367,8 @@ def _cheapest(
         if cost[i] < least:
             other = np.int64(line.slot[start + i])
             if _can_join(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
-                found, least = other, cost[i]
-    return found
+                cheapest, least = other, cost[i]
+    return cheapest
 
 
 @leaf

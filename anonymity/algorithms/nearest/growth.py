@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import whole
+from crenel.anonymity.compiled.arrays import loop_end
 from crenel.anonymity.compiled.jit import Int, inner_leaf
 from crenel.anonymity.space.domain import Boxes, Domain
 
@@ -30,7 +30,7 @@ def measure_points(
     start, count : the first of the points, and their number; the arrays have room for whole lanes behind them
     growth, step : (count,) the result, from index 0 on, and scratch space
     """
-    first_place, stop = np.uint64(start), whole(count)
+    first_place, stop = np.uint64(start), loop_end(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(box.lower.shape[1]):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.nearest.arrays import NEIGHBORS, Line, NearestArrays
 from crenel.anonymity.algorithms.nearest.growth import measure_points
 from crenel.anonymity.buffer.arrays import points
-from crenel.anonymity.compiled.arrays import LANES, whole
+from crenel.anonymity.compiled.arrays import LANES, loop_end
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
 from crenel.anonymity.space.domain import NONE
 
@@ -112,10 +112,10 @@ def measure_radius(shard: NearestArrays, slot: Int) -> None:
     sample, neighbors = _sample_size(isolation.now.alive)
     for i in range(neighbors):
         near[i], near_place[i] = np.inf, NONE
-    start, found = place, np.int64(0)
-    while start > isolation.now.begin and found < sample:
+    start, others = place, np.int64(0)
+    while start > isolation.now.begin and others < sample:
         start -= 1
-        found += _is_other(shard, slot, np.int64(line.slot[start]))
+        others += _is_other(shard, slot, np.int64(line.slot[start]))
     distances = isolation.cost
     measure_points(
         shard.metric,
@@ -181,25 +181,25 @@ def find_candidates(shard: NearestArrays, slot: Int) -> None:
     start, count = np.int64(now.begin), np.int64(now.end - now.begin)
     measure_points(shard.metric, points(shard.tuples), slot, line.number, line.leaf, start, count, cost, isolation.step)
     add_prices(line, start, count, isolation.cost)
-    highest, found = _lowest(shard, count, most), 0
+    highest, used = _lowest(shard, count, most), 0
     for i in range(count):
         if cost[i] > highest:
             continue
         place = start + i
-        candidates.slot[found] = line.slot[place]
-        candidates.weight[found], candidates.bias[found] = line.weight[place], line.bias[place]
+        candidates.slot[used] = line.slot[place]
+        candidates.weight[used], candidates.bias[used] = line.weight[place], line.bias[place]
         for a in range(line.number.shape[0]):
-            candidates.number[a, found] = line.number[a, place]
+            candidates.number[a, used] = line.number[a, place]
         for a in range(line.leaf.shape[0]):
-            candidates.leaf[a, found] = line.leaf[a, place]
-        found += 1
-    now.candidates = found
+            candidates.leaf[a, used] = line.leaf[a, place]
+        used += 1
+    now.candidates = used
 
 
 @leaf
 def add_prices(line: Line, start: Int, count: Int, cost: NDArray[np.float64]) -> None:
     """Turn the growth by each tuple into its cost, infinite where it has departed."""
-    weight, bias, first, stop = line.weight, line.bias, np.uint64(start), whole(count)
+    weight, bias, first, stop = line.weight, line.bias, np.uint64(start), loop_end(count)
     for i in range(np.uint64(0), stop):
         cost[i] = cost[i] * weight[first + i] + bias[first + i]
 
@@ -217,7 +217,7 @@ def _weigh(shard: NearestArrays, slot: Int) -> None:
     due, newest = np.int64(shard.cells.place[slot]), float(shard.now.next_position - 1)
     by_position = config.delay_tuples >= 0
     by_time = config.delay_event_time >= 0 and not (by_position and isolation.by_position[due] <= newest)
-    first, stop = np.uint64(now.begin), whole(now.end - now.begin)
+    first, stop = np.uint64(now.begin), loop_end(now.end - now.begin)
     for i in range(np.uint64(0), stop):
         remaining[i] = 1.0
     if by_position:

@@ -75,37 +75,37 @@ class StoredRadii:
     def __init__(self, stored: Mapping[int, Radii], arrays: NearestArrays) -> None:
         standing = arrays.isolation.entry
         self._stored = {number: len(entry.position) for number, entry in stored.items()}
-        self._stands = Counter(standing[standing != NONE].tolist())
+        self._current = Counter(standing[standing != NONE].tolist())
         self._next = max(stored, default=-1) + 1
         self._unchecked = set(stored)
 
     def changes(self, arrays: NearestArrays) -> dict[int, bytes | None]:
         """Return the entries to write after a step, ``None`` for those to delete."""
-        isolation, place, found = arrays.isolation, arrays.cells.place, dict[int, bytes | None]()
+        isolation, place, entries = arrays.isolation, arrays.cells.place, dict[int, bytes | None]()
         self._withdraw(isolation.dropped[: isolation.now.dropped])
         slots = isolation.touched[: isolation.now.touched].copy()
         isolation.changed[slots] = False
         isolation.now.dropped = isolation.now.touched = 0
         slots = slots[place[slots] != NONE]
         if sum(self._stored.values()) > _SPARSE * int(isolation.now.alive) + _FEW:
-            sparsest = min(self._stored, key=lambda number: self._stands[number] / self._stored[number])
+            sparsest = min(self._stored, key=lambda number: self._current[number] / self._stored[number])
             slots = np.union1d(slots, np.flatnonzero(isolation.entry == sparsest)).astype(np.int32)
         if len(slots):
             self._withdraw(isolation.entry[slots])
             slots = slots[np.argsort(arrays.tuples.position[slots])]
-            found[self._next] = Radii(arrays.tuples.position[slots], isolation.radius[place[slots]]).to_bytes()
+            entries[self._next] = Radii(arrays.tuples.position[slots], isolation.radius[place[slots]]).to_bytes()
             isolation.entry[slots] = self._next
-            self._stored[self._next] = self._stands[self._next] = len(slots)
+            self._stored[self._next] = self._current[self._next] = len(slots)
             self._next += 1
         for number in self._unchecked:
-            if self._stands[number] == 0:
-                del self._stored[number], self._stands[number]
-                found[number] = None
+            if self._current[number] == 0:
+                del self._stored[number], self._current[number]
+                entries[number] = None
         self._unchecked.clear()
-        return found
+        return entries
 
     def _withdraw(self, entries: NDArray[np.int64]) -> None:
         """Count rows of entries that are current no more."""
         entries = entries[entries != NONE]
-        self._stands.subtract(entries.tolist())
+        self._current.subtract(entries.tolist())
         self._unchecked.update(entries.tolist())

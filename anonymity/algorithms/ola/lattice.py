@@ -148,13 +148,13 @@ def entropies(leaf: NDArray[np.int32], levels: Sequence[NDArray[np.int32]]) -> l
     leaf : (tuples, attributes) leaf of each value
     levels : for each attribute (levels, leaves), the node of each leaf at each level
     """
-    found = []
+    lost_bits = []
     for a, nodes in enumerate(levels):
         tuples = np.bincount(leaf[:, a], minlength=nodes.shape[1]).astype(np.float64)
         bits = np.zeros(len(nodes))
-        for level, of in enumerate(nodes):
-            above = np.bincount(of, weights=tuples)[of]
+        for level, node_of_leaf in enumerate(nodes):
+            above = np.bincount(node_of_leaf, weights=tuples)[node_of_leaf]
             some = tuples > 0
             bits[level] = (tuples[some] * np.log2(above[some] / tuples[some])).sum()
-        found.append(bits)
-    return found
+        lost_bits.append(bits)
+    return lost_bits

@@ -81,7 +81,8 @@ class Ola(ShardOfWindows):
             for i in classes.order[starts[c] : classes.ends[c]]
         ]
         first = self.waiting.categorical[classes.order[starts[kept]]]
-        nodes = [of[level][first[:, a]] for a, (of, level) in enumerate(zip(self._levels, node, strict=True))]
+        levels = enumerate(zip(self._levels, node, strict=True))
+        nodes = [node_of_leaf[level][first[:, a]] for a, (node_of_leaf, level) in levels]
         return Choice(groups, suppressed, published_boxes(len(groups), np.stack(nodes, axis=1) + self._offsets))
 
     @cached_property
@@ -103,7 +104,7 @@ class Ola(ShardOfWindows):
             if self.context.parameters.metric == "precision":
                 return precision(node, levels)
             if self.context.parameters.metric == "entropy":
-                return float(sum(of[level] for of, level in zip(bits, node, strict=True)))
+                return float(sum(bits_by_level[level] for bits_by_level, level in zip(bits, node, strict=True)))
             return judged(node).discernibility
 
         return least_node(
@@ -116,12 +117,12 @@ class Ola(ShardOfWindows):
     def _classes(self, node: Node) -> _Classes:
         leaf = self.waiting.categorical
         code, codes = np.zeros(len(leaf), np.int64), 1
-        for a, (of, level) in enumerate(zip(self._levels, node, strict=True)):
-            size = int(of[level].max()) + 1
+        for a, (node_of_leaf, level) in enumerate(zip(self._levels, node, strict=True)):
+            size = int(node_of_leaf[level].max()) + 1
             if codes * size > _MOST_CODES:
                 code = np.unique(code, return_inverse=True)[1]
                 codes = int(code.max()) + 1
-            code, codes = code * size + of[level][leaf[:, a]], codes * size
+            code, codes = code * size + node_of_leaf[level][leaf[:, a]], codes * size
         order = np.argsort(code, kind="stable")
         ends = np.append(np.flatnonzero(np.diff(code[order])) + 1, len(order))
         broken, lacks = np.empty(len(ends), np.int64), np.empty(len(ends))
@@ -135,15 +136,15 @@ class Ola(ShardOfWindows):
 
         The published tuples of a class at a node below are a union of classes that satisfy the check.
         """
-        found = np.where(np.isinf(lacks), sizes, 0.0)
+        fewest = np.where(np.isinf(lacks), sizes, 0.0)
         for check, (_, model, parameter, _) in enumerate(self._models):
             if model is None or model.least_removed is None:
                 continue
-            of = np.flatnonzero((broken == check) & (lacks > 0) & np.isfinite(lacks))
-            if len(of):
-                bound = np.ceil(model.least_removed(sizes[of], lacks[of], parameter) - _ROUNDED)
-                found[of] = np.clip(bound, 1, sizes[of])
-        return found
+            violating = np.flatnonzero((broken == check) & (lacks > 0) & np.isfinite(lacks))
+            if len(violating):
+                bound = np.ceil(model.least_removed(sizes[violating], lacks[violating], parameter) - _ROUNDED)
+                fewest[violating] = np.clip(bound, 1, sizes[violating])
+        return fewest
 
     @cached_property
     def _models(self) -> list[tuple[int, PrivacyModel | None, Parameter, str]]:

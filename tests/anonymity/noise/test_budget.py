@@ -14,7 +14,7 @@ from scipy.stats import binom, laplace
 
 from crenel.anonymity.noise.budget import (
     BudgetError,
-    Noise,
+    GeometricNoise,
     delta,
     largest_sample_rate,
     log_delta,
@@ -290,7 +290,7 @@ def test_phi_is_that_of_equation_4() -> None:
 def test_noise_reaches_as_far_as_its_distribution_says(
     span: float, phi: float, step: float, probability: float
 ) -> None:
-    noise = Noise(span, phi, step)
+    noise = GeometricNoise(span, phi, step)
     scale = noise.scale / step
     assume(scale < 2000)
     steps = round(noise.reach(probability) / step)
@@ -305,7 +305,7 @@ def test_noise_reaches_as_far_as_its_distribution_says(
 @given(st.floats(0.1, 1e6), st.floats(0.01, 1000), st.floats(0.05, 0.999))
 def test_on_a_fine_grid_noise_reaches_as_far_as_laplace_noise(span: float, phi: float, probability: float) -> None:
     far = laplace.ppf((1 + probability) / 2, scale=span / phi)
-    assert isclose(Noise(span, phi, span / phi * 1e-6).reach(probability), far, rel_tol=1e-4)
+    assert isclose(GeometricNoise(span, phi, span / phi * 1e-6).reach(probability), far, rel_tol=1e-4)
 
 
 @pytest.mark.parametrize("rate", [1e-9, 0.6, 1 - 1e-9])
@@ -314,7 +314,7 @@ def test_an_epsilon_beyond_the_range_of_floats_has_a_delta(rate: float) -> None:
 
 
 def test_noise_is_drawn_as_far_as_it_is_said_to_reach() -> None:
-    random, noise = np.random.default_rng(1), Noise(range=70, phi=10, step=0.5)
+    random, noise = np.random.default_rng(1), GeometricNoise(range=70, phi=10, step=0.5)
     chance = 1 - exp(-noise.step / noise.scale)
     drawn = (random.geometric(chance, 200_000) - random.geometric(chance, 200_000)) * noise.step
     for probability in (0.5, 0.95, 0.99):
@@ -324,14 +324,14 @@ def test_noise_is_drawn_as_far_as_it_is_said_to_reach() -> None:
 
 
 def test_noise_has_the_unit_of_its_attribute() -> None:
-    age = Noise(range=82, phi=100)
+    age = GeometricNoise(range=82, phi=100)
     assert (age.scale, [age.reach(p) for p in (0.5, 0.95, 0.99)]) == (0.82, [0.0, 2.0, 4.0])
-    salary = Noise(range=82_000, phi=100, step=1000)
+    salary = GeometricNoise(range=82_000, phi=100, step=1000)
     assert (salary.scale, [salary.reach(p) for p in (0.5, 0.95, 0.99)]) == (820.0, [0.0, 2000.0, 4000.0])
 
 
 def test_a_single_category_gets_no_noise() -> None:
-    assert Noise(range=0, phi=100).reach(0.99) == 0
+    assert GeometricNoise(range=0, phi=100).reach(0.99) == 0
 
 
 @pytest.mark.parametrize(

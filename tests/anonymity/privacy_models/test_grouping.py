@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import entry
-from crenel.anonymity.privacy_models.grouping import Groups, chain_equal, group, number_equal
+from crenel.anonymity.privacy_models.grouping import ItemsByGroup, chain_equal, group, number_equal
 
 KEYS = st.lists(st.one_of(st.integers(0, 4), st.integers(0, 2**64 - 1)), max_size=80)
 
@@ -26,7 +26,7 @@ def numbered(keys: NDArray[np.uint64], number: NDArray[np.int64]) -> int:
 
 
 @entry
-def grouped(number: NDArray[np.int64], count: int) -> Groups:
+def grouped(number: NDArray[np.int64], count: int) -> ItemsByGroup:
     return group(number, count)
 
 

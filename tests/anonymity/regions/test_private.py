@@ -12,12 +12,12 @@ from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.regions.private import _Learner, learn_privately
-from crenel.anonymity.space.sides import whole
+from crenel.anonymity.regions.private import _PrivateLearner, learn_privately
+from crenel.anonymity.space.sides import full_side
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 POLICY = Policy((Numeric("age", (0, 20), 1), Numeric("weight", (0, 1)), Categorical("group", TREE)))
-WHOLE = [whole(attribute) for attribute in POLICY.coded]
+WHOLE = [full_side(attribute) for attribute in POLICY.coded]
 PART = [(0.0, 9.0), (0.0, 0.25), (0.0, 1.0)]
 """A part with a loss below 1, so that suppression counts in its scores."""
 
@@ -41,7 +41,7 @@ def scores(
     found = []
     monkeypatch.setattr(np, "argmax", lambda score: found.append(score) or 0)
     values = np.array(records, np.float64).reshape(-1, 3)
-    learner = _Learner(POLICY, values, 5.0, 1.0, Scores())  # type: ignore[arg-type]
+    learner = _PrivateLearner(POLICY, values, 5.0, 1.0, Scores())  # type: ignore[arg-type]
     learner._chosen(np.arange(len(values)), sides)
     monkeypatch.undo()
     return found[0]

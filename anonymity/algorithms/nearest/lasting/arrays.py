@@ -28,7 +28,7 @@ MOVED = ("widen", "suppress", "count")
 """Values of ``Lasting.moved``; ``bound.moved`` is a position here."""
 
 
-class Persons(NamedTuple):
+class PersonRows(NamedTuple):
     """Persons with buffered tuples or an anonymity set, one per row; rows are recycled.
 
     Attributes
@@ -74,7 +74,7 @@ class Persons(NamedTuple):
     dropped: NDArray[np.int64]
 
 
-class Groups(NamedTuple):
+class GroupRows(NamedTuple):
     """Anonymity sets and their borrowers, one group per row; rows are recycled.
 
     Attributes
@@ -103,7 +103,7 @@ class Groups(NamedTuple):
     dropped: NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class TupleOwners(NamedTuple):
     """Owners of the buffered tuples.
 
     Attributes
@@ -129,9 +129,9 @@ class LastingArrays(NearestArrays):
     """
 
     bound: Any
-    persons: Persons
-    groups: Groups
-    rows: Rows
+    persons: PersonRows
+    groups: GroupRows
+    rows: TupleOwners
     host: NDArray[np.int32]
 
 
@@ -194,9 +194,9 @@ def _bound(lasting: Lasting, privacy: Privacy) -> Any:
     return bound
 
 
-def _persons(rows: int, policy: Policy, now: Any = None, row: Counts | None = None) -> Persons:
+def _persons(rows: int, policy: Policy, now: Any = None, row: Counts | None = None) -> PersonRows:
     sensitive = len(policy.sensitive)
-    return Persons(
+    return PersonRows(
         now=record("used freed touched dropped below_k") if now is None else now,
         row=empty_counts(rows) if row is None else row,
         free=zeros(rows, np.int32),
@@ -219,11 +219,11 @@ def _persons(rows: int, policy: Policy, now: Any = None, row: Counts | None = No
     )
 
 
-def _groups(rows: int, policy: Policy, now: Any = None) -> Groups:
+def _groups(rows: int, policy: Policy, now: Any = None) -> GroupRows:
     if now is None:
         now = record("used freed touched dropped known earliest passed")
         now.earliest, now.passed = np.iinfo(np.int64).max, np.iinfo(np.int64).min
-    return Groups(
+    return GroupRows(
         now=now,
         free=zeros(rows, np.int32),
         id=full(rows, NONE, np.int64),
@@ -238,5 +238,5 @@ def _groups(rows: int, policy: Policy, now: Any = None) -> Groups:
     )
 
 
-def _rows(slots: int) -> Rows:
-    return Rows(full(slots, NONE, np.int32), full(slots, NONE, np.int32))
+def _rows(slots: int) -> TupleOwners:
+    return TupleOwners(full(slots, NONE, np.int32), full(slots, NONE, np.int32))

@@ -14,9 +14,9 @@ from crenel.anonymity.space.domain import NONE
 def person_of(shard: LastingArrays, slot: Int) -> Int:
     """Return the person of a new tuple, which is a new person where the subject is unknown."""
     persons, subject = shard.persons, shard.tuples.subject[slot]
-    found = numbered(persons.row, np.int64(0), subject)
-    if found != NONE:
-        return found
+    known_row = numbered(persons.row, np.int64(0), subject)
+    if known_row != NONE:
+        return known_row
     now = persons.now
     if now.freed > 0:
         now.freed -= 1

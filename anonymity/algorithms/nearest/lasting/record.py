@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, Groups, LastingArrays, Persons
+from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, GroupRows, LastingArrays, PersonRows
 from crenel.anonymity.buffer.well_formed import require, require_boxes
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE
@@ -45,7 +45,7 @@ class Record:
         for part in (arrays.persons, arrays.groups):
             part.now.dropped = 0  # persons forgotten during the restore are not counted below
         standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
-        self._stands = Counter(standing[standing != NONE].tolist())
+        self._current = Counter(standing[standing != NONE].tolist())
         self._next = max(stored, default=STATUS_KEY) + 1
         self._passed = stored[STATUS_KEY].status.tolist() if STATUS_KEY in stored else [_NEVER, 0]
 
@@ -54,39 +54,39 @@ class Record:
 
         That includes earlier boxes of their groups, which may end at values of the persons.
         """
-        traces, whose = self._traces, _short(subjects)
-        groups = [found.person_group[np.isin(found.subject, whose)] for found in traces.values()]
+        traces, short_subjects = self._traces, _short(subjects)
+        groups = [trace.person_group[np.isin(trace.subject, short_subjects)] for trace in traces.values()]
         of_persons = np.concatenate([np.zeros(0, np.uint32), *groups])
-        for number, found in traces.items():
-            if np.isin(found.subject, whose).any() or np.isin(found.group, of_persons).any():
+        for number, trace in traces.items():
+            if np.isin(trace.subject, short_subjects).any() or np.isin(trace.group, of_persons).any():
                 self._erased.add(number)
 
     def changes(self, arrays: LastingArrays) -> dict[int, bytes | None]:
         """Return the entries to write after a step, ``None`` for those to delete."""
-        persons, groups, found = arrays.persons, arrays.groups, dict[int, bytes | None]()
+        persons, groups, entries = arrays.persons, arrays.groups, dict[int, bytes | None]()
         for part in (persons, groups):
-            self._stands.subtract(part.dropped[: part.now.dropped].tolist())
+            self._current.subtract(part.dropped[: part.now.dropped].tolist())
             part.now.dropped = 0
-        people, companies = self._touched(arrays)
-        for part, rows in ((persons, people), (groups, companies)):
+        person_rows, group_rows = self._touched(arrays)
+        for part, rows in ((persons, person_rows), (groups, group_rows)):
             before = part.entry[rows]
-            self._stands.subtract(before[before != NONE].tolist())
+            self._current.subtract(before[before != NONE].tolist())
             part.entry[rows] = self._next
-        if len(people) or len(companies):
-            entry = entry_of(arrays, self._offsets, people, companies)
-            found[self._next] = entry.to_bytes()
-            self._stored[self._next] = self._stands[self._next] = len(people) + len(companies)
+        if len(person_rows) or len(group_rows):
+            entry = entry_of(arrays, self._offsets, person_rows, group_rows)
+            entries[self._next] = entry.to_bytes()
+            self._stored[self._next] = self._current[self._next] = len(person_rows) + len(group_rows)
             self._traces[self._next] = _Traces.of(entry)
             self._next += 1
-        for number in [number for number in self._stored if self._stands[number] == 0]:
-            del self._stored[number], self._stands[number], self._traces[number]
-            found[number] = None
+        for number in [number for number in self._stored if self._current[number] == 0]:
+            del self._stored[number], self._current[number], self._traces[number]
+            entries[number] = None
         passed = [int(groups.now.passed), int(persons.now.below_k)]
         if passed != self._passed:
             self._passed = passed
             nobody = np.zeros(0, np.int32)
-            found[STATUS_KEY] = entry_of(arrays, self._offsets, nobody, nobody).to_bytes()
-        return found
+            entries[STATUS_KEY] = entry_of(arrays, self._offsets, nobody, nobody).to_bytes()
+        return entries
 
     def _touched(self, arrays: LastingArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return persons and groups to store: changed ones, and current ones of entries to rewrite."""
@@ -97,28 +97,28 @@ class Record:
             part.changed[rows] = False
             part.now.touched = 0
             touched.append(rows)
-        people, companies = touched
-        companies = companies[groups.first[companies] != NONE]
-        stays = persons.group[people] != NONE
+        person_rows, group_rows = touched
+        group_rows = group_rows[groups.first[group_rows] != NONE]
+        stays = persons.group[person_rows] != NONE
         for i in np.flatnonzero(~stays).tolist():
-            stays[i] = _is_loose(arrays, int(people[i]))
-        forgotten = people[~stays]
+            stays[i] = _is_loose(arrays, int(person_rows[i]))
+        forgotten = person_rows[~stays]
         before = persons.entry[forgotten]
-        self._stands.subtract(before[before != NONE].tolist())
+        self._current.subtract(before[before != NONE].tolist())
         persons.entry[forgotten] = NONE
-        people = people[stays]
-        standing, stored, anew = sum(self._stands.values()), sum(self._stored.values()), list[int]()
+        person_rows = person_rows[stays]
+        standing, stored, anew = sum(self._current.values()), sum(self._stored.values()), list[int]()
         if stored > _SPARSE * standing + _FEW:
-            anew.append(min(self._stored, key=lambda number: self._stands[number] / self._stored[number]))
+            anew.append(min(self._stored, key=lambda number: self._current[number] / self._stored[number]))
         anew += self._erased
         self._erased.clear()
         if anew:
-            people = np.union1d(people, _rows_of(persons, anew)).astype(np.int32)
-            companies = np.union1d(companies, _rows_of(groups, anew)).astype(np.int32)
-        return people, companies
+            person_rows = np.union1d(person_rows, _rows_of(persons, anew)).astype(np.int32)
+            group_rows = np.union1d(group_rows, _rows_of(groups, anew)).astype(np.int32)
+        return person_rows, group_rows
 
 
-def _rows_of(part: Persons | Groups, entries: list[int]) -> NDArray[np.int32]:
+def _rows_of(part: PersonRows | GroupRows, entries: list[int]) -> NDArray[np.int32]:
     """Return the rows whose current entry is one of some entries."""
     return np.flatnonzero(np.isin(part.entry[: part.now.used], entries)).astype(np.int32)
 
@@ -141,30 +141,30 @@ def _short(values: NDArray[Any]) -> NDArray[np.uint32]:
 
 
 def entry_of(
-    arrays: LastingArrays, offsets: NDArray[np.int32], people: NDArray[np.int32], companies: NDArray[np.int32]
+    arrays: LastingArrays, offsets: NDArray[np.int32], person_rows: NDArray[np.int32], group_rows: NDArray[np.int32]
 ) -> AnonymitySets:
     """Return the stored form of some persons and groups, by their rows."""
     persons, groups = arrays.persons, arrays.groups
-    group, held = persons.group[people], persons.held[people]
+    group, held = persons.group[person_rows], persons.held[person_rows]
     remembered = np.arange(MOST_VALUES) < held[:, :, None]
     return AnonymitySets(
         status=np.array([groups.now.passed, persons.now.below_k], np.int64),
-        group=groups.id[companies],
-        size=groups.members[companies],
-        forgotten=groups.forgotten[companies],
-        lower=groups.box.lower[companies],
-        upper=groups.box.upper[companies],
-        node=groups.box.node[companies] - offsets,
-        subject=persons.subject[people],
+        group=groups.id[group_rows],
+        size=groups.members[group_rows],
+        forgotten=groups.forgotten[group_rows],
+        lower=groups.box.lower[group_rows],
+        upper=groups.box.upper[group_rows],
+        node=groups.box.node[group_rows] - offsets,
+        subject=persons.subject[person_rows],
         person_group=np.where(group == NONE, NONE, groups.id[group]),
-        is_member=persons.core[people],
-        is_below_k=persons.below[people],
-        numeric=persons.numeric[people],
-        leaf=persons.leaf[people] - offsets,
-        position=persons.position[people],
-        event_time=persons.event_time[people],
+        is_member=persons.core[person_rows],
+        is_below_k=persons.below[person_rows],
+        numeric=persons.numeric[person_rows],
+        leaf=persons.leaf[person_rows] - offsets,
+        position=persons.position[person_rows],
+        event_time=persons.event_time[person_rows],
         value_count=held,
-        values=persons.values[people][remembered],
+        values=persons.values[person_rows][remembered],
     )
 
 
@@ -214,7 +214,7 @@ def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, A
 
 def _converted(entries: Mapping[int, bytes], change: ColumnChange, where: str) -> dict[int, bytes]:
     """Return the entries under other sensitive columns; of a new one, no person has a value."""
-    found = {}
+    changed = {}
     for number, blob in entries.items():
         entry = AnonymitySets.from_bytes(blob, f"{where}, step {number}")
         with readable(f"companions state of {where}"):
@@ -223,8 +223,8 @@ def _converted(entries: Mapping[int, bytes], change: ColumnChange, where: str) -
             values[remembered] = entry.values
             held = change.of_sensitive(entry.value_count, 0)
             kept = change.of_sensitive(values, 0)[np.arange(MOST_VALUES) < held[:, :, None]]
-        found[number] = replace(entry, value_count=held, values=kept).to_bytes()
-    return found
+        changed[number] = replace(entry, value_count=held, values=kept).to_bytes()
+    return changed
 
 
 add_converter("companions", _converted)
