@@ -99,7 +99,7 @@ def _used(policy: Policy, table: pa.Table) -> _Rows:
         sets = PublishedSets.read(category, table[category.name])
         each = np.zeros((len(sets.size), category.hierarchy.leaves))
         each[np.repeat(np.arange(len(sets.size)), sets.size), sets.leaves] = np.repeat(1 / sets.size, sets.size)
-        shares[category.name] = each[sets.of]
+        shares[category.name] = each[sets.set_of_row]
     label = np.array(table[_LABEL].to_pylist(), object) == ">50K"
     return _Rows(np.column_stack(numbers), shares, label)
 

@@ -23,7 +23,7 @@ from crenel.stream import milliseconds_of, read_sample
 
 
 @dataclass(frozen=True)
-class Plan(evidence.Plan):
+class Plan(evidence.PlanResult):
     """Replays of settings around given ones, and a recommendation.
 
     Attributes

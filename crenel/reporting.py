@@ -11,7 +11,7 @@ from crenel.assessment import outputs_of
 from crenel.evidence.attack.result import AttackResults
 from crenel.evidence.report.context import Flow
 from crenel.evidence.report.distributions import Came
-from crenel.evidence.report.page import Place, Report
+from crenel.evidence.report.page import Place, ReportPage
 from crenel.jobs.pipeline.evidence_inputs import about
 from crenel.results import Result, Summary
 from crenel.settings import Duration, Settings
@@ -76,7 +76,7 @@ def report(
             f"result.released: holds {rows:,} rows, and the stream released {summary.released:,}, so only the flow and "
             "the delay below are exactly of this stream"
         )
-    page = Report(outputs, about(config, name, warnings))
+    page = ReportPage(outputs, about(config, name, warnings))
     came = None
     if data is not None and page.axes:
         sample, _ = read_sample(data, settings, lateness=lateness)

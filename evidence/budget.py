@@ -89,8 +89,8 @@ class Budget:
             "range": "observed" if self.observed_range else "declared",
             "smallest_epsilon": self.smallest if isfinite(self.smallest) else None,
             "deltas": [
-                {"epsilon": epsilon, "delta": None if found is None else delta(self.k, self.sample_rate, epsilon)}
-                for epsilon, found in self.deltas
+                {"epsilon": epsilon, "delta": None if value is None else delta(self.k, self.sample_rate, epsilon)}
+                for epsilon, value in self.deltas
             ],
             "noise": [
                 {
@@ -185,7 +185,7 @@ class ReachWithin:
     Attributes
     ----------
     name : of the attribute
-    of : the width as a part of the domain, in words
+    width_name : the width as a part of the domain, in words
     width, scale : of the class, and of the Laplace distribution, in the attribute's unit
     linking_range : distance within which other persons must lie ((k, epsilon)-anonymity, Section V-C); None without
         confidence
@@ -193,7 +193,7 @@ class ReachWithin:
     """
 
     name: str
-    of: str
+    width_name: str
     width: float
     scale: float
     linking_range: float | None
@@ -211,7 +211,9 @@ def reaches_within(policy: Policy, noise: NoiseWithin) -> Iterator[ReachWithin]:
     count = len(policy.noised)
     for attribute, epsilon in zip(policy.noised, noise.of(count), strict=True):
         lowest, highest = attribute.domain or (0.0, 0.0)
-        for of, share in widths.items():
+        for width_name, share in widths.items():
             drawn = GeometricNoise(share * (highest - lowest), epsilon, attribute.step or 1.0)
             near = None if noise.confidence is None else drawn.reach(noise.confidence.c ** (1 / count))
-            yield ReachWithin(attribute.name, of, drawn.range, drawn.scale, near, tuple(map(drawn.reach, SHARES)))
+            yield ReachWithin(
+                attribute.name, width_name, drawn.range, drawn.scale, near, tuple(map(drawn.reach, SHARES))
+            )

@@ -110,17 +110,21 @@ def attack_figure(attacks: Sequence[DrawnAttack], allowed: Sequence[float | None
     figure = _figure(9, 0.32 * len(attacks) + 1.2)
     axes, rows = figure.subplots(), range(len(attacks))
     color, marker = _STYLES[0]
-    axes.hlines(rows, [max(of.low, 0) for of in attacks], [of.high for of in attacks], color=color, linewidth=2)
-    axes.scatter([of.success for of in attacks], rows, c=color, marker=marker, label="success, 95 % interval", zorder=3)
+    axes.hlines(
+        rows, [max(attack.low, 0) for attack in attacks], [attack.high for attack in attacks], color=color, linewidth=2
+    )
+    axes.scatter(
+        [attack.success for attack in attacks], rows, c=color, marker=marker, label="success, 95 % interval", zorder=3
+    )
     for label, (color, marker), values in (
-        ("baseline", (_STYLES[1][0], "x"), [of.baseline for of in attacks]),
+        ("baseline", (_STYLES[1][0], "x"), [attack.baseline for attack in attacks]),
         ("by k", ("black", "|"), allowed),
     ):
         known = [(value, row) for row, value in zip(rows, values, strict=True) if value is not None]
         if known:
             x, y = zip(*known, strict=True)
             axes.scatter(x, y, c=color, marker=marker, s=70, label=label, zorder=3)
-    axes.set_yticks(rows, [f"{of.name} ({of.knows})" for of in attacks])
+    axes.set_yticks(rows, [f"{attack.name} ({attack.knows})" for attack in attacks])
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel("share of tries that succeed")

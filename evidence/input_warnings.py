@@ -29,7 +29,10 @@ def place_of(policy: Policy, column: str | None) -> str:
     if column == policy.event_time:
         return "policy.event_time"
     attributes = (*policy.quasi_identifiers, *policy.noised, *policy.generalized)
-    return next((of.place for of in attributes if of.name == column), f"policy.sensitive: column {column!r}")
+    return next(
+        (attribute.place for attribute in attributes if attribute.name == column),
+        f"policy.sensitive: column {column!r}",
+    )
 
 
 def rejection_remedy(policy: Policy, column: str | None, reason: str) -> str:
@@ -56,10 +59,10 @@ def _of_missing(policy: Policy, column: str | None) -> str:
         return f"{check}. A record without a person is never admitted; leave such records out if they are of nobody"
     if column == policy.event_time:
         return f"{check}. A job reads times of RFC 3339 in SQL by crenel_instant"
-    numeric = {of.name: of for of in policy.quasi_identifiers if isinstance(of, Numeric)}
+    numeric = {attribute.name: attribute for attribute in policy.quasi_identifiers if isinstance(attribute, Numeric)}
     if column in numeric and numeric[column].missing != "value":
         return f"{check}. 'missing: value' of this attribute admits records without the number"
-    if column in {of.name for of in policy.noised}:
+    if column in {attribute.name for attribute in policy.noised}:
         return f"{check}. A noised number is always required"
     if policy.missing != "value":
         return f"{check}. 'policy.missing: value' admits records without a category or a sensitive value"
@@ -67,7 +70,7 @@ def _of_missing(policy: Policy, column: str | None) -> str:
 
 
 def rejection_warnings(
-    policy: Policy, rows: int, rejected: Mapping[tuple[str | None, str], int], share: float = MANY, *, of: str = ""
+    policy: Policy, rows: int, rejected: Mapping[tuple[str | None, str], int], share: float = MANY, *, prefix: str = ""
 ) -> Iterator[str]:
     """Yield a warning for each column and reason for which many rows are rejected, the most frequent first.
 
@@ -77,7 +80,7 @@ def rejection_warnings(
     rejected : number of rejected rows by column and reason
     share : of all rows, from which all rejected ones together are many. A pair with a tenth of the rejected rows has a
         warning of its own
-    of : which rows, such as ``"the first "``
+    prefix : of the number of rows in the text, such as ``"the first "``
     """
     total = sum(rejected.values())
     if not total or total < share * rows:
@@ -85,7 +88,7 @@ def rejection_warnings(
     for (column, reason), count in sorted(rejected.items(), key=lambda pair: (-pair[1], str(pair[0]))):
         if count >= MANY * total:
             yield (
-                f"{place_of(policy, column)}: {count:,} of {of}{rows:,} rows ({share_text(count / rows)}) are "
+                f"{place_of(policy, column)}: {count:,} of {prefix}{rows:,} rows ({share_text(count / rows)}) are "
                 f"rejected as {reason}: {rejection_remedy(policy, column, reason)}"
             )
 

@@ -12,9 +12,9 @@ from crenel.evidence.outputs import Outputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 
 
-def covered(lower: NDArray[np.float64], upper: NDArray[np.float64], whole: tuple[float, float]) -> NDArray[np.float64]:
-    """Return the loss of each interval, 0 to 1: its width as a share of that of ``whole`` (CASTLE, Section 2.2)."""
-    width = whole[1] / 2 - whole[0] / 2  # halves, because the full range may overflow
+def covered(lower: NDArray[np.float64], upper: NDArray[np.float64], domain: tuple[float, float]) -> NDArray[np.float64]:
+    """Return the loss of each interval, 0 to 1: its width as a share of that of ``domain`` (CASTLE, Section 2.2)."""
+    width = domain[1] / 2 - domain[0] / 2  # halves, because the full range may overflow
     # Rounding widens integer ends, possibly beyond the domain.
     return np.minimum((upper / 2 - lower / 2) / width, 1.0) if width > 0 else np.zeros(len(lower))
 
@@ -40,7 +40,7 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
     if representative:
         return {attribute.name: None for attribute in policy.quasi_identifiers}
     weight = np.ones(table.num_rows) if outputs.audit is None else _numbers(table, "tuples")
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     observed: dict[str, float] = {}
     unknown: list[str] = []
     for attribute in policy.quasi_identifiers:
@@ -50,39 +50,39 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
                 unknown.append(name)
                 continue
             if attribute.publish == "set":
-                found[name] = _mean(PublishedSets.read(attribute, table[name]).loss, weight)
+                measured[name] = _mean(PublishedSets.read(attribute, table[name]).loss, weight)
                 continue
             tree = attribute.hierarchy
-            found[name] = _mean(tree.loss[published_nodes(tree, table[name])], weight)
+            measured[name] = _mean(tree.loss[published_nodes(tree, table[name])], weight)
         elif attribute.has_representative:
             unknown.append(name)
         else:
             lower, upper = ends(attribute, table)
-            whole = attribute.domain or (float(lower.min()), float(upper.max()))
-            found[name] = _mean(covered(lower, upper, whole), weight)
+            domain = attribute.domain or (float(lower.min()), float(upper.max()))
+            measured[name] = _mean(covered(lower, upper, domain), weight)
             if attribute.domain is None:
-                observed[name] = found[name]
+                observed[name] = measured[name]
     stated_as = "published_loss" if policy.states_published_loss and "published_loss" in table.column_names else "loss"
     # Beside representatives, the remainder of the stated loss is not that of the observed ranges alone.
     stated = None if outputs.audit is None or unknown else _mean(_numbers(table, stated_as), weight)
-    known = [loss for name, loss in found.items() if name not in observed]
+    known = [loss for name, loss in measured.items() if name not in observed]
     if stated is not None and observed:
-        found |= _divided(max(stated * len(found) - sum(known), 0.0), observed)
-    return {attribute.name: found.get(attribute.name) for attribute in policy.quasi_identifiers}
+        measured |= _divided(max(stated * len(measured) - sum(known), 0.0), observed)
+    return {attribute.name: measured.get(attribute.name) for attribute in policy.quasi_identifiers}
 
 
 def _divided(loss: float, widths: dict[str, float]) -> dict[str, float]:
     """Divide a loss in proportion to widths, with no part above 1."""
-    found: dict[str, float] = {}
-    while left := {name: width for name, width in widths.items() if name not in found}:
-        whole = sum(left.values())
-        parts = {name: loss * width / whole if whole else loss / len(left) for name, width in left.items()}
+    divided: dict[str, float] = {}
+    while left := {name: width for name, width in widths.items() if name not in divided}:
+        total = sum(left.values())
+        parts = {name: loss * width / total if total else loss / len(left) for name, width in left.items()}
         full = [name for name, part in parts.items() if part > 1]
         if not full:
-            return found | parts
-        found |= dict.fromkeys(full, 1.0)
+            return divided | parts
+        divided |= dict.fromkeys(full, 1.0)
         loss = max(loss - len(full), 0.0)
-    return found
+    return divided
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:

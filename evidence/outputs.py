@@ -111,21 +111,21 @@ def is_outside(
     ([False, True, False], [False, True, True])
     """
     values = numbers.astype(np.float64)
-    found = np.zeros(len(values), np.bool_)
+    outside = np.zeros(len(values), np.bool_)
     for sign, end in zip((-1, 1), domain, strict=True):
         beyond = np.flatnonzero(sign * values > sign * end)
         computed = values[beyond] != np.rint(values[beyond])
         computed &= np.abs(values[beyond] - end) <= _COMPUTED * np.spacing(np.abs(end))
-        found[beyond] = ~computed & ~np.isin(values[beyond], [*_rounded(end, sign, kind)])
-    return found
+        outside[beyond] = ~computed & ~np.isin(values[beyond], [*_rounded(end, sign, kind)])
+    return outside
 
 
 def _rounded(end: float, outwards: int, kind: pa.DataType | None) -> Iterator[float]:
     """Yield the numbers that an end of a domain may be rounded to; parameters as of ``is_outside``."""
     if kind is None or pa.types.is_integer(kind):
-        whole = float(floor(end) if outwards < 0 else ceil(end))
+        integer = float(floor(end) if outwards < 0 else ceil(end))
         # Larger numbers move by one step of float64: crenel.operators.bounds.
-        yield whole if abs(whole) < EXACT else float(np.nextafter(whole, outwards * np.inf))
+        yield integer if abs(integer) < EXACT else float(np.nextafter(integer, outwards * np.inf))
     if kind is None or pa.types.is_floating(kind):
         with np.errstate(over="ignore"):
             single = (np.float32 if kind is None else kind.to_pandas_dtype())(end)
@@ -141,8 +141,8 @@ def _rounded(end: float, outwards: int, kind: pa.DataType | None) -> Iterator[fl
 def published_nodes(tree: Hierarchy, column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return (rows,) the node of each published label, -1 for a text that labels no node."""
     encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
-    found: NDArray[np.int64] = tree.find(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
-    return found
+    nodes: NDArray[np.int64] = tree.find(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
+    return nodes
 
 
 def values_of(outputs: Outputs, name: str) -> tuple[NDArray[np.int64], pa.ChunkedArray]:
@@ -177,8 +177,8 @@ def elements(array: str | None) -> list[str]:
     >>> elements('["flu", "gout", "flu"]'), elements("[7]"), elements("[]")
     (['flu', 'gout'], ['7'], [''])
     """
-    found = (json.loads(array) if array else None) or [None]
-    return sorted({"" if element is None else str(element) for element in found})
+    parsed = (json.loads(array) if array else None) or [None]
+    return sorted({"" if element is None else str(element) for element in parsed})
 
 
 def split_audit(log: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -19,14 +19,14 @@ class PublishedSets:
     Attributes
     ----------
     tree : hierarchy of the attribute
-    of : (rows,) number of the set of each row
+    set_of_row : (rows,) number of the set of each
     offsets : (sets + 1,) the leaves of set i are offsets[i] to offsets[i + 1]
     leaves : leaves of all sets, in ascending order within each; none for a set with an unknown label
     is_known : (sets,) whether the hierarchy has every label of the set
     """
 
     tree: Hierarchy
-    of: NDArray[np.int64]
+    set_of_row: NDArray[np.int64]
     offsets: NDArray[np.int64]
     leaves: NDArray[np.int64]
     is_known: NDArray[np.bool_]
@@ -62,10 +62,10 @@ class PublishedSets:
     def loss(self) -> NDArray[np.float64]:
         """(rows,) loss of each set, 0 to 1: (leaves - 1) / (all leaves - 1)."""
         share: NDArray[np.float64] = np.maximum(self.size - 1, 0) / max(self.tree.leaves - 1, 1)
-        return share[self.of]
+        return share[self.set_of_row]
 
     def over_leaves(self, weight: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (all leaves,) the sum of (rows,) weights, each spread evenly over the leaves of its set."""
-        by_set = np.bincount(self.of, weight, len(self.size)) / np.maximum(self.size, 1)
+        by_set = np.bincount(self.set_of_row, weight, len(self.size)) / np.maximum(self.size, 1)
         amounts = np.repeat(by_set, self.size)
         return np.bincount(self.leaves, amounts, self.tree.leaves).astype(np.float64)

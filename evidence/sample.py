@@ -84,10 +84,10 @@ class Sample:
     @property
     def numbers(self) -> NDArray[np.float64]:
         """(tuples, numeric quasi-identifiers) values, NaN where a number is missing."""
-        found = self.tuples.numeric.astype(np.float64)
+        numbers = self.tuples.numeric.astype(np.float64)
         for number, presence in self.policy.presence:
-            found[self.tuples.categorical[:, presence] == ABSENT, number] = np.nan
-        return found
+            numbers[self.tuples.categorical[:, presence] == ABSENT, number] = np.nan
+        return numbers
 
     @cached_property
     def clock(self) -> NDArray[np.int64]:

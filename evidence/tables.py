@@ -92,8 +92,8 @@ class TableWriter:
         """Return the published quasi-identifiers of each release."""
         policy, releases = self.generalization.policy, [part.releases for part in parts]
         lower, upper, node = (
-            np.concatenate([np.zeros((0, len(of)), kind), *found])
-            for of, kind, found in (
+            np.concatenate([np.zeros((0, len(attributes)), kind), *ends])
+            for attributes, kind, ends in (
                 (policy.numeric, np.float64, (part.lower for part in releases)),
                 (policy.numeric, np.float64, (part.upper for part in releases)),
                 (policy.categorical, np.int32, (part.node for part in releases)),
@@ -103,7 +103,9 @@ class TableWriter:
         sets = range(len(policy.sets))
         listed = [[text for part in releases for text in part.listed[number]] for number in sets]
         values = self.generalization.values(lower, upper, node, listed)
-        return {column.name: self._generalized(column, of) for column, of in zip(columns, values, strict=True)}
+        return {
+            column.name: self._generalized(column, published) for column, published in zip(columns, values, strict=True)
+        }
 
     def _generalized(self, column: OutputColumn, values: list[Any]) -> pa.Array:
         if column.kind == "STRING":
@@ -131,8 +133,8 @@ class TableWriter:
         pseudonym = self.generalization.policy.pseudonym
         if pseudonym is None:
             return {}
-        found = [codes(pseudonym, key.pseudonym_key, part.random_key, part.releases) for part in parts]
-        return {pseudonym.column: pa.array([code for part in found for code in part], pa.string())}
+        by_part = [codes(pseudonym, key.pseudonym_key, part.random_key, part.releases) for part in parts]
+        return {pseudonym.column: pa.array([code for part in by_part for code in part], pa.string())}
 
     def audit(self, parts: Sequence[ShardOutput]) -> dict[str, Any]:
         """Return the audit columns of each release before its generalization."""
@@ -235,7 +237,10 @@ def _further(output: Output, parts: Sequence[ShardOutput]) -> pa.Table:
     rows = [row for part in parts for row in part.further.get(output.name, ())]
     values = zip(*rows, strict=True) if rows else [()] * len(columns)
     return pa.table(
-        {column.name: pa.array(list(of), ARROW[column.kind]) for column, of in zip(columns, values, strict=True)}
+        {
+            column.name: pa.array(list(column_values), ARROW[column.kind])
+            for column, column_values in zip(columns, values, strict=True)
+        }
     )
 
 

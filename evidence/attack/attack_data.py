@@ -150,8 +150,8 @@ class Scene:
         if sample.milliseconds:
             time = Moments(sample.tuples.event_time, sample.clock[replayed.left], int(sample.clock[-1]))
         placement = Placement.of(replayed.shard, sample, shards or Shards())
-        found = cls.of(replayed.outputs, sample)
-        return replace(found, truth=Truth(replayed.row, position, time), placement=placement)
+        scene = cls.of(replayed.outputs, sample)
+        return replace(scene, truth=Truth(replayed.row, position, time), placement=placement)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,14 +165,14 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Groups:
+class RowGroups:
     """Groups of released rows that are indistinguishable to an attacker, by generalization and possibly release time.
 
     Attributes
     ----------
     lower, upper : (groups, dimensions) ends of each box
     metric : distances in these dimensions
-    of : (released rows,) group of each
+    group_of_row : (released rows,)
     size : (groups,) number of rows
     points : (tuples, dimensions) the attacker's knowledge of persons, in the same dimensions
     timed : whether the first dimension is the arrival time
@@ -181,7 +181,7 @@ class Groups:
     lower: Floats
     upper: Floats
     metric: Metric
-    of: Integers
+    group_of_row: Integers
     size: Integers
     points: Floats
     timed: bool = False
@@ -195,28 +195,28 @@ class Groups:
         end = np.searchsorted(np.minimum.accumulate(came[::-1])[::-1], self.upper[boxes, 0], "right")
         return begin, end
 
-    def only(self, columns: Integers) -> Groups:
+    def only(self, columns: Integers) -> RowGroups:
         """Return the groups for an attacker who knows only some of the dimensions."""
         parts = {name: np.ascontiguousarray(getattr(self, name)[:, columns]) for name in ("lower", "upper", "points")}
         return replace(self, **parts, metric=self.metric.only(columns), timed=False)
 
     def rows(self) -> tuple[Integers, Integers]:
         """Return released rows in the order of their groups, and (groups + 1,) the offsets of the groups."""
-        return np.argsort(self.of, kind="stable"), np.concatenate([[0], np.cumsum(self.size)])
+        return np.argsort(self.group_of_row, kind="stable"), np.concatenate([[0], np.cumsum(self.size)])
 
 
-def groups(scene: Scene, apart: Integers | None = None) -> Groups:
+def groups(scene: Scene, apart: Integers | None = None) -> RowGroups:
     """Group the rows that are indistinguishable to an attacker without knowledge of their order.
 
     ``apart``: (released rows,) a number for each; rows with different numbers are never in one group. None: the
     generalization alone decides.
     """
     both = np.column_stack([np.zeros(len(scene.lower)) if apart is None else apart, scene.lower, scene.upper])
-    _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    return Groups(scene.lower[first], scene.upper[first], scene.metric, of.reshape(-1), size, scene.points)
+    _, first, group, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    return RowGroups(scene.lower[first], scene.upper[first], scene.metric, group.reshape(-1), size, scene.points)
 
 
-def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Groups:
+def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> RowGroups:
     """Group rows for an attacker who watches releases and knows arrival times to within ``within``.
 
     The rows under one generalization at one moment are a group. The attacker knows the range of waiting times of rows
@@ -224,8 +224,8 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
     The first dimension is the arrival time.
     """
     both = np.column_stack([moments.left, scene.lower, scene.upper])
-    _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    of = of.reshape(-1)
+    _, first, group, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    group = group.reshape(-1)
     truth = scene.truth
     if truth is None:
         raise ValueError("the scene has no ground truth")
@@ -233,26 +233,26 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
     left = moments.left[first].astype(np.float64)
     early, late = np.zeros(len(first)), np.zeros(len(first))
     for alone in (True, False):
-        mine = (size < k) == alone
-        whole = waited[mine[of] & (moments.left < moments.end)]
-        if not len(whole):
-            whole = waited[mine[of]]
-        if len(whole):
-            early[mine], late[mine] = whole.max(), whole.min()
+        same_kind = (size < k) == alone
+        waits = waited[same_kind[group] & (moments.left < moments.end)]
+        if not len(waits):
+            waits = waited[same_kind[group]]
+        if len(waits):
+            early[same_kind], late[same_kind] = waits.max(), waits.min()
     at_end = left >= moments.end
     early[at_end], late[at_end] = waited.max() if len(waited) else 0, min(waited.min(), 0) if len(waited) else 0
-    return Groups(
+    return RowGroups(
         lower=np.column_stack([left - early - within, scene.lower[first]]),
         upper=np.column_stack([left - late + within, scene.upper[first]]),
         metric=scene.metric.behind(_FOR_SURE),
-        of=of,
+        group_of_row=group,
         size=size,
         points=np.column_stack([moments.came.astype(np.float64), scene.points]),
         timed=True,
     )
 
 
-def groups_at_moment(scene: Scene, truth: Truth) -> Groups:
+def groups_at_moment(scene: Scene, truth: Truth) -> RowGroups:
     """Group rows for an attacker who has the moment of each person's release.
 
     The rows under one generalization at one moment are a group. With windows, the rows of one moment are those of one
@@ -260,14 +260,14 @@ def groups_at_moment(scene: Scene, truth: Truth) -> Groups:
     """
     left = truth.position.left
     both = np.column_stack([left, scene.lower, scene.upper])
-    _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    _, first, group, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
     at = np.full(len(scene.points), -1.0)
     at[truth.row] = left
-    return Groups(
+    return RowGroups(
         lower=np.column_stack([left[first], scene.lower[first]]),
         upper=np.column_stack([left[first], scene.upper[first]]),
         metric=scene.metric.behind(_FOR_SURE),
-        of=of.reshape(-1),
+        group_of_row=group.reshape(-1),
         size=size,
         points=np.column_stack([at, scene.points]),
     )
@@ -292,7 +292,7 @@ def placed(scene: Scene, placement: Placement) -> Scene:
     inside *= (seen.size / np.maximum(inside.sum(axis=1), 1))[:, None]
     of_writer = np.zeros((int(writer.max(initial=0)) + 1, inside.shape[1]))
     first = np.empty(len(seen.size), np.int64)
-    first[seen.of] = writer
+    first[seen.group_of_row] = writer
     np.add.at(of_writer, first, inside)
     of_writer /= np.maximum(np.bincount(writer), 1)[:, None]
     return replace(
@@ -333,11 +333,11 @@ def moments_of_order(scene: Scene, placement: Placement, came: Integers, clock: 
     np.minimum.at(begin, run, placement.order)
     for writer in np.unique(placement.writer).tolist():
         rows = placement.writer == writer
-        mine = np.arange(len(clock))
+        candidates = np.arange(len(clock))
         if placement.shard is not None:
-            mine = np.flatnonzero(scene.points[:, 0] == writer)
-        if len(mine):
-            left[rows] = clock[mine[begin[run[rows]] * len(mine) // rows.sum()]]
+            candidates = np.flatnonzero(scene.points[:, 0] == writer)
+        if len(candidates):
+            left[rows] = clock[candidates[begin[run[rows]] * len(candidates) // rows.sum()]]
     return Moments(came, left, int(clock[-1]) + 1)
 
 
@@ -359,7 +359,7 @@ def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats, Metric]:
             upper.append(high)
         elif attribute.publish == "set":
             sets = PublishedSets.read(attribute, released[name])
-            number = (sets.of + sum(map(len, sizes))).astype(np.float64)
+            number = (sets.set_of_row + sum(map(len, sizes))).astype(np.float64)
             lower.append(number)
             upper.append(number)
             sizes.append(sets.size)

@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.evidence.attack.attack_data import Groups
+from crenel.evidence.attack.attack_data import RowGroups
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers, voted
 from crenel.evidence.outputs import elements
@@ -84,15 +84,17 @@ def _values_of_arrays(released: pa.ChunkedArray, known: pa.Array) -> Values:
     rows = [_elements(text) for text in released.to_pylist()]
     arrays = known.dictionary_encode(null_encoding="encode")
     distinct = [_elements(text) for text in arrays.dictionary.to_pylist()]
-    common = Counter(value for of in rows for value in of)
+    common = Counter(value for array in rows for value in array)
     numbers = {value: number for number, (value, _) in enumerate(common.most_common())}
-    for value in (value for of in distinct for value in of):
+    for value in (value for array in distinct for value in array):
         numbers.setdefault(value, len(numbers))
     return Values(
-        released=np.array([numbers[value] for of in rows for value in of], np.int64),
-        row=np.repeat(np.arange(len(rows)), [len(of) for of in rows]),
+        released=np.array([numbers[value] for array in rows for value in array], np.int64),
+        row=np.repeat(np.arange(len(rows)), [len(array) for array in rows]),
         known=arrays.indices.to_numpy().astype(np.int64),
-        held=np.array([i * len(numbers) + numbers[value] for i, of in enumerate(distinct) for value in of], np.int64),
+        held=np.array(
+            [i * len(numbers) + numbers[value] for i, array in enumerate(distinct) for value in array], np.int64
+        ),
         count=len(numbers),
     )
 
@@ -124,15 +126,15 @@ def spelling(text: str) -> str:
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
-def guess(seen: Groups, weight: Floats, points: Floats, value: Values) -> Integers:
+def guess(seen: RowGroups, weight: Floats, points: Floats, value: Values) -> Integers:
     """Return (points,) the guessed value of each; -1 without released rows."""
-    of = seen.of[value.row]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(seen.size)))])
-    ordered = value.released[np.argsort(of, kind="stable")]
+    group = seen.group_of_row[value.row]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(seen.size)))])
+    ordered = value.released[np.argsort(group, kind="stable")]
     return voted(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.metric, offsets, ordered)
 
 
-def disclose(seen: Groups, weight: Floats, points: Floats, value: Values, truth: Integers) -> tuple[Tries, Tries]:
+def disclose(seen: RowGroups, weight: Floats, points: Floats, value: Values, truth: Integers) -> tuple[Tries, Tries]:
     """Return guesses of persons' sensitive values, and guesses of the most common value of all as the baseline.
 
     Parameters
@@ -141,13 +143,15 @@ def disclose(seen: Groups, weight: Floats, points: Floats, value: Values, truth:
     truth : (persons,) true value of each, as in ``Values.known``
     """
     guessed = guess(seen, weight, points, value)
-    right, usual = (value.holds(truth, of) for of in (guessed, np.zeros(len(truth), np.int64)))
+    right, usual = (value.holds(truth, guesses) for guesses in (guessed, np.zeros(len(truth), np.int64)))
     return Tries(len(truth), float(right.sum())), Tries(len(truth), float(usual.sum()))
 
 
-def majorities(seen: Groups, value: Values) -> Integers:
+def majorities(seen: RowGroups, value: Values) -> Integers:
     """Return (groups,) the most common value of each."""
-    keys, counts = np.unique(np.column_stack([seen.of[value.row], value.released]), axis=0, return_counts=True)
+    keys, counts = np.unique(
+        np.column_stack([seen.group_of_row[value.row], value.released]), axis=0, return_counts=True
+    )
     # The most common value is last; the lower of two equally common values wins.
     order = np.lexsort((-keys[:, 1], counts, keys[:, 0]))
     last = np.cumsum(np.bincount(keys[:, 0], minlength=len(seen.size))) - 1
@@ -155,17 +159,17 @@ def majorities(seen: Groups, value: Values) -> Integers:
     return commonest
 
 
-def homogeneity(seen: Groups, value: Values, random: np.random.Generator) -> tuple[Tries, Tries]:
+def homogeneity(seen: RowGroups, value: Values, random: np.random.Generator) -> tuple[Tries, Tries]:
     """Return released rows in groups that share a value, and their number after a random permutation of values."""
-    mixed = np.argsort(random.permutation(len(seen.of)))
+    mixed = np.argsort(random.permutation(len(seen.group_of_row)))
     return _homogeneous(seen, value.released, value.row), _homogeneous(seen, value.released, mixed[value.row])
 
 
-def _homogeneous(seen: Groups, value: Integers, row: Integers) -> Tries:
-    if not len(seen.of):
+def _homogeneous(seen: RowGroups, value: Integers, row: Integers) -> Tries:
+    if not len(seen.group_of_row):
         return Tries(0, 0.0)
     count = int(value.max()) + 1
-    pairs, rows = np.unique(seen.of[row] * count + value, return_counts=True)
+    pairs, rows = np.unique(seen.group_of_row[row] * count + value, return_counts=True)
     group = pairs // count
     shared = np.unique(group[rows == seen.size[group]])
-    return Tries(len(seen.of), float(seen.size[shared].sum()))
+    return Tries(len(seen.group_of_row), float(seen.size[shared].sum()))

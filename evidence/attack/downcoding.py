@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.hierarchy import Hierarchy
-from crenel.evidence.attack.attack_data import Groups, Scene, Truth
+from crenel.evidence.attack.attack_data import RowGroups, Scene, Truth
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers
 
@@ -33,7 +33,7 @@ class _Claims:
     upper: Floats
 
 
-def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
+def downcode(scene: Scene, truth: Truth, seen: RowGroups) -> tuple[Tries, Tries]:
     """Return released rows with a correct finer generalization, and their expected number by chance.
 
     Each group is refined in the attribute whose claims are rarest in the population, and two of its rows get a finer
@@ -44,7 +44,7 @@ def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
     seen : of ``crenel.evidence.attack.attack_data.groups``
     """
     rows, offsets = seen.rows()
-    mine = scene.points[truth.row[rows]]
+    own = scene.points[truth.row[rows]]
     group = np.repeat(np.arange(len(seen.size)), seen.size)
     low, high = seen.metric.hull(seen.lower, seen.upper)
     best = np.full(len(seen.size), np.inf)
@@ -58,15 +58,15 @@ def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
             claims = _of_halves(low[:, column], high[:, column], attribute.hierarchy)
         known = np.sort(scene.points[:, column])
         inside = _between(known, low[:, column], high[:, column])
-        rare, found, drawn = np.zeros(len(best)), np.zeros(len(best)), np.zeros(len(best))
+        rare, hits, drawn = np.zeros(len(best)), np.zeros(len(best)), np.zeros(len(best))
         for lower, upper in zip(claims.lower.T, claims.upper.T, strict=True):
             share = _between(known, lower, upper) / np.maximum(inside, 1)
             rare += np.where(np.isnan(lower), np.inf, share)
-            hit = (mine[:, column] >= lower[group]) & (mine[:, column] <= upper[group])
-            found += np.add.reduceat(hit, offsets[:-1]) > 0 if len(hit) else 0
+            hit = (own[:, column] >= lower[group]) & (own[:, column] <= upper[group])
+            hits += np.add.reduceat(hit, offsets[:-1]) > 0 if len(hit) else 0
             drawn += 1 - (1 - np.minimum(share, 1)) ** seen.size
         better = rare < best
-        best[better], right[better], chance[better] = rare[better], found[better], drawn[better]
+        best[better], right[better], chance[better] = rare[better], hits[better], drawn[better]
     return Tries(len(rows), float(right.sum())), Tries(len(rows), float(chance.sum()))
 
 
@@ -82,17 +82,17 @@ def downcode_placed(scene: Scene, truth: Truth, writer: Integers) -> tuple[Tries
     writer : (released rows,) from 0
     """
     low, high = scene.metric.hull(scene.lower, scene.upper)
-    whole = ((low <= low.min(axis=0)) & (high >= high.max(axis=0))).all(axis=1)
+    is_full = ((low <= low.min(axis=0)) & (high >= high.max(axis=0))).all(axis=1)
     known = scene.points[truth.row]
     tries, right, chance = 0, 0.0, 0.0
-    for number in np.unique(writer[whole]).tolist():
-        mine, others = (writer == number) & whole, (writer == number) & ~whole
+    for number in np.unique(writer[is_full]).tolist():
+        full, others = (writer == number) & is_full, (writer == number) & ~is_full
         if not others.any():
             continue
         lower, upper = low[others].min(axis=0), high[others].max(axis=0)
         share = ((scene.points >= lower) & (scene.points <= upper)).mean(axis=0)
         column = int(share.argmin())
-        value = known[mine, column]
+        value = known[full, column]
         tries += len(value)
         right += float(((value >= lower[column]) & (value <= upper[column])).sum())
         chance += float(len(value) * share[column])
@@ -125,12 +125,12 @@ def _of_halves(first: Floats, last: Floats, tree: Hierarchy) -> _Claims:
         if len(below) == 2
     }
     nothing = [(np.nan, np.nan)] * 2
-    found = np.array([halves.get((int(f), int(t)), nothing) for f, t in zip(first, last, strict=True)], np.float64)
-    ends = found.reshape(-1, 2, 2)
+    pairs = np.array([halves.get((int(f), int(t)), nothing) for f, t in zip(first, last, strict=True)], np.float64)
+    ends = pairs.reshape(-1, 2, 2)
     return _Claims(ends[:, :, 0], ends[:, :, 1])
 
 
 def _between(ordered: Floats, lower: Floats, upper: Floats) -> Integers:
     """Count the numbers from each lower end to each upper end."""
-    found: NDArray[np.int64] = np.searchsorted(ordered, upper, "right") - np.searchsorted(ordered, lower, "left")
-    return np.maximum(found, 0)
+    counts: NDArray[np.int64] = np.searchsorted(ordered, upper, "right") - np.searchsorted(ordered, lower, "left")
+    return np.maximum(counts, 0)

@@ -72,8 +72,8 @@ def learned_minimality(sample: Sample, setting: Setting, column: int, random: np
         part = part_of(sample, rows)
         replayed = replay_outputs(part, replace(setting, seed=setting.seed + number), _LOOKS)
         formed.append(_observed(part, replayed, value[rows], is_rare))
-    found = [one for number in range(2) for one in _inferred(formed[number], formed[1 - number])]
-    return judged(found)
+    posteriors = [one for number in range(2) for one in _inferred(formed[number], formed[1 - number])]
+    return judged(posteriors)
 
 
 def _observed(sample: Sample, replayed: Replayed, value: Integers, is_rare: NDArray[np.bool_]) -> _Formed:
@@ -108,7 +108,7 @@ def _observed(sample: Sample, replayed: Replayed, value: Integers, is_rare: NDAr
                 np.log1p(passed[rows]),
             )
             rarity = -np.log(known.share), known.share * len(rows) < 1.5
-            crossed = [np.column_stack(about)[:, None, :] * of[None, :, None] for of in rarity]
+            crossed = [np.column_stack(about)[:, None, :] * factor[None, :, None] for factor in rarity]
             facts.append(np.zeros((len(rows), _VALUES, _FACTS)))
             facts[-1][:, : len(known.values)] = np.concatenate(
                 [*crossed, np.log1p(against[np.ix_(rows, known.values)])[:, :, None]], axis=2
@@ -125,7 +125,7 @@ def _inferred(formed: _Formed, other: _Formed) -> list[Posterior]:
     if not formed.classes or not other.classes:
         return formed.classes
     weight = _fitted(other)
-    found, start = [], 0
+    posteriors, start = [], 0
     for one in formed.classes:
         stop = start + len(one.own)
         likely = _likely(one.likely, formed.facts[start:stop, : len(one.values)] @ weight)
@@ -133,9 +133,9 @@ def _inferred(formed: _Formed, other: _Formed) -> list[Posterior]:
         for _ in range(_BALANCES):
             likely = likely * (held / np.maximum(likely.sum(axis=0), _SAME))
             likely = likely / np.maximum(likely.sum(axis=1, keepdims=True), _SAME)
-        found.append(replace(one, likely=likely))
+        posteriors.append(replace(one, likely=likely))
         start = stop
-    return found
+    return posteriors
 
 
 def _fitted(formed: _Formed) -> Floats:
@@ -171,9 +171,9 @@ def _fitted(formed: _Formed) -> Floats:
 
 def _likely(share: Floats, score: Floats) -> Floats:
     """Return (members, values) shares, each changed by the exponential of a score, as probabilities."""
-    found = np.where(share > 0, score, -np.inf)
-    found = share * np.exp(found - found.max(axis=1, keepdims=True))
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300))
+    likely = np.where(share > 0, score, -np.inf)
+    likely = share * np.exp(likely - likely.max(axis=1, keepdims=True))
+    return np.asarray(likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300))
 
 
 class _Space:
@@ -181,10 +181,10 @@ class _Space:
 
     def __init__(self, sample: Sample) -> None:
         numbers = np.nan_to_num(sample.numbers)
-        low, high = (of(numbers, axis=0, initial=0.0) for of in (np.min, np.max))
-        ends = [of.domain or (low[i], high[i]) for i, of in enumerate(sample.policy.numeric)]
+        low, high = (extreme(numbers, axis=0, initial=0.0) for extreme in (np.min, np.max))
+        ends = [attribute.domain or (low[i], high[i]) for i, attribute in enumerate(sample.policy.numeric)]
         ranges = np.array([end - begin for begin, end in ends])
-        self._trees = [of.hierarchy for of in sample.policy.coded if isinstance(of, Categorical)]
+        self._trees = [one.hierarchy for one in sample.policy.coded if isinstance(one, Categorical)]
         self._points = np.column_stack([numbers / np.where(ranges > 0, ranges, 1), sample.tuples.categorical])
 
     def apart(self, rows: Integers) -> tuple[Floats, Floats, Floats]:
@@ -204,7 +204,9 @@ class _Space:
             place = int(growth.argmin())
             one = left[place]
             count[one] = np.count_nonzero(self.growth(lower, upper, waiting) < growth[place] - _SAME)
-            lower, upper = (of(end, self._points[rows[one]]) for of, end in ((np.minimum, lower), (np.maximum, upper)))
+            lower, upper = (
+                extreme(end, self._points[rows[one]]) for extreme, end in ((np.minimum, lower), (np.maximum, upper))
+            )
             left = np.delete(left, place)
         return count
 
@@ -215,11 +217,11 @@ class _Space:
 
     def _loss(self, lower: Floats, upper: Floats) -> Floats:
         numbers = lower.shape[-1] - len(self._trees)
-        found = (upper[..., :numbers] - lower[..., :numbers]).sum(axis=-1)
+        loss = (upper[..., :numbers] - lower[..., :numbers]).sum(axis=-1)
         for i, tree in enumerate(self._trees, numbers):
             # The lowest common ancestor of leaves is that of the first and the last.
             node, last = lower[..., i].astype(np.int64), upper[..., i]
             while (below := tree.last[node] < last).any():
                 node = np.where(below, tree.parent[node], node)
-            found = found + tree.loss[node]
-        return np.asarray(found)
+            loss = loss + tree.loss[node]
+        return np.asarray(loss)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.evidence.attack.attack_data import Groups, Scene, Truth
+from crenel.evidence.attack.attack_data import RowGroups, Scene, Truth
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers, crowds, linked, persons_per_set, ranked
 
@@ -60,7 +60,7 @@ class Ranking:
         return Tries(len(self.first), float((self.own[:, :groups] > 0).any(axis=1).sum()))
 
 
-def weights(seen: Groups, random: np.random.Generator, people: int | None = None) -> Floats:
+def weights(seen: RowGroups, random: np.random.Generator, people: int | None = None) -> Floats:
     """Return (groups,) the inverse number of persons that fit each group, with random tie-breaking.
 
     ``people``: size of a random sample of persons to count among; None: count all.
@@ -69,28 +69,31 @@ def weights(seen: Groups, random: np.random.Generator, people: int | None = None
     if people is not None and people < len(points):
         points, times = points[np.sort(random.choice(len(points), people, replace=False))], len(points) / people
     # A part file holds many groups of one generalization. Persons are counted once for all of these.
-    first, of = _generalizations(seen)
-    counted = crowds(seen.lower[first], seen.upper[first], points, seen.metric, *seen.reach(first, points))[of] * times
+    first, generalization = _generalizations(seen)
+    counted = (
+        crowds(seen.lower[first], seen.upper[first], points, seen.metric, *seen.reach(first, points))[generalization]
+        * times
+    )
     return 1 / np.maximum(counted, 1) * (1 + 1e-9 * random.random(len(counted)))
 
 
-def rank(scene: Scene, truth: Truth, seen: Groups, weight: Floats, targets: Integers, most: int = 5) -> Ranking:
+def rank(scene: Scene, truth: Truth, seen: RowGroups, weight: Floats, targets: Integers, most: int = 5) -> Ranking:
     """Rank groups of rows for each target by the attacker's knowledge of it; ``targets``: rows of the sample."""
     first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(seen.points[targets]), seen.metric, most)
     groups = len(seen.size)
-    keys, counts = np.unique(scene.person[truth.row] * groups + seen.of, return_counts=True)
+    keys, counts = np.unique(scene.person[truth.row] * groups + seen.group_of_row, return_counts=True)
     wanted = scene.person[targets][:, None] * groups + first
     place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     own = np.where((first >= 0) & (keys[place] == wanted), counts[place], 0) if len(keys) else np.zeros_like(first)
     return Ranking(first, np.where(first >= 0, seen.size[first], 0), own)
 
 
-def rank_by_release(scene: Scene, truth: Truth, seen: Groups, targets: Integers) -> Ranking:
+def rank_by_release(scene: Scene, truth: Truth, seen: RowGroups, targets: Integers) -> Ranking:
     """Rank for an attacker who knows the group of each target, and picks any row of that group."""
     row = np.empty(len(scene.points), np.int64)
     row[truth.row] = np.arange(len(truth.row))
-    group = seen.of[row[targets]]
-    keys, counts = np.unique(scene.person[truth.row] * len(seen.size) + seen.of, return_counts=True)
+    group = seen.group_of_row[row[targets]]
+    keys, counts = np.unique(scene.person[truth.row] * len(seen.size) + seen.group_of_row, return_counts=True)
     own = counts[np.searchsorted(keys, scene.person[targets] * len(seen.size) + group)]
     return Ranking(group[:, None], seen.size[group][:, None], own[:, None])
 
@@ -102,40 +105,40 @@ def targets_of(scene: Scene, truth: Truth, random: np.random.Generator) -> Integ
     return random.permutation(rows[first])
 
 
-def fits(seen: Groups, weight: Floats, points: Floats) -> Tries:
+def fits(seen: RowGroups, weight: Floats, points: Floats) -> Tries:
     """Return the success of guesses among the best-fitting rows, if each point were in one of them.
 
     This needs no ground truth.
     """
     first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.metric, 1)[:, 0]
     # Rows of different groups with the same generalization may be the person's as well.
-    of = _generalizations(seen)[1]
-    size = np.bincount(of, seen.size)[of]
+    generalization = _generalizations(seen)[1]
+    size = np.bincount(generalization, seen.size)[generalization]
     return Tries(len(first), float((1 / size[first[first >= 0]]).sum()))
 
 
-def link(scene: Scene, truth: Truth, seen: Groups, rows: Integers) -> Tries:
+def link(scene: Scene, truth: Truth, seen: RowGroups, rows: Integers) -> Tries:
     """Guess the person behind some released rows, by their generalizations and noised numbers."""
     noised, originals = _noised(scene, rows)
     chances = linked(
-        np.ascontiguousarray(seen.lower[seen.of[rows]]),
-        np.ascontiguousarray(seen.upper[seen.of[rows]]),
+        np.ascontiguousarray(seen.lower[seen.group_of_row[rows]]),
+        np.ascontiguousarray(seen.upper[seen.group_of_row[rows]]),
         noised,
         seen.points,
         originals,
         seen.metric,
         scene.person,
         scene.person[truth.row[rows]],
-        *seen.reach(seen.of[rows], seen.points),
+        *seen.reach(seen.group_of_row[rows], seen.points),
     )
     return Tries(len(rows), float(chances.sum()))
 
 
-def link_unseen(seen: Groups, rows: Integers) -> Tries:
+def link_unseen(seen: RowGroups, rows: Integers) -> Tries:
     """Return the success of guesses among the persons that fit each row, one of whom must be right; needs no truth."""
-    mine, back = np.unique(seen.of[rows], return_inverse=True)
-    lower, upper = (np.ascontiguousarray(ends[mine]) for ends in (seen.lower, seen.upper))
-    counted = crowds(lower, upper, seen.points, seen.metric, *seen.reach(mine, seen.points))
+    group, back = np.unique(seen.group_of_row[rows], return_inverse=True)
+    lower, upper = (np.ascontiguousarray(ends[group]) for ends in (seen.lower, seen.upper))
+    counted = crowds(lower, upper, seen.points, seen.metric, *seen.reach(group, seen.points))
     chances: NDArray[np.float64] = np.where(counted > 0, 1 / np.maximum(counted, 1), 0)
     return Tries(len(rows), float(chances[back].sum()))
 
@@ -172,11 +175,11 @@ def intersect(scene: Scene, owner: Integers, random: np.random.Generator, most: 
     )
 
 
-def _generalizations(seen: Groups) -> tuple[Integers, Integers]:
+def _generalizations(seen: RowGroups) -> tuple[Integers, Integers]:
     """Return one group of each generalization, and of each group the number of its generalization."""
     both = np.column_stack([seen.lower, seen.upper])
-    _, first, of = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    return first, of.reshape(-1)
+    _, first, generalization = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    return first, generalization.reshape(-1)
 
 
 def _noised(scene: Scene, rows: Integers) -> tuple[Floats, Floats]:

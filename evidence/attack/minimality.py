@@ -122,11 +122,11 @@ def minimality(
         for number in np.unique(sample.shards(setting.shards)).tolist()
     }
     several = [one for one in _classes(formed, len(sample) - 1) if len(np.unique(value[one.members])) > 1]
-    found = []
+    posteriors = []
     for number in random.permutation(len(several))[:classes]:
         one = several[number]
         known = Posterior.of(value[one.members], is_rare)
-        assignments, whole = _assignments(known.own, draws, random)
+        assignments, is_complete = _assignments(known.own, draws, random)
         votes = np.zeros_like(known.likely)
         for assigned in assignments:
             changed = sample.tuples.sensitive.copy()
@@ -135,15 +135,15 @@ def minimality(
             if (assigned == known.own).all() or _forms(other, setting, one, formed[one.shard]):
                 votes[np.arange(len(votes)), assigned] += 1
         consistent = votes[0].sum()
-        if whole:
-            found.append(replace(known, likely=votes / consistent))
+        if is_complete:
+            posteriors.append(replace(known, likely=votes / consistent))
         elif consistent * (1 - known.share.max()) < _LEAST:
-            found.append(known)
+            posteriors.append(known)
         else:
             # Nothing is certain that one of some assignments contradicts.
             likely = np.where(votes < consistent, np.minimum(votes / consistent, _CERTAIN - 1e-9), 1.0)
-            found.append(replace(known, likely=likely))
-    return judged(found)
+            posteriors.append(replace(known, likely=likely))
+    return judged(posteriors)
 
 
 def numbered(sample: Sample, column: int) -> tuple[Integers, NDArray[np.bool_]]:
@@ -156,12 +156,12 @@ def numbered(sample: Sample, column: int) -> tuple[Integers, NDArray[np.bool_]]:
     return number.reshape(-1).astype(np.int64), counts <= _RARE * counts.max(initial=0)
 
 
-def judged(found: Sequence[Posterior]) -> Inferred:
+def judged(posteriors: Sequence[Posterior]) -> Inferred:
     """Return the success of an attacker."""
     nothing = Tries(0, 0.0)
     names = ("guessed", "usual", "rare", "usual_rare", "deduced", "usual_deduced", "rare_deduced")
     sums = dict.fromkeys(names, nothing)
-    for one in found:
+    for one in posteriors:
         # Of equally likely values, the attacker guesses the most common one of the class.
         guess = np.argmax(one.likely + 1e-9 * one.share, axis=1)
         right, usual, rare = guess == one.own, one.own == one.share.argmax(), one.is_rare[one.own]

@@ -11,7 +11,7 @@ import numpy as np
 
 from crenel.anonymity.model.policy import Shards
 from crenel.evidence.attack import disclosure, identity
-from crenel.evidence.attack.attack_data import Groups, Scene, groups, placed, runs, spawned
+from crenel.evidence.attack.attack_data import RowGroups, Scene, groups, placed, runs, spawned
 from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, InputNames, Sums, Tries
 from crenel.evidence.attack.search import Integers, crowds
@@ -57,41 +57,43 @@ def attack_outputs(
         # A separate random generator keeps the other results unchanged.
         reader, apart = placed(scene, scene.placement), runs(scene, scene.placement)
         observers.append((PLACED, groups(reader, apart), spawned(random, 1)[0]))
-    weights = [identity.weights(of, own) for _, of, own in observers]
+    weights = [identity.weights(observed, own) for _, observed, own in observers]
     most = effort.seeds * effort.targets
     targets = random.permutation(len(sample))[:most]
-    blind = Tries(len(targets), len(targets) / len(seen.of))
+    blind = Tries(len(targets), len(targets) / len(seen.group_of_row))
     note = "an upper limit, as if each target had one of the best-fitting rows"
-    for (knows, of, _), weight in zip(observers, weights, strict=True):
-        found = identity.fits(of, weight, of.points[targets])
-        sums.add("re-identification at 1", knows, found, baseline=blind, promised=1 / k, note=note)
-    rows = random.permutation(len(seen.of))[:most]
+    for (knows, observed, _), weight in zip(observers, weights, strict=True):
+        fits = identity.fits(observed, weight, observed.points[targets])
+        sums.add("re-identification at 1", knows, fits, baseline=blind, promised=1 / k, note=note)
+    rows = random.permutation(len(seen.group_of_row))[:most]
     blind = Tries(len(rows), len(rows) / len(sample))
     note = "of one row; persons with several rows are linked as often or more often"
-    for knows, of, _ in observers:
-        sums.add("linking", knows, identity.link_unseen(of, rows), baseline=blind, promised=1 / k, note=note)
+    for knows, observed, _ in observers:
+        sums.add("linking", knows, identity.link_unseen(observed, rows), baseline=blind, promised=1 / k, note=note)
     for name in sample.policy.sensitive:
         known, arrays = sample.tuples.members.column(name), name in dict(sample.policy.arrays)
         value = disclosure.values(outputs.released[name], known, arrays=arrays)
-        for (knows, of, _), weight in zip(observers, weights, strict=True):
-            right, usual = disclosure.disclose(of, weight, of.points[targets], value, value.known[targets])
+        for (knows, observed, _), weight in zip(observers, weights, strict=True):
+            right, usual = disclosure.disclose(observed, weight, observed.points[targets], value, value.known[targets])
             sums.add(f"disclosure of {name}", knows, right, baseline=usual)
-        for knows, of, own in observers:
-            add_homogeneity(sums, name, knows, disclosure.homogeneity(of, value, own))
+        for knows, observed, own in observers:
+            add_homogeneity(sums, name, knows, disclosure.homogeneity(observed, value, own))
     pseudonym = outputs.policy.pseudonym
     if pseudonym is not None and pseudonym.links_releases and pseudonym.column in outputs.released.column_names:
         codes = outputs.released[pseudonym.column].to_pandas().astype(str)
         owner = np.unique(codes, return_inverse=True)[1].astype(np.int64)
         add_intersection(sums, identity.intersect(scene, owner, random, effort.targets), k)
     return AttackResults(
-        tuple(sums.attacks()), median(errors(scene, seen, random, effort.seeds * effort.queries)), len(seen.of)
+        tuple(sums.attacks()),
+        median(errors(scene, seen, random, effort.seeds * effort.queries)),
+        len(seen.group_of_row),
     )
 
 
-def _require_input(scene: Scene, seen: Groups, names: InputNames) -> None:
+def _require_input(scene: Scene, seen: RowGroups, names: InputNames) -> None:
     """Raise if the rows cannot come from this input."""
-    if len(seen.of) > len(scene.points):
-        rows, records = len(seen.of), len(scene.points)
+    if len(seen.group_of_row) > len(scene.points):
+        rows, records = len(seen.group_of_row), len(scene.points)
         raise AttackError(f"{names.released}: has {rows:,} rows, and {names.sample} {records:,}; give {names.remedy}")
     if any(f"{name}_min" not in scene.outputs.released.column_names for name in scene.numbers):
         return  # a representative value need not be any member's value
@@ -105,13 +107,13 @@ def _require_input(scene: Scene, seen: Groups, names: InputNames) -> None:
         )
 
 
-def add_homogeneity(sums: Sums, name: str, knows: str, found: tuple[Tries, Tries]) -> None:
+def add_homogeneity(sums: Sums, name: str, knows: str, tries: tuple[Tries, Tries]) -> None:
     """Add the rows in groups of a single value, and their number by chance."""
     sums.add(
         f"homogeneity in {name}",
         knows,
-        found[0],
-        baseline=found[1],
+        tries[0],
+        baseline=tries[1],
         note="rows of groups with a single value; baseline: values assigned by chance",
     )
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.evidence.attack.attack_data import Groups, Scene
+from crenel.evidence.attack.attack_data import RowGroups, Scene
 from crenel.evidence.attack.result import Queries
 from crenel.evidence.attack.search import Floats, Integers
 
 
 def errors(
-    scene: Scene, seen: Groups, random: np.random.Generator, queries: int = 200, attributes: int = 2, width: float = 0.3
+    scene: Scene,
+    seen: RowGroups,
+    random: np.random.Generator,
+    queries: int = 200,
+    attributes: int = 2,
+    width: float = 0.3,
 ) -> Floats:
     """Return (queries,) errors relative to the true count, or to a thousandth of all rows if that is more.
 
@@ -26,10 +31,10 @@ def errors(
     width : of each range, as a share of the persons, between two of their values
     """
     points = scene.points
-    whole = np.array([_is_whole(points[:, i]) for i in range(points.shape[1])])
+    is_integer = np.array([_is_whole(points[:, i]) for i in range(points.shape[1])])
     policy = scene.sample.policy
     presence = {number: len(policy.numeric) + category for number, category in policy.presence}
-    found: list[float] = []
+    relative_errors: list[float] = []
     for _ in range(10 * queries):
         columns = np.sort(random.permutation(points.shape[1])[:attributes])
         lower, upper = _range(points[:, columns], random, width)
@@ -42,13 +47,13 @@ def errors(
             if seen.metric.is_set[column]:
                 part *= _part_of_sets(seen, int(column), lower[i], upper[i])
             else:
-                part *= _part(seen.lower[:, column], seen.upper[:, column], lower[i], upper[i], whole[column])
+                part *= _part(seen.lower[:, column], seen.upper[:, column], lower[i], upper[i], is_integer[column])
             if column in presence:  # a range holds no missing number, and half of those that may be missing
                 part *= 1 - (seen.lower[:, presence[column]] + seen.upper[:, presence[column]]) / 2
-        found.append(abs(float((part * seen.size).sum()) - count) / max(count, len(points) / 1000))
-        if len(found) == queries:
+        relative_errors.append(abs(float((part * seen.size).sum()) - count) / max(count, len(points) / 1000))
+        if len(relative_errors) == queries:
             break
-    return np.array(found)
+    return np.array(relative_errors)
 
 
 def median(errors: Floats) -> Queries:
@@ -72,9 +77,9 @@ def _range(values: Floats, random: np.random.Generator, width: float) -> tuple[F
     return ordered[begin, columns], ordered[np.minimum(begin + size, len(values) - 1), columns]
 
 
-def _part(first: Floats, last: Floats, lower: float, upper: float, whole: bool) -> Floats:
+def _part(first: Floats, last: Floats, lower: float, upper: float, is_integer: bool) -> Floats:
     """Return the share of each interval inside a range; whole numbers are counted, others measured by length."""
-    step = 1.0 if whole else 0.0
+    step = 1.0 if is_integer else 0.0
     both = np.minimum(last, upper) - np.maximum(first, lower) + step
     length = last - first + step
     inside = (first >= lower) & (first <= upper)
@@ -82,7 +87,7 @@ def _part(first: Floats, last: Floats, lower: float, upper: float, whole: bool) 
     return np.minimum(shares, 1)
 
 
-def _part_of_sets(seen: Groups, column: int, lower: float, upper: float) -> Floats:
+def _part_of_sets(seen: RowGroups, column: int, lower: float, upper: float) -> Floats:
     """Return the share of the leaves of each group's set inside a range."""
     metric, number = seen.metric, seen.lower[:, column].astype(np.int64)
     inside = np.concatenate([[0], np.cumsum((metric.leaves >= lower) & (metric.leaves <= upper))])

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.durations import format_duration
 from crenel.evidence.attack import disclosure, identity
 from crenel.evidence.attack.attack_data import (
-    Groups,
     Moments,
     Placement,
+    RowGroups,
     Scene,
     Truth,
     groups,
@@ -117,7 +117,7 @@ class _Observer:
     """An attacker's knowledge in words, the groups it cannot distinguish, and the weights of these groups."""
 
     knows: str
-    seen: Groups
+    seen: RowGroups
     weight: Floats
 
 
@@ -171,14 +171,14 @@ class _Attacker:
 
     def targets(self, wanted: NDArray[np.bool_]) -> Integers:
         """Return persons among the wanted tuples, each by one of their released tuples."""
-        found: Integers = identity.targets_of(self._scene, self._truth, self._random)
-        mine: Integers = found[wanted[found]]
-        return mine[: self._effort.targets]
+        candidates: Integers = identity.targets_of(self._scene, self._truth, self._random)
+        chosen: Integers = candidates[wanted[candidates]]
+        return chosen[: self._effort.targets]
 
     def rows(self, wanted: NDArray[np.bool_]) -> Integers:
         """Return released rows of the wanted tuples, in random order."""
-        found: Integers = self._random.permutation(np.flatnonzero(wanted[self._truth.row]))
-        return found[: self._effort.targets]
+        rows: Integers = self._random.permutation(np.flatnonzero(wanted[self._truth.row]))
+        return rows[: self._effort.targets]
 
     def identity(self, targets: Integers, rows: Integers) -> None:
         """Run re-identification of some tuples, and linkage of some released rows."""
@@ -190,24 +190,24 @@ class _Attacker:
         for most, limit, baseline in ((1, promised, blind), (5, min(5 * promised, 1.0), five)):
             for who in (self.blind, *self._timed, *self._placed, self._momentary):
                 ranked = identity.rank(scene, truth, who.seen, who.weight, targets, most)
-                found = ranked.within(most)
-                add(f"re-identification at {most}", who.knows, found, baseline=baseline, promised=limit)
+                tries = ranked.within(most)
+                add(f"re-identification at {most}", who.knows, tries, baseline=baseline, promised=limit)
                 if who is self.blind or who is self._momentary:
                     recalled[most, who.knows] = ranked.recalled(most)
                 if who is self.blind and most == 1:
                     self._some_known(targets, blind)
             add(f"re-identification at {most}", RELEASE_KNOWN, release.within(most), baseline=baseline, promised=limit)
-        for (most, knows), found in recalled.items():
-            add(f"class recall at {most}", knows, found)
+        for (most, knows), tries in recalled.items():
+            add(f"class recall at {most}", knows, tries)
         blind = Tries(len(rows), len(rows) / len(scene.points))
         for who in (self.blind, *self._timed, *self._placed):
-            found = identity.link(scene, truth, who.seen, rows)
-            add("linking", who.knows, found, baseline=blind, promised=promised)
+            tries = identity.link(scene, truth, who.seen, rows)
+            add("linking", who.knows, tries, baseline=blind, promised=promised)
         for who in (*self._timed, *self._placed):
-            alone = rows[who.seen.size[who.seen.of[rows]] < self._k]
-            found = identity.link(scene, truth, who.seen, alone)
+            alone = rows[who.seen.size[who.seen.group_of_row[rows]] < self._k]
+            tries = identity.link(scene, truth, who.seen, alone)
             note = "{count} rows released with fewer than k at a time under their generalization"
-            add("linking of rows in small releases", who.knows, found, promised=promised, note=note)
+            add("linking of rows in small releases", who.knows, tries, promised=promised, note=note)
 
     def _some_known(self, targets: Integers, blind: Tries) -> None:
         """Run re-identification with only some of the attributes known."""
@@ -224,7 +224,7 @@ class _Attacker:
             self._sums.add(
                 "re-identification at 1",
                 f"{size} of {count} of them",
-                Tries(len(targets), sum(of.succeeded for of in tries) / len(sets)),
+                Tries(len(targets), sum(tried.succeeded for tried in tries) / len(sets)),
                 baseline=blind,
                 promised=1 / self._k,
                 note=f"mean of {len(sets)} sets; most by {names}: {tries[best].share:.2%}",
@@ -241,7 +241,7 @@ class _Attacker:
         """Infer sensitive values of some tuples and of the control group, and measure homogeneity."""
         scene, outside = self._scene, points_of(control)
         for name in scene.sample.policy.sensitive:
-            came = [of.tuples.members.column(name) for of in (scene.sample, control)]
+            came = [part.tuples.members.column(name) for part in (scene.sample, control)]
             arrays = name in dict(scene.sample.policy.arrays)
             value = disclosure.values(scene.outputs.released[name], pa.concat_arrays(came), arrays=arrays)
             truth, control_truth = value.known[targets], value.known[len(scene.sample) :]
@@ -252,12 +252,14 @@ class _Attacker:
                 first = identity.rank(scene, self._truth, who.seen, who.weight, targets, 1)
                 majority = disclosure.majorities(who.seen, value)[first.first[:, 0]]
                 right_class = (first.own[:, 0] > 0) & value.holds(truth, majority)
-                found = Tries(len(targets), float(right_class.sum()))
-                self._sums.add(f"disclosure of {name}, class found", who.knows, found)
+                tries = Tries(len(targets), float(right_class.sum()))
+                self._sums.add(f"disclosure of {name}, class found", who.knows, tries)
             released_groups, common = self._releases, disclosure.majorities(self._releases, value)
             row = np.empty(len(scene.points), np.int64)
             row[self._truth.row] = np.arange(len(self._truth.row))
-            hits = Tries(len(targets), float(value.holds(truth, common[released_groups.of[row[targets]]]).sum()))
+            hits = Tries(
+                len(targets), float(value.holds(truth, common[released_groups.group_of_row[row[targets]]]).sum())
+            )
             self._sums.add(f"disclosure of {name}", RELEASE_KNOWN, hits, baseline=usual)
             right, _ = disclosure.disclose(self.blind.seen, self.blind.weight, scene.points[targets], value, truth)
             others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, control_truth)
@@ -271,13 +273,13 @@ class _Attacker:
 
     def downcoding(self) -> None:
         """Infer finer generalizations than published."""
-        found, chance = downcode(self._scene, self._truth, self.blind.seen)
+        tries, chance = downcode(self._scene, self._truth, self.blind.seen)
         note = "rows with a correct finer generalization; baseline: persons drawn by chance"
-        self._sums.add("downcoding", "no values", found, baseline=chance, note=note)
-        found, without = downcode_placed(self._scene, self._truth, self._placement.writer)
+        self._sums.add("downcoding", "no values", tries, baseline=chance, note=note)
+        tries, without = downcode_placed(self._scene, self._truth, self._placement.writer)
         knows = "placement, no values"
         note = "{count} fully generalized rows; each gets its writer's range; baseline: drawn by chance"
-        self._sums.add("downcoding of fully generalized rows", knows, found, baseline=without, note=note)
+        self._sums.add("downcoding of fully generalized rows", knows, tries, baseline=without, note=note)
 
     def minimality(self) -> None:
         """Infer sensitive values from the way classes were formed."""
@@ -286,21 +288,21 @@ class _Attacker:
         for column, name in enumerate(sample.policy.sensitive):
             if not effort.draws or not _matters(setting, name):
                 continue
-            found = learned_minimality(self._scene.sample.first(2 * effort.tuples), setting, column, self._random)
-            self._inferred(name, FORMATION_KNOWN, found)
-            found = minimality(sample, setting, column, effort.draws, effort.classes, self._random)
-            self._inferred(name, SEED_KNOWN, found)
+            inferred = learned_minimality(self._scene.sample.first(2 * effort.tuples), setting, column, self._random)
+            self._inferred(name, FORMATION_KNOWN, inferred)
+            inferred = minimality(sample, setting, column, effort.draws, effort.classes, self._random)
+            self._inferred(name, SEED_KNOWN, inferred)
 
-    def _inferred(self, name: str, knows: str, found: Inferred) -> None:
+    def _inferred(self, name: str, knows: str, inferred: Inferred) -> None:
         add, attack, usual = self._sums.add, f"minimality in {name}", "baseline: the commonest value of the class"
         note = f"{{count}} members of classes with several values; {usual}"
-        add(attack, knows, found.guessed, baseline=found.usual, note=note)
+        add(attack, knows, inferred.guessed, baseline=inferred.usual, note=note)
         note = "{count} classes with rare values, a member of each; baseline: by chance"
-        add(f"{attack}, rare value at 1", knows, found.rare, baseline=found.usual_rare, note=note)
+        add(f"{attack}, rare value at 1", knows, inferred.rare, baseline=inferred.usual_rare, note=note)
         note = f"{{count}} values that are certain to the attacker; {usual}"
-        add(f"{attack}, deduced", knows, found.deduced, baseline=found.usual_deduced, note=note)
+        add(f"{attack}, deduced", knows, inferred.deduced, baseline=inferred.usual_deduced, note=note)
         note = "{count} members with a rare value, of which the attacker is certain"
-        add(f"{attack}, rare values deduced", knows, found.rare_deduced, note=note)
+        add(f"{attack}, rare values deduced", knows, inferred.rare_deduced, note=note)
 
 
 def _sets(count: int, size: int) -> list[Integers]:

@@ -273,18 +273,18 @@ class Sums:
             attack(
                 name,
                 knows,
-                of.tries,
-                baseline=None if of.baseline is None else of.baseline.share,
-                promised=of.promised,
+                total.tries,
+                baseline=None if total.baseline is None else total.baseline.share,
+                promised=total.promised,
                 judged=self.judged,
-                note=_note(of),
+                note=_note(total),
             )
-            for (name, knows), of in self._sums.items()
+            for (name, knows), total in self._sums.items()
         ]
 
 
-def _note(of: _Sum) -> str:
-    if not of.excess or of.baseline is None:
-        return of.note.format(count=f"{of.tries.count:,}")
-    more, low, high = excess(of.tries, of.baseline)
+def _note(total: _Sum) -> str:
+    if not total.excess or total.baseline is None:
+        return total.note.format(count=f"{total.tries.count:,}")
+    more, low, high = excess(total.tries, total.baseline)
     return f"excess over the control group {more:.1%} ({low:.1%} to {high:.1%})"

@@ -88,18 +88,18 @@ def crowds(lower: Floats, upper: Floats, points: Floats, metric: Metric, begin: 
 
     ``begin``, ``end``: (boxes,) range of the points to look at.
     """
-    found = np.zeros(len(lower), np.int64)
+    counts = np.zeros(len(lower), np.int64)
     for box in range(len(lower)):
         for point in range(begin[box], end[box]):
             if _distance(lower, upper, box, points, point, metric, 0.0) == 0.0:
-                found[box] += 1
-    return found
+                counts[box] += 1
+    return counts
 
 
 @entry
 def ranked(lower: Floats, upper: Floats, weight: Floats, points: Floats, metric: Metric, most: int) -> Integers:
     """Return (points, most) the nearest boxes of each point, those of the largest weight first; -1: no more."""
-    found = np.full((len(points), most), -1, np.int64)
+    nearest = np.full((len(points), most), -1, np.int64)
     for point in range(len(points)):
         least, count = np.inf, 0
         for box in range(len(lower)):
@@ -109,19 +109,19 @@ def ranked(lower: Floats, upper: Floats, weight: Floats, points: Floats, metric:
             if distance < least:
                 least, count = distance, 0
                 for i in range(most):
-                    found[point, i] = -1
+                    nearest[point, i] = -1
             if count < most:
                 place = count
                 count += 1
-            elif weight[box] > weight[found[point, most - 1]]:
+            elif weight[box] > weight[nearest[point, most - 1]]:
                 place = most - 1
             else:
                 continue
-            while place > 0 and weight[box] > weight[found[point, place - 1]]:
-                found[point, place] = found[point, place - 1]
+            while place > 0 and weight[box] > weight[nearest[point, place - 1]]:
+                nearest[point, place] = nearest[point, place - 1]
                 place -= 1
-            found[point, place] = box
-    return found
+            nearest[point, place] = box
+    return nearest
 
 
 @entry
@@ -137,7 +137,7 @@ def voted(
     offsets : (boxes + 1,) the rows of box i are offsets[i] to offsets[i + 1]
     values : (rows,) from 0
     """
-    found = np.full(len(points), -1, np.int64)
+    winner = np.full(len(points), -1, np.int64)
     votes = np.zeros(values.max() + 1 if len(values) else 0, np.float64)
     for point in range(len(points)):
         least = np.inf
@@ -149,9 +149,9 @@ def voted(
                 for row in range(offsets[box], offsets[box + 1]):
                     votes[values[row]] += weight[box]
         for value in range(len(votes)):
-            if votes[value] > 0.0 and (found[point] < 0 or votes[value] > votes[found[point]]):
-                found[point] = value
-    return found
+            if votes[value] > 0.0 and (winner[point] < 0 or votes[value] > votes[winner[point]]):
+                winner[point] = value
+    return winner
 
 
 @entry
@@ -178,7 +178,7 @@ def linked(
     own : (boxes,) the person of each
     begin, end : (boxes,) range of the points to look at
     """
-    found = np.zeros(len(lower), np.float64)
+    probability = np.zeros(len(lower), np.float64)
     for box in range(len(lower)):
         least, near, count, right = np.inf, np.inf, 0, 0
         for point in range(begin[box], end[box]):
@@ -194,8 +194,8 @@ def linked(
                 continue
             count += 1
             right += person[point] == own[box]
-        found[box] = right / max(count, 1)
-    return found
+        probability[box] = right / max(count, 1)
+    return probability
 
 
 @entry
@@ -209,7 +209,7 @@ def persons_per_set(
     offsets : (sets + 1,) the boxes of set i are offsets[i] to offsets[i + 1]
     person : (points,) from 0, below ``persons``
     """
-    found = np.zeros(len(offsets) - 1, np.int64)
+    counts = np.zeros(len(offsets) - 1, np.int64)
     reached = np.zeros(persons, np.int64)
     for part in range(len(offsets) - 1):
         reached[:] = 0
@@ -221,8 +221,8 @@ def persons_per_set(
                 if _distance(lower, upper, box, points, point, metric, 0.0) == 0.0:
                     reached[person[point]] = box - first + 1
         for i in range(persons):
-            found[part] += reached[i] == offsets[part + 1] - first
-    return found
+            counts[part] += reached[i] == offsets[part + 1] - first
+    return counts
 
 
 def precompile() -> None:

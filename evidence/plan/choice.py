@@ -15,7 +15,7 @@ ALIKE = 0.02
 _FLOOR = 1e-4
 
 
-class Guarantees(Protocol):
+class PrivacyParameters(Protocol):
     """The privacy parameters of a setting."""
 
     @property
@@ -72,7 +72,7 @@ class Wanted:
     l: int = 1  # noqa: E741 - the field's own name for it
     sooner: bool = False
 
-    def satisfies_privacy(self, setting: Guarantees) -> bool:
+    def satisfies_privacy(self, setting: PrivacyParameters) -> bool:
         """Return whether a setting has at least the required k and l."""
         return setting.k >= self.k and setting.l >= self.l
 
@@ -94,7 +94,7 @@ class Wanted:
         return figures.delay if self.sooner else figures.cost
 
 
-SettingT = TypeVar("SettingT", bound=Guarantees)
+SettingT = TypeVar("SettingT", bound=PrivacyParameters)
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ def front(settings: Mapping[SettingT, Figures]) -> set[SettingT]:
 
 def _unbeaten(group: Iterable[SettingT], settings: Mapping[SettingT, Figures]) -> Iterator[SettingT]:
     costs = {setting: _costs(settings[setting]) for setting in group}
-    for setting, mine in costs.items():
-        if not any(_beats(other, mine) for other in costs.values()):
+    for setting, cost in costs.items():
+        if not any(_beats(other, cost) for other in costs.values()):
             yield setting
 
 

@@ -52,17 +52,19 @@ class Grid:
         """Return settings, those nearest to the first values first, balanced over algorithms; ``most`` at most."""
         names, values = tuple(self.further), tuple(self.further.values())
         dimensions: list[Sequence[Any]] = [self.k, self.l, self.waits, self.shards, *values]
-        corners = sorted(product(*(range(len(of)) for of in dimensions)), key=lambda place: (sum(place), place))
+        corners = sorted(
+            product(*(range(len(dimension)) for dimension in dimensions)), key=lambda place: (sum(place), place)
+        )
         made: list[list[Point]] = []
         for algorithm in self.algorithms:
-            found = []
+            points = []
             for place in corners:
-                chosen: list[Any] = [of[i] for of, i in zip(dimensions, place, strict=True)]
+                chosen: list[Any] = [dimension[i] for dimension, i in zip(dimensions, place, strict=True)]
                 k, l, wait, shards, *further = chosen  # noqa: E741
                 if l <= k:
                     pairs = tuple(zip(names, further, strict=True))
-                    found.append(Point(algorithm, k, l, wait[0], wait[1], shards[0], shards[1], pairs))
-            made.append(found)
+                    points.append(Point(algorithm, k, l, wait[0], wait[1], shards[0], shards[1], pairs))
+            made.append(points)
         return [point for row in zip_longest(*made) for point in row if point is not None][:most]
 
 
@@ -92,7 +94,7 @@ def around(setting: Setting, sample: Sample, wanted: Wanted, own: Mapping[str, t
 
 def _values(sample: Sample) -> int:
     codes = np.split(sample.tuples.sensitive, np.cumsum(sample.policy.widths)[:-1], axis=1)
-    return min((len(np.unique(of[of != NO_FURTHER])) for of in codes if of.size), default=1)
+    return min((len(np.unique(column[column != NO_FURTHER])) for column in codes if column.size), default=1)
 
 
 def _algorithms(setting: Setting, sample: Sample) -> tuple[str, ...]:
@@ -115,15 +117,15 @@ def _waits(setting: Setting, sample: Sample, wanted: Wanted, k: int) -> tuple[Wa
         return tuple(dict.fromkeys(scaled((tuples, milliseconds), factor) for factor in _FACTORS))
     if not sample.milliseconds:
         most = wanted.delay / setting.shards.count
-        return tuple(dict.fromkeys((whole(most * share), None) for share in _WITHIN))
+        return tuple(dict.fromkeys((rounded(most * share), None) for share in _WITHIN))
     # The lag of the watermark reduces the usable delay.
     reach = max(wanted.delay - sample.lag, wanted.delay / 4)
     arrivals = reach * len(sample) / sample.milliseconds / setting.shards.count
     return tuple(
         dict.fromkeys(
             (
-                None if tuples is None else whole(arrivals * share),
-                None if milliseconds is None else whole_time(reach * share),
+                None if tuples is None else rounded(arrivals * share),
+                None if milliseconds is None else rounded_time(reach * share),
             )
             for share in _WITHIN
         )
@@ -146,17 +148,17 @@ def scaled(wait: Wait, factor: float) -> Wait:
         return wait
     tuples, milliseconds = wait
     return (
-        None if tuples is None else whole(tuples * factor),
-        None if milliseconds is None else whole_time(milliseconds * factor),
+        None if tuples is None else rounded(tuples * factor),
+        None if milliseconds is None else rounded_time(milliseconds * factor),
     )
 
 
-def whole(tuples: float) -> int:
+def rounded(tuples: float) -> int:
     """Round tuples to two digits, at least 1."""
     return max(int(float(f"{tuples:.2g}")), 1)
 
 
-def whole_time(milliseconds: float) -> int:
+def rounded_time(milliseconds: float) -> int:
     """Round milliseconds down to a whole number of a suitable unit."""
     for unit in (3_600_000, 60_000, 1000):
         if milliseconds >= 10 * unit:

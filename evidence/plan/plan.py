@@ -104,7 +104,7 @@ class Configuration(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlanResult:
     """The result of planning.
 
     Attributes
@@ -222,7 +222,7 @@ def plan(
     progress: Progress,
     starting: Starting = nullcontext,
     processes: int | None = None,
-) -> Plan:
+) -> PlanResult:
     """Replay a grid of settings and choose one.
 
     Parameters
@@ -255,7 +255,7 @@ def plan(
                 break
         figures, totals, impossible = replays.figures, replays.totals, replays.impossible
     steps = () if chosen is None else neighbors(chosen.setting, grid)
-    return Plan(
+    return PlanResult(
         sample=sample,
         configured=configured,
         wanted=wanted,
@@ -283,7 +283,7 @@ def _unfit(request: Request, configuration: Configuration, grid: Grid, algorithm
 
 def _among(figures: Mapping[Point, Figures], request: Request, points: Sequence[Point]) -> dict[Point, Figures]:
     """Return the settings that may be recommended; user-defined dimensions exclude all others."""
-    return {point: of for point, of in figures.items() if not request.varied or point in points}
+    return {point: result for point, result in figures.items() if not request.varied or point in points}
 
 
 def _no_worse(wanted: Wanted, limits: Limits, now: Figures | None) -> Wanted:
@@ -313,6 +313,6 @@ def _learn(request: Request, configuration: Configuration, points: Sequence[Poin
 def _values(sample: Sample) -> Values:
     """Return the tuples to learn regions from."""
     sampler = Sampler(_LEARNED, first=False)
-    columns = {of.name: getattr(sample.tuples, of.name) for of in fields(TupleColumns)}
+    columns = {column.name: getattr(sample.tuples, column.name) for column in fields(TupleColumns)}
     sampler.add(Block(shard=0, **columns | {"subject": None}))
     return sampler.sample or Values(sample.tuples.numeric, sample.tuples.categorical)

@@ -57,11 +57,11 @@ class Point:
 
 def waits(algorithm: Algorithm, parameters: Any) -> tuple[int | None, int | None]:
     """Return the configured delay bounds, in tuples and in milliseconds; None: unbounded."""
-    found: dict[str, int | None] = {"tuples": None, "event_time": None}
+    bounds: dict[str, int | None] = {"tuples": None, "event_time": None}
     # The delay section is last, so that it takes precedence.
-    for setting in sorted(algorithm.settings, key=lambda of: of.path.startswith("delay.")):
+    for setting in sorted(algorithm.settings, key=lambda one: one.path.startswith("delay.")):
         kind = setting.path.rpartition(".")[2]
-        if kind in found:
+        if kind in bounds:
             value = attrgetter(setting.field)(parameters)
-            found[kind] = found[kind] if value is None else value
-    return found["tuples"], found["event_time"]
+            bounds[kind] = bounds[kind] if value is None else value
+    return bounds["tuples"], bounds["event_time"]

@@ -133,8 +133,8 @@ class ContractField:
     @property
     def public(self) -> Statement | None:
         """The statement that the values are public, where no other one is; else None."""
-        found = [each for each in self.statements if each.meaning == "public"]
-        return found[0] if found and len(found) == len(self.statements) else None
+        matching = [each for each in self.statements if each.meaning == "public"]
+        return matching[0] if matching and len(matching) == len(self.statements) else None
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,13 @@ class Contract:
         if column in self.fields:
             return self.fields[column]
         around, dot, _ = column.rpartition(".")
-        found = self.find(around) if dot else None
-        return None if found is None else ContractField(column, found.statements)
+        field = self.find(around) if dot else None
+        return None if field is None else ContractField(column, field.statements)
 
     def within(self, column: str) -> Iterator[ContractField]:
         """Yield a column and the fields inside it; nothing for an unknown column."""
-        if (found := self.find(column)) is not None:
-            yield found
+        if (field := self.find(column)) is not None:
+            yield field
         for path, inner in self.fields.items():
             if path.startswith((f"{column}.", f"{column}[")):
                 yield inner
@@ -195,16 +195,16 @@ def statements_of(
     RoleError
         A ``crenelRole`` is no role.
     """
-    found: list[Statement | None] = [_classified(classification, "classifies it as {!r}")]
+    statements: list[Statement | None] = [_classified(classification, "classifies it as {!r}")]
     for tag in tags:
         name, value = [*re.split(r"[:=]", str(tag), maxsplit=1), ""][:2]
         pair = _of_property(name, value, "tags it {!r}") if value else None
-        found.append(pair or _classified(value or name, "tags it {!r}"))
-    found += [_of_property(name, value, "has {}") for name, value in custom]
+        statements.append(pair or _classified(value or name, "tags it {!r}"))
+    statements += [_of_property(name, value, "has {}") for name, value in custom]
     for address in definitions:
         parts = re.split(r"[/#]", address.rstrip("/"))
-        found.append(_classified(parts[-1], "defines it as {!r}"))
-    return tuple(dict.fromkeys(each for each in found if each is not None))
+        statements.append(_classified(parts[-1], "defines it as {!r}"))
+    return tuple(dict.fromkeys(each for each in statements if each is not None))
 
 
 def _classified(text: Any, words: str, lead: str = "") -> Statement | None:

@@ -104,31 +104,31 @@ class Profile:
     def __str__(self) -> str:
         header = ["column", "type", "form", "distinct", "missing", "occur once", "unique rows", f"below {self.k}"]
         rows = [
-            [of.name, of.type, of.form, f"{of.distinct:,}"]
-            + [share(part) for part in (of.missing, of.unique_values, of.unique, of.small)]
-            for of in self.columns
+            [column.name, column.type, column.form, f"{column.distinct:,}"]
+            + [share(part) for part in (column.missing, column.unique_values, column.unique, column.small)]
+            for column in self.columns
         ]
         lines = [f"{self.rows:,} rows", *_aligned([header, *rows], 3)]
         if pairs := [pair for pair in self.pairs if pair.small][:10]:
             header = ["pair of columns", "unique rows", f"below {self.k}"]
             cells = [[" + ".join(pair.columns), share(pair.unique), share(pair.small)] for pair in pairs]
             lines += ["", *_aligned([header, *cells], 1)]
-        lines += [f"Warning: {of.name}: {spellings_warning(of)}" for of in self.columns if of.spellings]
+        lines += [f"Warning: {column.name}: {spellings_warning(column)}" for column in self.columns if column.spellings]
         return "\n".join(lines)
 
 
-def spellings_warning(of: ColumnProfile) -> str:
+def spellings_warning(column: ColumnProfile) -> str:
     """Return a warning about a column with several spellings of one value."""
     return (
-        f"{of.spellings:,} of {of.distinct:,} values differ from another only in outer spaces or in Unicode's "
+        f"{column.spellings:,} of {column.distinct:,} values differ from another only in outer spaces or in Unicode's "
         "composition. If the column identifies persons, each of them counts as one more person, unless "
         "policy.subject_normalization: [nfc, trim] is set"
     )
 
 
-def share(of: float) -> str:
+def share(ratio: float) -> str:
     """Return a share as a percentage; a small one is not rounded to none, and a large one not to all."""
-    return "<0.1%" if 0 < of < 0.001 else ">99.9%" if 0.999 < of < 1 else f"{of:.1%}"
+    return "<0.1%" if 0 < ratio < 0.001 else ">99.9%" if 0.999 < ratio < 1 else f"{ratio:.1%}"
 
 
 def measure(table: pa.Table, types: Mapping[str, str], k: int = SMALL) -> Profile:
@@ -140,12 +140,15 @@ def measure(table: pa.Table, types: Mapping[str, str], k: int = SMALL) -> Profil
     k : size below which a group of rows counts as small, 1 or more
     """
     encoded = {name: _encoded(without_nan(table.column(name).combine_chunks())) for name in table.column_names}
-    codes = {name: found for name, (found, _) in encoded.items()}
+    codes = {name: numbers for name, (numbers, _) in encoded.items()}
     columns = [_column(name, types[name], values, codes[name], k) for name, (_, values) in encoded.items()]
-    subjects = [of.name for of in columns if of.may_be_subject]
+    subjects = [column.name for column in columns if column.may_be_subject]
     columns = [
-        replace(of, constant={name: _constant(codes[name], codes[of.name]) for name in subjects if name != of.name})
-        for of in columns
+        replace(
+            column,
+            constant={name: _constant(codes[name], codes[column.name]) for name in subjects if name != column.name},
+        )
+        for column in columns
     ]
     pairs = [_pair((one, two), codes[one], codes[two], k) for one, two in combinations(codes, 2)]
     return Profile(

@@ -90,88 +90,88 @@ def propose(profile: Profile, contract: Contract | None = None) -> tuple[Proposa
 
     Where the contract and the data disagree, the role is undecided.
     """
-    scores = {of.name: _subject_score(of) for of in profile.columns}
+    scores = {column.name: _subject_score(column) for column in profile.columns}
     subject = max(scores, key=lambda name: scores[name], default=None)
     if subject is not None and scores[subject] < 2:
         subject = None
-    times = [of for of in profile.columns if of.name != subject and _is_event_time(of)]
-    event_time = min(times, key=lambda of: of.form != "timestamp").name if times else None
-    found = []
-    for of in profile.columns:
-        if of.name == subject:
-            why = "values repeat over rows" if of.may_be_subject else "named as a person"
-            proposal = Proposal(of.name, "subject", why)
-        elif of.name == event_time:
-            proposal = Proposal(of.name, "event_time", "a time in each row")
+    times = [column for column in profile.columns if column.name != subject and _is_event_time(column)]
+    event_time = min(times, key=lambda column: column.form != "timestamp").name if times else None
+    proposals = []
+    for column in profile.columns:
+        if column.name == subject:
+            why = "values repeat over rows" if column.may_be_subject else "named as a person"
+            proposal = Proposal(column.name, "subject", why)
+        elif column.name == event_time:
+            proposal = Proposal(column.name, "event_time", "a time in each row")
         else:
-            proposal = _proposal(of, is_person=scores[of.name] >= 2)
-        found.append(replace(proposal, figures=_figures(of, subject)))
-    return tuple(found) if contract is None else tuple(_agreed(profile, found, contract))
+            proposal = _proposal(column, is_person=scores[column.name] >= 2)
+        proposals.append(replace(proposal, figures=_figures(column, subject)))
+    return tuple(proposals) if contract is None else tuple(_agreed(profile, proposals, contract))
 
 
-def _agreed(profile: Profile, found: Sequence[Proposal], contract: Contract) -> Iterator[Proposal]:
+def _agreed(profile: Profile, proposals: Sequence[Proposal], contract: Contract) -> Iterator[Proposal]:
     """Yield the proposals that follow from the data and from a contract together."""
-    fields = {of.name: contract.find(of.name) or ContractField(of.name) for of in profile.columns}
-    agreed = [_with_contract(*pair, fields[pair[0].name]) for pair in zip(profile.columns, found, strict=True)]
+    fields = {column.name: contract.find(column.name) or ContractField(column.name) for column in profile.columns}
+    agreed = [_with_contract(*pair, fields[pair[0].name]) for pair in zip(profile.columns, proposals, strict=True)]
     stated = {
         role: [each.column for each in agreed if each.role == role and role in fields[each.column].roles]
         for role in _SINGLE
     }
-    for of, each in zip(profile.columns, agreed, strict=True):
+    for column, each in zip(profile.columns, agreed, strict=True):
         named = stated.get(each.role, [])
         if each.column in named and len(named) > 1:
             kind = each.role.replace("_", "-")
             each = _undecided(each, f"the contract gives the role {kind} to {', '.join(map(repr, named))}")
         elif named and each.column not in named:
             # The contract has another column in this role.
-            other = replace(_proposal(of, is_person=each.role == "subject"), figures=each.figures)
-            each = _with_contract(of, other, fields[of.name])
+            other = replace(_proposal(column, is_person=each.role == "subject"), figures=each.figures)
+            each = _with_contract(column, other, fields[column.name])
         yield each
 
 
-def _with_contract(of: ColumnProfile, suggested: Proposal, stated: ContractField) -> Proposal:
+def _with_contract(column: ColumnProfile, suggested: Proposal, stated: ContractField) -> Proposal:
     """Return the proposal for a column, from that of the data and from a contract."""
-    found, roles = suggested, stated.roles
+    proposal, roles = suggested, stated.roles
     if roles.keys() == {"subject", "drop"}:  # a direct identifier, by which persons are counted
         roles.pop("drop")
     role = next(iter(roles), None)
     if len(roles) > 1:
         clauses = " and ".join(each.words for each in roles.values())
-        found = _undecided(suggested, f"the contract {clauses}")
+        proposal = _undecided(suggested, f"the contract {clauses}")
     elif role is None:
-        found = _without_role(of, suggested, stated)
+        proposal = _without_role(column, suggested, stated)
     elif role == suggested.role or (role, suggested.role) == ("drop", "subject"):
-        found = replace(suggested, reason=f"{stated.clause(role)}; {suggested.reason}")
-    elif role == "event_time" and _is_event_time(of):
-        found = Proposal(of.name, role, stated.clause(role))
-    elif role == "event_time" or (of.form == "other" and role not in ("drop", "passthrough")):
-        found = _undecided(suggested, f"{stated.clause(role)}, and its type does not fit that role")
+        proposal = replace(suggested, reason=f"{stated.clause(role)}; {suggested.reason}")
+    elif role == "event_time" and _is_event_time(column):
+        proposal = Proposal(column.name, role, stated.clause(role))
+    elif role == "event_time" or (column.form == "other" and role not in ("drop", "passthrough")):
+        proposal = _undecided(suggested, f"{stated.clause(role)}, and its type does not fit that role")
     elif suggested.role != "undecided" and (role, suggested.role) != ("subject", "drop"):
         kind = suggested.role.replace("_", "-")
-        found = _undecided(suggested, f"{stated.clause(role)}, but the data suggest {kind}: {suggested.reason}")
+        proposal = _undecided(suggested, f"{stated.clause(role)}, but the data suggest {kind}: {suggested.reason}")
     elif role == "quasi_identifier":
-        found = _quasi_identifier(of, stated.clause(role))
+        proposal = _quasi_identifier(column, stated.clause(role))
     else:
-        found = Proposal(of.name, role, stated.clause(role))
-    if stated.is_critical and found.role == "drop":
-        found = replace(found, reason=f"{found.reason}; the contract calls it a critical data element")
-    return replace(found, figures=suggested.figures)
+        proposal = Proposal(column.name, role, stated.clause(role))
+    if stated.is_critical and proposal.role == "drop":
+        proposal = replace(proposal, reason=f"{proposal.reason}; the contract calls it a critical data element")
+    return replace(proposal, figures=suggested.figures)
 
 
-def _without_role(of: ColumnProfile, suggested: Proposal, stated: ContractField) -> Proposal:
+def _without_role(column: ColumnProfile, suggested: Proposal, stated: ContractField) -> Proposal:
     """Return the proposal for a column of which the contract states no role."""
     clause, words = stated.clause(), _words(stated.description)
     if stated.public is not None and suggested.role in ("subject", "sensitive"):
         return _undecided(suggested, f"{clause}, but the data suggest {suggested.role}: {suggested.reason}")
-    if suggested.role == "undecided" and of.form != "other":
+    if suggested.role == "undecided" and column.form != "other":
         if words & _SENSITIVE:
             return Proposal(
-                of.name, "sensitive", "a value that must not be inferred, by its description in the contract"
+                column.name, "sensitive", "a value that must not be inferred, by its description in the contract"
             )
         if words & (_BIRTHS | _CODES | _NUMBERS | _CATEGORIES):
-            return _quasi_identifier(of, "an attacker may know it, by its description in the contract")
+            return _quasi_identifier(column, "an attacker may know it, by its description in the contract")
         if stated.is_key:
-            return Proposal(of.name, "drop", "the contract has it as primary key, which identifies a record")
+            return Proposal(column.name, "drop", "the contract has it as primary key, which identifies a record")
     return replace(suggested, reason=f"{clause}; {suggested.reason}") if clause else suggested
 
 
@@ -190,80 +190,86 @@ def _words(name: str) -> frozenset[str]:
     return frozenset([*parts, "".join(parts)])
 
 
-def _subject_score(of: ColumnProfile) -> int:
+def _subject_score(column: ColumnProfile) -> int:
     """Return the strength of the signs that a column names the person; 2 suffices."""
-    parts, words = {*_parts(of.name)}, _words(of.name)
-    if of.form not in ("text", "whole", "digits") or words & (_ROWS | _CODES | _SENSITIVE):
+    parts, words = {*_parts(column.name)}, _words(column.name)
+    if column.form not in ("text", "whole", "digits") or words & (_ROWS | _CODES | _SENSITIVE):
         return 0
     is_person = bool(parts & _PERSONS) and parts <= _PERSONS | _IDS
     is_person |= any(f"{person}{end}" in words for person in _PERSONS for end in _IDS)
     is_id = bool(words & (_IDS | _ACCOUNTS))
-    return 2 * is_person + is_id + of.may_be_subject if is_person or is_id else 0
+    return 2 * is_person + is_id + column.may_be_subject if is_person or is_id else 0
 
 
-def _is_event_time(of: ColumnProfile) -> bool:
-    words = _words(of.name)
-    return not words & _BIRTHS and (of.form == "timestamp" or (of.type == "BIGINT" and bool(words & _MILLISECONDS)))
+def _is_event_time(column: ColumnProfile) -> bool:
+    words = _words(column.name)
+    return not words & _BIRTHS and (
+        column.form == "timestamp" or (column.type == "BIGINT" and bool(words & _MILLISECONDS))
+    )
 
 
-def _proposal(of: ColumnProfile, *, is_person: bool) -> Proposal:
+def _proposal(column: ColumnProfile, *, is_person: bool) -> Proposal:
     """Return the proposal for a column that is neither the subject nor the event time, without its figures."""
-    words, parts, measured = _words(of.name), {*_parts(of.name)}, _is_measured(of)
-    if measured and of.distinct <= 1:
-        return Proposal(of.name, "drop", "at most one value in all rows")
-    if of.form == "other":
-        return Proposal(of.name, "undecided", "a type that cannot be generalized")
+    words, parts, measured = _words(column.name), {*_parts(column.name)}, _is_measured(column)
+    if measured and column.distinct <= 1:
+        return Proposal(column.name, "drop", "at most one value in all rows")
+    if column.form == "other":
+        return Proposal(column.name, "undecided", "a type that cannot be generalized")
     if words & _SENSITIVE:
-        return Proposal(of.name, "sensitive", "a value that must not be inferred, by its name")
-    if of.form == "ip" or words & (_BIRTHS | _CODES | _NUMBERS | _CATEGORIES):
-        return _quasi_identifier(of, "an attacker may know it, by its name")
+        return Proposal(column.name, "sensitive", "a value that must not be inferred, by its name")
+    if column.form == "ip" or words & (_BIRTHS | _CODES | _NUMBERS | _CATEGORIES):
+        return _quasi_identifier(column, "an attacker may know it, by its name")
     if is_person or words & (_ACCOUNTS | _ADDRESSES) or (parts & _NAMES and parts <= _NAMES | _PERSONS):
-        return Proposal(of.name, "drop", "identifies a person directly")
+        return Proposal(column.name, "drop", "identifies a person directly")
     if words & _ROWS:
-        return Proposal(of.name, "drop", "numbers the rows")
-    if measured and of.unique >= _NEARLY_ALL and of.form in ("text", "digits", "whole"):
-        return Proposal(of.name, "drop", "singles out nearly every row, as an identifier of records does")
-    if of.form in ("date", "timestamp"):
-        return _quasi_identifier(of, "an attacker may know the day")
-    if of.form == "whole" and of.length == _FIVE and of.density >= _FEW_GAPS and not words & _IDS:
-        return _code(of, "five digits with few gaps, as postal codes have")
-    if measured and of.form in ("whole", "number") and of.distinct >= _MANY and not words & _IDS:
-        if of.unique < _NEARLY_ALL:
-            return _quasi_identifier(of, "a number of medium uniqueness")
-    return Proposal(of.name, "undecided", "neither its name nor its values show a role")
+        return Proposal(column.name, "drop", "numbers the rows")
+    if measured and column.unique >= _NEARLY_ALL and column.form in ("text", "digits", "whole"):
+        return Proposal(column.name, "drop", "singles out nearly every row, as an identifier of records does")
+    if column.form in ("date", "timestamp"):
+        return _quasi_identifier(column, "an attacker may know the day")
+    if column.form == "whole" and column.length == _FIVE and column.density >= _FEW_GAPS and not words & _IDS:
+        return _code(column, "five digits with few gaps, as postal codes have")
+    if measured and column.form in ("whole", "number") and column.distinct >= _MANY and not words & _IDS:
+        if column.unique < _NEARLY_ALL:
+            return _quasi_identifier(column, "a number of medium uniqueness")
+    return Proposal(column.name, "undecided", "neither its name nor its values show a role")
 
 
-def _quasi_identifier(of: ColumnProfile, reason: str) -> Proposal:
-    words = _words(of.name)
+def _quasi_identifier(column: ColumnProfile, reason: str) -> Proposal:
+    words = _words(column.name)
     hierarchy: Hierarchy | None = "file"
     domain = None
-    if of.form == "ip":
+    if column.form == "ip":
         hierarchy = "ip"
-    elif of.form in ("date", "timestamp"):
+    elif column.form in ("date", "timestamp"):
         hierarchy = "dates"
         domain = ("1900-01-01", "2029-12-31") if words & _BIRTHS else None
     elif words & _CODES:
-        if of.form in ("digits", "whole") and of.length is not None and of.length <= _LONGEST_CODE:
-            return _code(of, reason)
-    elif of.form in ("whole", "number", "digits") and (words & _COUNTS or not words & _CATEGORIES):
-        hierarchy = None if form_of_type(of.type) in ("whole", "number") else "numbers"
+        if column.form in ("digits", "whole") and column.length is not None and column.length <= _LONGEST_CODE:
+            return _code(column, reason)
+    elif column.form in ("whole", "number", "digits") and (words & _COUNTS or not words & _CATEGORIES):
+        hierarchy = None if form_of_type(column.type) in ("whole", "number") else "numbers"
         domain = ("0", "120") if words & _AGES else None
-    return Proposal(of.name, "quasi_identifier", reason, hierarchy, domain)
+    return Proposal(column.name, "quasi_identifier", reason, hierarchy, domain)
 
 
-def _code(of: ColumnProfile, reason: str) -> Proposal:
-    return Proposal(of.name, "quasi_identifier", reason, "mask", length=of.length, was_number=of.form == "whole")
+def _code(column: ColumnProfile, reason: str) -> Proposal:
+    return Proposal(
+        column.name, "quasi_identifier", reason, "mask", length=column.length, was_number=column.form == "whole"
+    )
 
 
-def _is_measured(of: ColumnProfile) -> bool:
-    return bool(of.distinct or of.missing)
+def _is_measured(column: ColumnProfile) -> bool:
+    return bool(column.distinct or column.missing)
 
 
-def _figures(of: ColumnProfile, subject: str | None) -> str:
+def _figures(column: ColumnProfile, subject: str | None) -> str:
     """Return the figures that support a proposal."""
-    if not _is_measured(of):
-        return f"{of.type}; not measured"
-    figures = f"{of.distinct:,} values; {share(of.unique)} of rows unique, {share(of.small)} in small groups"
-    figures += f", {share(of.missing)} missing" if of.missing else ""
-    constant = None if subject is None else of.constant.get(subject)
+    if not _is_measured(column):
+        return f"{column.type}; not measured"
+    figures = (
+        f"{column.distinct:,} values; {share(column.unique)} of rows unique, {share(column.small)} in small groups"
+    )
+    figures += f", {share(column.missing)} missing" if column.missing else ""
+    constant = None if subject is None else column.constant.get(subject)
     return figures if constant is None else f"{figures}; constant for {share(constant)} of persons with several rows"

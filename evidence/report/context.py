@@ -131,7 +131,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A section of the page.
 
     Attributes
@@ -154,14 +154,14 @@ def count(amount: float) -> str:
     return f"{round(amount):,}"
 
 
-def share(part: float, whole: float) -> str:
+def share(part: float, total: float) -> str:
     """Return a share in percent, 0 % or 100 % only if exact; a dash where the whole is 0."""
-    if not whole:
+    if not total:
         return "-"
-    found = part / whole
-    if 0 < found < 0.0005:
+    ratio = part / total
+    if 0 < ratio < 0.0005:
         return "<0.1%"
-    return ">99.9%" if 0.9995 <= found < 1 else f"{found:.1%}"
+    return ">99.9%" if 0.9995 <= ratio < 1 else f"{ratio:.1%}"
 
 
 def number(value: float) -> str:

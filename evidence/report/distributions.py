@@ -22,7 +22,7 @@ from crenel.evidence.outputs import ends
 from crenel.evidence.report.bins import nice, weighted_quantile
 from crenel.evidence.report.context import number
 from crenel.evidence.report.losses import intervals, known_nodes, sets
-from crenel.evidence.report.releases import Releases
+from crenel.evidence.report.releases import PublishedReleases
 from crenel.state.block import TupleColumns
 
 _MOST = 12
@@ -41,7 +41,7 @@ class Axis:
     ----------
     name : of the attribute
     edges : (bins - 1,) of a number: bin i holds values from edge i - 1 up to below edge i; None of a category
-    whole : whether all published values are whole numbers
+    are_integers : whether all published values are whole numbers
     labels : (bins,) of a category; none of a number
     bin_of_leaf : (leaves,) of a category; None of a number
     left : (bins,) published tuples; each is spread evenly over its generalization
@@ -50,7 +50,7 @@ class Axis:
     name: str
     left: NDArray[np.float64]
     edges: NDArray[np.float64] | None = None
-    whole: bool = False
+    are_integers: bool = False
     labels: tuple[str, ...] = ()
     bin_of_leaf: NDArray[np.int64] | None = None
 
@@ -64,7 +64,7 @@ class Axis:
         end = float(self.edges[stop - 1])
         if not low:
             return f"below {number(end)}"
-        if not self.whole:
+        if not self.are_integers:
             return f"{low} to below {number(end)}"
         return low if end - 1 == float(self.edges[start - 1]) else f"{low} to {number(end - 1)}"
 
@@ -95,15 +95,15 @@ class Spread:
         return float(np.abs(before - after).sum() / 2)
 
 
-def axes(left: Releases, policy: Policy) -> list[Axis]:
+def axes(left: PublishedReleases, policy: Policy) -> list[Axis]:
     """Return the bins of each quasi-identifier; omit attributes with a single bin."""
     if not left.tuples.sum():
         return []
-    found = (_axis(left, attribute) for attribute in policy.quasi_identifiers)
-    return [axis for axis in found if axis is not None and len(axis.left) > 1]
+    candidates = (_axis(left, attribute) for attribute in policy.quasi_identifiers)
+    return [axis for axis in candidates if axis is not None and len(axis.left) > 1]
 
 
-def _axis(left: Releases, attribute: QuasiIdentifier) -> Axis | None:
+def _axis(left: PublishedReleases, attribute: QuasiIdentifier) -> Axis | None:
     if isinstance(attribute, Categorical):
         return _categories(left, attribute)
     is_interval = f"{attribute.name}_min" in left.table.column_names
@@ -120,7 +120,7 @@ def _axis(left: Releases, attribute: QuasiIdentifier) -> Axis | None:
 def _numbers(
     attribute: Numeric, low: NDArray[np.float64], high: NDArray[np.float64], tuples: NDArray[np.int64]
 ) -> Axis | None:
-    whole = bool(np.all(low == np.floor(low)) and np.all(high == np.floor(high)))
+    are_integers = bool(np.all(low == np.floor(low)) and np.all(high == np.floor(high)))
     # numpy sorts complex numbers much faster than rows of pairs.
     pairs, which = np.unique(low + 1j * high, return_inverse=True)
     low, high, amounts = pairs.real, pairs.imag, np.bincount(which.reshape(-1), tuples).astype(np.float64)
@@ -130,8 +130,8 @@ def _numbers(
         begin, end = float(low.min()), float(high.max())
     if begin == end:
         return None
-    step = max(nice((end - begin) / _MOST), 2.0 if whole else 0.0)
-    if whole:
+    step = max(nice((end - begin) / _MOST), 2.0 if are_integers else 0.0)
+    if are_integers:
         step = float(np.ceil(step))
     edges = np.arange(np.ceil(begin / step), np.floor(end / step) + 1) * step
     edges = np.round(edges, 12)
@@ -139,8 +139,8 @@ def _numbers(
     counted = np.zeros(len(edges) + 1)
     for start in range(0, len(low), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        counted += _over_bins(low[part], high[part] + (1 if whole else 0), amounts[part], edges)
-    return Axis(attribute.name, counted, edges, whole)
+        counted += _over_bins(low[part], high[part] + (1 if are_integers else 0), amounts[part], edges)
+    return Axis(attribute.name, counted, edges, are_integers)
 
 
 def _over_bins(
@@ -154,7 +154,7 @@ def _over_bins(
     return np.diff(np.concatenate(([0.0], reached, [amounts.sum()])))
 
 
-def _categories(left: Releases, attribute: Categorical) -> Axis:
+def _categories(left: PublishedReleases, attribute: Categorical) -> Axis:
     tree = attribute.hierarchy
     if attribute.publish == "set":
         return _bins(attribute, sets(left, attribute).over_leaves(left.tuples.astype(np.float64)))
@@ -265,8 +265,8 @@ class Came:
 
 def spreads(axes: list[Axis], came: Came | None, least: int) -> list[Spread]:
     """Return the distributions to show, in bins of at least ``least`` persons; omit those with fewer than two bins."""
-    found = (_spread(i, axis, came, least) for i, axis in enumerate(axes))
-    return [spread for spread in found if len(spread.labels) > 1]
+    candidates = (_spread(i, axis, came, least) for i, axis in enumerate(axes))
+    return [spread for spread in candidates if len(spread.labels) > 1]
 
 
 def _spread(i: int, axis: Axis, came: Came | None, least: int) -> Spread:
@@ -284,16 +284,16 @@ def _spread(i: int, axis: Axis, came: Came | None, least: int) -> Spread:
 
 def _neighbors(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
     """Merge each numeric bin with the next until it holds enough persons; the remainder joins the last bin."""
-    found: list[list[int]] = []
+    merged: list[list[int]] = []
     bins: list[int] = []
     for place in range(len(axis.left)):
         bins = [*bins, place]
         if enough(bins):
-            found.append(bins)
+            merged.append(bins)
             bins = []
-    if bins and found:
-        found[-1] += bins
-    return [(axis.label(bins[0], bins[-1] + 1), bins) for bins in found]
+    if bins and merged:
+        merged[-1] += bins
+    return [(axis.label(bins[0], bins[-1] + 1), bins) for bins in merged]
 
 
 def _others(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
@@ -304,7 +304,7 @@ def _others(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, 
         least = min(kept, key=lambda place: float(axis.left[place]))
         kept.remove(least)
         rest.append(least)
-    found = [(axis.labels[place], [place]) for place in kept]
+    merged = [(axis.labels[place], [place]) for place in kept]
     if rest and enough(rest):
-        found.append((OTHERS, rest))
-    return found
+        merged.append((OTHERS, rest))
+    return merged

@@ -138,10 +138,10 @@ def flow(name: str, source: str, parts: Sequence[tuple[str, float, str]]) -> str
         "suppressed": {"facecolor": SECOND, "hatch": "////", "edgecolor": PAPER},
         "rejected": {"facecolor": THIRD, "hatch": "\\\\\\\\", "edgecolor": PAPER},
     }
-    whole, gap, thin = sum(rows for _, rows, _ in parts), 0.9, 0.06
+    total, gap, thin = sum(rows for _, rows, _ in parts), 0.9, 0.06
     with _drawing(0.5 * len(parts) + 1.5) as (axes, drawn):
         height = 0.5 * len(parts) + 2.0
-        scale = height / (whole or 1)
+        scale = height / (total or 1)
         axes.add_patch(Rectangle((0, -height), 0.2, height, facecolor=MUTED))
         axes.text(0, 0.15, source, va="bottom", fontweight="bold")
         begin, place = 0.0, 0.0

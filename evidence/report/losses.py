@@ -15,7 +15,7 @@ from crenel.evidence.losses import covered
 from crenel.evidence.outputs import ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.report.context import ReportError
-from crenel.evidence.report.releases import Releases
+from crenel.evidence.report.releases import PublishedReleases
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _STEPS = (
@@ -27,20 +27,20 @@ _STEPS = (
 _MOST_PARTS = 24
 
 
-def known_nodes(left: Releases, attribute: Categorical) -> NDArray[np.int64]:
+def known_nodes(left: PublishedReleases, attribute: Categorical) -> NDArray[np.int64]:
     """Return the node of each published label; raise ``ReportError`` for a label that the hierarchy lacks."""
-    found = published_nodes(attribute.hierarchy, left.table[attribute.name])
-    if (found < 0).any():
+    nodes = published_nodes(attribute.hierarchy, left.table[attribute.name])
+    if (nodes < 0).any():
         raise _foreign(attribute.name)
-    return found
+    return nodes
 
 
-def sets(left: Releases, attribute: Categorical) -> PublishedSets:
+def sets(left: PublishedReleases, attribute: Categorical) -> PublishedSets:
     """Return the published sets of an attribute; raise ``ReportError`` for a label that the hierarchy lacks."""
-    found = PublishedSets.read(attribute, left.table[attribute.name])
-    if not found.is_known.all():
+    published = PublishedSets.read(attribute, left.table[attribute.name])
+    if not published.is_known.all():
         raise _foreign(attribute.name)
-    return found
+    return published
 
 
 def _foreign(name: str) -> ReportError:
@@ -50,7 +50,7 @@ def _foreign(name: str) -> ReportError:
     )
 
 
-def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, float]]:
+def loss_by_attribute(left: PublishedReleases, policy: Policy) -> Iterator[tuple[str, float]]:
     """Yield the mean loss of each quasi-identifier over tuples, in [0, 1] (CASTLE, Section 2.2); of a set its own.
 
     A number without a domain is measured by the range of all published values. Attributes with a representative value
@@ -73,7 +73,7 @@ def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, flo
         yield attribute.name, float(np.average(losses, weights=left.tuples))
 
 
-def intervals(left: Releases, attribute: Numeric) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def intervals(left: PublishedReleases, attribute: Numeric) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lower and upper ends of a number in each release; raise ``ReportError`` for one that must not miss."""
     name = attribute.name
     if attribute.missing == "reject" and any(left.table[f"{name}_{end}"].null_count for end in ("min", "max")):
@@ -81,7 +81,7 @@ def intervals(left: Releases, attribute: Numeric) -> tuple[NDArray[np.float64], 
     return ends(attribute, left.table)
 
 
-def loss_over_time(left: Releases, least: int) -> list[tuple[str, float, int]]:
+def loss_over_time(left: PublishedReleases, least: int) -> list[tuple[str, float, int]]:
     """Return the mean loss over tuples by intervals of event time, or by release order where times are unknown.
 
     Parameters
@@ -100,18 +100,18 @@ def loss_over_time(left: Releases, least: int) -> list[tuple[str, float, int]]:
         labels, part = _parts_of_order(left)
     tuples = np.bincount(part, left.tuples, len(labels))
     lost = np.bincount(part, left.tuples * left.loss, len(labels))
-    found: list[tuple[str, float, int]] = []
+    averages: list[tuple[str, float, int]] = []
     name, many, sum_of_losses = "", 0.0, 0.0
     for label, amount, loss in zip(labels, tuples.tolist(), lost.tolist(), strict=True):
         name = name or label
         many, sum_of_losses = many + amount, sum_of_losses + loss
         if many >= max(least, 1):
-            found.append((name, sum_of_losses / many, round(many)))
+            averages.append((name, sum_of_losses / many, round(many)))
             name, many, sum_of_losses = "", 0.0, 0.0
-    if many and found:
-        before, loss, amount = found.pop()
-        found.append((before, (loss * amount + sum_of_losses) / (amount + many), round(amount + many)))
-    return found
+    if many and averages:
+        before, loss, amount = averages.pop()
+        averages.append((before, (loss * amount + sum_of_losses) / (amount + many), round(amount + many)))
+    return averages
 
 
 def _parts_of_time(time: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
@@ -132,7 +132,7 @@ def _written(start: int, form: str) -> str:
         return f"{start:,}"
 
 
-def _parts_of_order(left: Releases) -> tuple[list[str], NDArray[np.int64]]:
+def _parts_of_order(left: PublishedReleases) -> tuple[list[str], NDArray[np.int64]]:
     parts = min(_MOST_PARTS - 4, len(left.order))
     place = np.empty(len(left.order), np.int64)
     place[np.argsort(left.order, kind="stable")] = np.arange(len(left.order))

@@ -13,11 +13,11 @@ from pathlib import Path
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report import sections
-from crenel.evidence.report.context import About, Flow, ReportError, Section, plain
+from crenel.evidence.report.context import About, Flow, PageSection, ReportError, plain
 from crenel.evidence.report.distributions import Axis, Came, axes
 from crenel.evidence.report.distributions import spreads as spread
 from crenel.evidence.report.figures import NEEDED
-from crenel.evidence.report.releases import Releases, releases
+from crenel.evidence.report.releases import PublishedReleases, releases
 from crenel.evidence.report.summary_section import not_guaranteed, opening
 
 
@@ -27,7 +27,7 @@ def require_packages() -> None:
         raise ReportError(f"the report {NEEDED}")
 
 
-class Report:
+class ReportPage:
     """The report page of a run.
 
     Parameters
@@ -49,7 +49,7 @@ class Report:
         require_packages()
         self._outputs = outputs
         self._about = about
-        self._left: Releases = releases(outputs, published=about.published)
+        self._left: PublishedReleases = releases(outputs, published=about.published)
         self.axes: list[Axis] = axes(self._left, outputs.policy)
 
     def html(
@@ -69,14 +69,14 @@ class Report:
 
         policy, about, left = self._outputs.policy, self._about, self._left
         names = [attribute.name for attribute in policy.quasi_identifiers]
-        found: list[Section] = [
+        page_sections: list[PageSection] = [
             sections.guarantee_section(about),
             sections.rows(about, flow),
             sections.groups(about, left),
             sections.cost(policy, about, left),
             sections.delay(flow),
             *sections.sensitive(self._outputs, left),
-            sections.spreads(spread(self.axes, came, max(about.privacy.k, 2)), names, about, whole=all_came),
+            sections.spreads(spread(self.axes, came, max(about.privacy.k, 2)), names, about, is_complete=all_came),
             *([sections.attacked(attacks)] if attacks else []),
             sections.warned([*about.warnings, *self._warnings()]),
             sections.standards(policy, about),
@@ -90,7 +90,7 @@ class Report:
             made=about.made,
             opening=list(opening(policy, about, left, flow)),
             not_guaranteed=list(not_guaranteed(policy, about)),
-            sections=found,
+            sections=page_sections,
             # The template and style are ours, and matplotlib has escaped the texts of pictures.
             style=Markup(style),
             svg=Markup,
@@ -98,16 +98,16 @@ class Report:
 
     def _warnings(self) -> list[str]:
         left, k, counted = self._left, self._about.privacy.k, self._about.counted
-        found = []
+        warnings = []
         if self._outputs.audit is None:
-            found.append(f"sinks.audit: is missing; without it {counted}, losses and times of releases are unknown")
+            warnings.append(f"sinks.audit: is missing; without it {counted}, losses and times of releases are unknown")
         if left.subjects is not None and (left.subjects < k).any():
             releases_below = int((left.subjects < k).sum())
-            found.append(
+            warnings.append(
                 f"privacy.k: {releases_below} releases have fewer than {k} {counted}, its present value; they "
                 "were made under a lower k" + ("" if self._about.synthetic else ", or privacy.persons.moved is 'count'")
             )
-        return found
+        return warnings
 
 
 @dataclass(frozen=True)

@@ -10,44 +10,44 @@ from crenel.evidence.report.context import About, Figure, Flow, Table, count, pl
 from crenel.evidence.report.distributions import Spread
 
 
-def distribution(name: str, title: str, what: str, found: Sequence[tuple[str, int]], of: str = "rows") -> Figure:
+def distribution(name: str, title: str, what: str, bins: Sequence[tuple[str, int]], unit: str = "rows") -> Figure:
     """Return a histogram of rows; at least one bin holds a row.
 
     Parameters
     ----------
     what : header of the bins, such as ``persons``
-    of : unit of the counts
+    unit : of the counts
     """
-    whole = sum(amount for _, amount in found)
-    fullest = max(found, key=lambda pair: pair[1])
+    total = sum(amount for _, amount in bins)
+    fullest = max(bins, key=lambda pair: pair[1])
     text = (
-        f"Bars: the share of {of} by {what}, from {found[0][0]} to {found[-1][0]}. "
-        f"Most of them: {fullest[0]}, with {share(fullest[1], whole)}."
+        f"Bars: the share of {unit} by {what}, from {bins[0][0]} to {bins[-1][0]}. "
+        f"Most of them: {fullest[0]}, with {share(fullest[1], total)}."
     )
-    labels = [label for label, _ in found]
-    svg = figures.bars(name, labels, [amount / whole for _, amount in found], f"of {of}")
-    rows = tuple((label, count(amount), share(amount, whole)) for label, amount in found)
-    return Figure(name, title, text, svg, Table(title, (what, of, "share"), rows))
+    labels = [label for label, _ in bins]
+    svg = figures.bars(name, labels, [amount / total for _, amount in bins], f"of {unit}")
+    rows = tuple((label, count(amount), share(amount, total)) for label, amount in bins)
+    return Figure(name, title, text, svg, Table(title, (what, unit, "share"), rows))
 
 
-def shares(name: str, title: str, what: str, found: Sequence[tuple[str, float]], of: str) -> Figure:
+def shares(name: str, title: str, what: str, bars: Sequence[tuple[str, float]], measure: str) -> Figure:
     """Return a bar chart of a share of 1 for each name; at least one name."""
-    most = max(found, key=lambda pair: pair[1])
-    text = f"Bars: {of} by {what}. The largest: {plain(most[0])}, {most[1]:.1%}."
-    svg = figures.bars(name, [label for label, _ in found], [value for _, value in found], of)
-    rows = tuple((plain(label), f"{value:.1%}") for label, value in found)
-    return Figure(name, title, text, svg, Table(title, (what, of), rows))
+    most = max(bars, key=lambda pair: pair[1])
+    text = f"Bars: {measure} by {what}. The largest: {plain(most[0])}, {most[1]:.1%}."
+    svg = figures.bars(name, [label for label, _ in bars], [value for _, value in bars], measure)
+    rows = tuple((plain(label), f"{value:.1%}") for label, value in bars)
+    return Figure(name, title, text, svg, Table(title, (what, measure), rows))
 
 
-def over_time(name: str, title: str, found: Sequence[tuple[str, float, int]]) -> Figure:
+def over_time(name: str, title: str, averages: Sequence[tuple[str, float, int]]) -> Figure:
     """Return a line chart of a share of 1 over intervals, with the tuples of each."""
-    values = [value for _, value, _ in found]
+    values = [value for _, value, _ in averages]
     text = (
-        f"A line from {found[0][0]} to {found[-1][0]}: it begins at {values[0]:.1%}, ends at {values[-1]:.1%}, and "
-        f"lies between {min(values):.1%} and {max(values):.1%}."
+        f"A line from {averages[0][0]} to {averages[-1][0]}: it begins at {values[0]:.1%}, ends at {values[-1]:.1%}, "
+        f"and lies between {min(values):.1%} and {max(values):.1%}."
     )
-    rows = tuple((label, f"{value:.1%}", count(tuples)) for label, value, tuples in found)
-    svg = figures.line(name, [label for label, _, _ in found], values, "mean loss")
+    rows = tuple((label, f"{value:.1%}", count(tuples)) for label, value, tuples in averages)
+    svg = figures.line(name, [label for label, _, _ in averages], values, "mean loss")
     return Figure(name, title, text, svg, Table(title, ("from", "mean loss", "rows"), rows))
 
 
@@ -113,12 +113,12 @@ def flowing(name: str, about: About, flow: Flow) -> Figure:
         (f"rejected: {_words(reason)}", rows, "rejected") for reason, rows in (flow.rejected or {}).items() if rows
     ]
     known = sum(rows for _, rows, _ in parts)
-    whole = known if flow.rows_in is None else flow.rows_in
-    source = f"{count(whole)} rows " + ("read" if flow.rows_in is not None else "that these outputs account for")
-    drawn = [(f"{plain(words)}: {count(rows)} ({share(rows, whole)})", rows, kind) for words, rows, kind in parts]
+    total = known if flow.rows_in is None else flow.rows_in
+    source = f"{count(total)} rows " + ("read" if flow.rows_in is not None else "that these outputs account for")
+    drawn = [(f"{plain(words)}: {count(rows)} ({share(rows, total)})", rows, kind) for words, rows, kind in parts]
     text = f"A stream of {source} divides: " + "; ".join(words for words, _, _ in drawn) + "."
-    rows_of_table = [(plain(words), count(rows), share(rows, whole)) for words, rows, _ in parts]
-    rows_of_table.append(("total", count(known), share(known, whole)))
+    rows_of_table = [(plain(words), count(rows), share(rows, total)) for words, rows, _ in parts]
+    rows_of_table.append(("total", count(known), share(known, total)))
     table = Table("Rows by outcome", ("outcome", "rows", "share"), tuple(rows_of_table))
     svg = figures.flow(name, source, [(words, float(rows), kind) for words, rows, kind in drawn])
     return Figure(name, "Rows by outcome", text, svg, table)

@@ -22,7 +22,7 @@ _ALONE = ("reused", "again")
 
 
 @dataclass(frozen=True)
-class Releases:
+class PublishedReleases:
     """Published releases, without suppressed tuples.
 
     Attributes
@@ -58,7 +58,7 @@ class Releases:
         return int(np.bincount(self.group).min()) if len(self.group) else None
 
 
-def releases(outputs: Outputs, *, published: bool) -> Releases:
+def releases(outputs: Outputs, *, published: bool) -> PublishedReleases:
     """Return the releases of a run.
 
     Parameters
@@ -75,7 +75,7 @@ def releases(outputs: Outputs, *, published: bool) -> Releases:
     # A row does not state its kind, so rows under the generalization of suppressed ones are indistinguishable.
     rows = np.flatnonzero(~np.isin(groups, of_audit[suppressed]))
     time = kept["event_time"]
-    return Releases(
+    return PublishedReleases(
         table=kept.select(list(shared)),
         tuples=_numbers(kept, "tuples"),
         subjects=_numbers(kept, "subjects"),
@@ -109,7 +109,7 @@ class Diversity:
     distance: NDArray[np.float64]
 
 
-def diversity(left: Releases, rows: NDArray[np.int64], column: pa.ChunkedArray) -> Diversity:
+def diversity(left: PublishedReleases, rows: NDArray[np.int64], column: pa.ChunkedArray) -> Diversity:
     """Return the diversity of a column of ``released``; suppressed tuples count neither in groups nor in the total.
 
     ``rows`` and ``column`` are as ``crenel.evidence.outputs.values_of`` returns them. A row counts once for each value.
@@ -137,13 +137,13 @@ def diversity(left: Releases, rows: NDArray[np.int64], column: pa.ChunkedArray) 
     )
 
 
-def _without_audit(outputs: Outputs, shared: Sequence[str], *, published: bool) -> Releases:
+def _without_audit(outputs: Outputs, shared: Sequence[str], *, published: bool) -> PublishedReleases:
     groups, _ = _groups(outputs.released, None, shared)
     telling = ~_tells_nothing(outputs.released, outputs.policy) if published else np.ones(len(groups), np.bool_)
     rows = np.flatnonzero(telling)
     group = _renumbered(groups[rows])
     first = np.unique(group, return_index=True)[1]
-    return Releases(
+    return PublishedReleases(
         table=outputs.released.select(list(shared)).take(pa.array(rows[first])),
         tuples=np.bincount(group).astype(np.int64),
         subjects=None,
@@ -160,16 +160,16 @@ def _without_audit(outputs: Outputs, shared: Sequence[str], *, published: bool) 
 
 def _tells_nothing(released: pa.Table, policy: Policy) -> NDArray[np.bool_]:
     """Return (rows,) whether each row has the widest interval of each number, and the root of each hierarchy."""
-    found = np.ones(released.num_rows, np.bool_)
+    is_widest = np.ones(released.num_rows, np.bool_)
     for attribute in policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
             root = attribute.hierarchy.labels[attribute.hierarchy.root]
-            found &= _mask(pc.equal(released[attribute.name], root))
+            is_widest &= _mask(pc.equal(released[attribute.name], root))
         elif f"{attribute.name}_min" in released.column_names and released.num_rows:
             low, high = (released[f"{attribute.name}_{end}"].to_numpy() for end in ("min", "max"))
             least, most = attribute.domain or (low.min(), high.max())
-            found &= (low <= least) & (high >= most)
-    return found
+            is_widest &= (low <= least) & (high >= most)
+    return is_widest
 
 
 def _groups(
@@ -177,25 +177,25 @@ def _groups(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Assign numbers to the rows of two tables, equal where they agree in all shared columns."""
     rows = released.num_rows
-    found = np.zeros(rows + (0 if audit is None else audit.num_rows), np.int64)
+    numbers = np.zeros(rows + (0 if audit is None else audit.num_rows), np.int64)
     for name in shared:
         chunks = [*released[name].chunks, *([] if audit is None else audit[name].chunks)]
         column = pa.chunked_array(chunks, released[name].type).combine_chunks()
         codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-        found = _renumbered(found * (int(codes.max(initial=0)) + 1) + codes)
-    return found[:rows], found[rows:]
+        numbers = _renumbered(numbers * (int(codes.max(initial=0)) + 1) + codes)
+    return numbers[:rows], numbers[rows:]
 
 
 def _renumbered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return found
+    renumbered: NDArray[np.int64] = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return renumbered
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = table[name].to_numpy().astype(np.int64)
-    return found
+    numbers: NDArray[np.int64] = table[name].to_numpy().astype(np.int64)
+    return numbers
 
 
 def _mask(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.fill_null(column, False).to_numpy().astype(np.bool_)
-    return found
+    mask: NDArray[np.bool_] = pc.fill_null(column, False).to_numpy().astype(np.bool_)
+    return mask

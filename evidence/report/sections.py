@@ -11,14 +11,14 @@ from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs, values_of
 from crenel.evidence.report import pictures
 from crenel.evidence.report.bins import bins_of_counts, bins_of_real, bins_of_whole, weighted_quantile
-from crenel.evidence.report.context import About, Flow, Section, Table, count, listed, plain, share
+from crenel.evidence.report.context import About, Flow, PageSection, Table, count, listed, plain, share
 from crenel.evidence.report.distributions import Spread
 from crenel.evidence.report.losses import loss_by_attribute, loss_over_time, mean
-from crenel.evidence.report.releases import Releases, diversity
+from crenel.evidence.report.releases import PublishedReleases, diversity
 from crenel.evidence.report.terms import terms
 
 
-def guarantee_section(about: About) -> Section:
+def guarantee_section(about: About) -> PageSection:
     """Return the section on privacy models, mechanisms and their settings."""
     tables = [
         Table(title, ("setting", "value"), tuple((plain(name), plain(text)) for name, text in pairs))
@@ -33,10 +33,10 @@ def guarantee_section(about: About) -> Section:
             "The published records are synthetic: counts with noise decide how many there are, and none is the record "
             "of a person. k, the privacy models and the sizes of groups count these records, and not persons."
         )
-    return Section("promised", "Guarantees", tuple(text), tables=tuple(tables))
+    return PageSection("promised", "Guarantees", tuple(text), tables=tuple(tables))
 
 
-def rows(about: About, flow: Flow) -> Section:
+def rows(about: About, flow: Flow) -> PageSection:
     """Return the section on the fates of rows."""
     text = []
     if about.synthetic and flow.synthetic is None:
@@ -54,22 +54,22 @@ def rows(about: About, flow: Flow) -> Section:
             "The number of rows that were read is unknown, because there is no sink 'summary'. Rows that were sampled "
             "out, or are still buffered, are in none of the outputs."
         )
-    for name, found in (("suppressed", flow.suppressed), ("rejected", flow.rejected)):
-        if found is None:
+    for name, amount in (("suppressed", flow.suppressed), ("rejected", flow.rejected)):
+        if amount is None:
             text.append(f"The number of {name} rows is unknown, because there is no sink '{name}'.")
     if flow.published:
         text.append(
             f"{count(flow.published)} suppressed rows were published fully generalized. They are separate here, and "
             "in none of the distributions below."
         )
-    return Section("rows", "Rows by outcome", tuple(text), figures=(pictures.flowing("flow", about, flow),))
+    return PageSection("rows", "Rows by outcome", tuple(text), figures=(pictures.flowing("flow", about, flow),))
 
 
-def groups(about: About, left: Releases) -> Section:
+def groups(about: About, left: PublishedReleases) -> PageSection:
     """Return the section on the sizes of equivalence classes."""
     title = "Sizes of groups"
     if not left.tuples.sum():
-        return Section("groups", title, ("Nothing was published.",))
+        return PageSection("groups", title, ("Nothing was published.",))
     facts: list[tuple[str, str]] = [("k", count(about.privacy.k))]
     text = ["A group, or equivalence class, is all rows that were published under one generalization."]
     if left.subjects is None:
@@ -97,13 +97,13 @@ def groups(about: About, left: Releases) -> Section:
     sized = bins_of_whole(sizes, weights)
     figure = pictures.distribution("groups-sizes", "Rows by the size of their group", unit, sized)
     table = Table("Sizes of groups", ("figure", "number"), tuple(facts))
-    return Section("groups", title, tuple(text), figures=(figure,), tables=(table,))
+    return PageSection("groups", title, tuple(text), figures=(figure,), tables=(table,))
 
 
 _LOSSES = ("published_loss", "loss")
 
 
-def cost(policy: Policy, about: About, left: Releases) -> Section:
+def cost(policy: Policy, about: About, left: PublishedReleases) -> PageSection:
     """Return the section on information loss."""
     title = "Cost"
     by_attribute = list(loss_by_attribute(left, policy))
@@ -130,28 +130,28 @@ def cost(policy: Policy, about: About, left: Releases) -> Section:
         if names:
             text.append(f"Without a domain, a number is measured by the range of all published values: {names}.")
     tables = [table for table in [_noise(policy, left)] if table is not None]
-    return Section("cost", title, tuple(text), figures=tuple(drawn), tables=tuple(tables))
+    return PageSection("cost", title, tuple(text), figures=tuple(drawn), tables=tuple(tables))
 
 
-def _noise(policy: Policy, left: Releases) -> Table | None:
+def _noise(policy: Policy, left: PublishedReleases) -> Table | None:
     """Return a table of the error of noise within releases, and of rows nearest to their own person's value."""
     if not policy.noised or left.columns is None or not left.tuples.sum():
         return None
-    found: list[tuple[str, str, str]] = []
+    errors: list[tuple[str, str, str]] = []
     for attribute in policy.noised:
         means = [mean(left.columns[f"noise_{kind}_{attribute.name}"], left.tuples) for kind in ("error", "expected")]
         error, expected = ("-" if value is None else f"{value:.1%}" for value in means)
-        found.append((plain(attribute.name), error, expected))
+        errors.append((plain(attribute.name), error, expected))
     linked = int(np.sum(left.columns["linkable"].to_numpy()))
-    found.append(("rows nearest to their own person's value", share(linked, float(left.tuples.sum())), "-"))
-    return Table("Noise within releases", ("attribute", "mean relative error", "expected"), tuple(found))
+    errors.append(("rows nearest to their own person's value", share(linked, float(left.tuples.sum())), "-"))
+    return Table("Noise within releases", ("attribute", "mean relative error", "expected"), tuple(errors))
 
 
-def delay(flow: Flow) -> Section:
+def delay(flow: Flow) -> PageSection:
     """Return the section on delays."""
     title = "Delays"
     if not flow.delays:
-        return Section("delay", title, ("The delays are unknown, because there is no sink 'summary'.",))
+        return PageSection("delay", title, ("The delays are unknown, because there is no sink 'summary'.",))
     keys = np.array(sorted(flow.delays), np.int64)
     amounts = np.array([flow.delays[key] for key in keys.tolist()], np.int64)
     facts = [(words, count(weighted_quantile(keys, amounts, q))) for words, q in (("median", 0.5), ("p99", 0.99))]
@@ -164,19 +164,19 @@ def delay(flow: Flow) -> Section:
         "later rows of its shard.",
     )
     table = Table("Delay", ("figure", "later rows of the shard"), tuple(facts))
-    return Section("delay", title, text, figures=(figure,), tables=(table,))
+    return PageSection("delay", title, text, figures=(figure,), tables=(table,))
 
 
-def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
+def sensitive(outputs: Outputs, left: PublishedReleases) -> Iterator[PageSection]:
     """Yield a section on the diversity of each sensitive column."""
     for place, name in enumerate(outputs.policy.sensitive):
         shown, title = plain(name), f"Diversity of {plain(name)}"
         anchor = f"diversity-{place}"
-        found = diversity(left, *values_of(outputs, name))
-        if not len(found.rows):
-            yield Section(anchor, title, ("No published row has values to count.",))
+        measures = diversity(left, *values_of(outputs, name))
+        if not len(measures.rows):
+            yield PageSection(anchor, title, ("No published row has values to count.",))
             continue
-        values, weights, unit = found.values, found.rows, "different values"
+        values, weights, unit = measures.values, measures.rows, "different values"
         if left.columns is not None:
             values = left.columns[f"diversity_{name}"].to_numpy().astype(np.int64)
             weights, unit = left.tuples, "diversity"
@@ -188,45 +188,45 @@ def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
         )
         facts = [
             (f"minimum {unit}", count(values.min())),
-            ("minimum entropy, in bits", f"{found.entropy.min():.2f}"),
-            ("mean entropy over rows, in bits", f"{np.average(found.entropy, weights=found.rows):.2f}"),
-            ("maximum t", f"{found.distance.max():.2f}"),
-            ("mean t over rows", f"{np.average(found.distance, weights=found.rows):.2f}"),
+            ("minimum entropy, in bits", f"{measures.entropy.min():.2f}"),
+            ("mean entropy over rows, in bits", f"{np.average(measures.entropy, weights=measures.rows):.2f}"),
+            ("maximum t", f"{measures.distance.max():.2f}"),
+            ("mean t over rows", f"{np.average(measures.distance, weights=measures.rows):.2f}"),
         ]
         parts = (
             ("l", unit, bins_of_whole(values, weights)),
-            ("entropy", "entropy in bits", bins_of_real(found.entropy, found.rows)),
-            ("t", "t", bins_of_real(found.distance, found.rows)),
+            ("entropy", "entropy in bits", bins_of_real(measures.entropy, measures.rows)),
+            ("t", "t", bins_of_real(measures.distance, measures.rows)),
         )
         drawn = tuple(
             pictures.distribution(f"{anchor}-{measure}", f"Rows by {measure} of {shown}", header, bins)
             for measure, header, bins in parts
         )
         table = Table(f"Diversity of {shown}", ("figure", "number"), tuple(facts))
-        yield Section(anchor, title, (text,), figures=drawn, tables=(table,))
+        yield PageSection(anchor, title, (text,), figures=drawn, tables=(table,))
 
 
-def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whole: bool) -> Section:
+def spreads(compared: Sequence[Spread], names: Sequence[str], about: About, *, is_complete: bool) -> PageSection:
     """Return the section that compares quasi-identifiers in the input and in the output."""
     title = "Input and output"
-    if not found:
-        return Section("beside", title, ("No quasi-identifier has two ranges with enough persons.",))
+    if not compared:
+        return PageSection("beside", title, ("No quasi-identifier has two ranges with enough persons.",))
     text = [
         "The columns that an attacker may know. A generalized row is spread evenly over its generalization. "
         f"Each range or label stands for {about.privacy.k} {about.counted} or more."
     ]
-    if found[0].came is None:
+    if compared[0].came is None:
         text.append("The input is unknown here; 'crenel report --input' reads the source for it.")
-    elif not whole:
+    elif not is_complete:
         text.append("The source is unbounded: the input is its beginning, and not all input of these outputs.")
-    hidden = [plain(name) for name in names if name not in {spread.name for spread in found}]
+    hidden = [plain(name) for name in names if name not in {spread.name for spread in compared}]
     if hidden:
         text.append(f"Omitted, because they lack two ranges or labels with so many persons: {listed(hidden)}.")
-    drawn = tuple(pictures.beside(f"beside-{place}", spread) for place, spread in enumerate(found))
-    return Section("beside", title, tuple(text), figures=drawn)
+    drawn = tuple(pictures.beside(f"beside-{place}", spread) for place, spread in enumerate(compared))
+    return PageSection("beside", title, tuple(text), figures=drawn)
 
 
-def attacked(attacks: Sequence[Attack]) -> Section:
+def attacked(attacks: Sequence[Attack]) -> PageSection:
     """Return the section on attacks."""
     above = sum(attack.above for attack in attacks)
     text = (
@@ -236,26 +236,26 @@ def attacked(attacks: Sequence[Attack]) -> Section:
         "k allows for an attacker who knows quasi-identifiers alone.",
     )
     kinds = [(kind, [attack for attack in attacks if attack.judged == kind]) for kind in ("outputs", "replay")]
-    drawn = tuple(pictures.attacked(f"attacked-{kind}", kind, found) for kind, found in kinds if found)
-    return Section("attacks", "Attacks", text, figures=drawn)
+    drawn = tuple(pictures.attacked(f"attacked-{kind}", kind, results) for kind, results in kinds if results)
+    return PageSection("attacks", "Attacks", text, figures=drawn)
 
 
-def warned(warnings: Sequence[str]) -> Section:
+def warned(warnings: Sequence[str]) -> PageSection:
     """Return the section of warnings."""
     text = () if warnings else ("There are no warnings.",)
-    return Section("warnings", "Warnings", text, items=tuple(plain(warning) for warning in warnings))
+    return PageSection("warnings", "Warnings", text, items=tuple(plain(warning) for warning in warnings))
 
 
-def standards(policy: Policy, about: About) -> Section:
+def standards(policy: Policy, about: About) -> PageSection:
     """Return the section on the mechanisms' names in standards."""
     rows = tuple((plain(here), iso, nist) for here, iso, nist in terms(policy, about))
     columns = ("mechanism here", "ISO/IEC 20889:2018", "NIST SP 800-188 (2023)")
     text = ("Names of the mechanisms in two standards. An equal name does not mean that a standard is met.",)
-    return Section("standards", "Terms of standards", text, tables=(Table("Mechanisms in use", columns, rows),))
+    return PageSection("standards", "Terms of standards", text, tables=(Table("Mechanisms in use", columns, rows),))
 
 
-def versions(about: About) -> Section:
+def versions(about: About) -> PageSection:
     """Return the section on versions and hashes."""
     text = ("Two runs with equal hashes had the same policy, hierarchies and code.",)
     table = Table("Versions and hashes", ("subject", "version or hash"), about.versions)
-    return Section("versions", "Versions", text, tables=(table,))
+    return PageSection("versions", "Versions", text, tables=(table,))

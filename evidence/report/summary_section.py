@@ -9,10 +9,10 @@ import numpy as np
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.report.bins import weighted_quantile
 from crenel.evidence.report.context import About, Flow, count, listed, plain, share
-from crenel.evidence.report.releases import Releases
+from crenel.evidence.report.releases import PublishedReleases
 
 
-def opening(policy: Policy, about: About, left: Releases, flow: Flow) -> Iterator[str]:
+def opening(policy: Policy, about: About, left: PublishedReleases, flow: Flow) -> Iterator[str]:
     """Yield sentences on published rows, sizes of equivalence classes, and cost."""
     yield _published(policy, about, flow)
     yield from _groups(about, left)
@@ -21,17 +21,17 @@ def opening(policy: Policy, about: About, left: Releases, flow: Flow) -> Iterato
 
 def _published(policy: Policy, about: About, flow: Flow) -> str:
     names = listed([plain(attribute.name) for attribute in policy.quasi_identifiers])
-    whole, rows = flow.rows_in, "input rows"
-    if whole is None and not about.synthetic and flow.suppressed is not None and flow.rejected is not None:
-        whole, rows = flow.accounted, "rows that these outputs account for"
+    total, rows = flow.rows_in, "input rows"
+    if total is None and not about.synthetic and flow.suppressed is not None and flow.rejected is not None:
+        total, rows = flow.accounted, "rows that these outputs account for"
     if about.synthetic:
-        source = "" if whole is None else f" for {count(whole)} {rows}"
+        source = "" if total is None else f" for {count(total)} {rows}"
         text = f"{count(flow.released)} synthetic records were published{source}, with less detail in {names}"
-    elif whole is None:
+    elif total is None:
         text = f"{count(flow.released)} rows were published, with less detail in {names}"
     else:
-        part = f"{count(flow.released)} ({share(flow.released, whole)})"
-        text = f"Of {count(whole)} {rows}, {part} were published, with less detail in {names}"
+        part = f"{count(flow.released)} ({share(flow.released, total)})"
+        text = f"Of {count(total)} {rows}, {part} were published, with less detail in {names}"
     others = []
     if flow.unpublished is not None:
         why = ", or noise lowered the count of those" if about.synthetic else ""
@@ -65,7 +65,7 @@ def _many(rows: int, fate: str, reason: str) -> str:
     return f"{count(rows)} were {fate}, because {reason}" if rows else f"none was {fate}"
 
 
-def _groups(about: About, left: Releases) -> Iterator[str]:
+def _groups(about: About, left: PublishedReleases) -> Iterator[str]:
     k = about.privacy.k
     if not left.tuples.sum():
         return
@@ -97,7 +97,7 @@ def _groups(about: About, left: Releases) -> Iterator[str]:
         yield f"k counts these records, because their number has noise: fewer than {k} people may be behind them."
 
 
-def _cost(left: Releases, flow: Flow) -> str:
+def _cost(left: PublishedReleases, flow: Flow) -> str:
     costs = []
     if left.loss is not None and left.tuples.sum():
         columns = left.columns
@@ -129,9 +129,10 @@ def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
     if kept:
         yield f"Anything for columns that are published unchanged: {listed(kept)}. Such a value can identify its row."
     if policy.generalized:
+        labeled = listed([plain(attribute.name) for attribute in policy.generalized])
         yield (
-            f"Secrecy of the labels of {listed([plain(of.name) for of in policy.generalized])}: each row shows that of "
-            "its own value, and the privacy models below count labels."
+            f"Secrecy of the labels of {labeled}: each row shows that of its own value, and the privacy models below "
+            "count labels."
         )
     if policy.subject is None:
         yield (

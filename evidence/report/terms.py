@@ -54,8 +54,8 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         yield "suppression: generalize", "local suppression, of every quasi-identifier of a record", "suppression"
     else:
         yield "suppression: withhold", "record suppression", "suppression of records"
-    for of in policy.generalized:
-        labels = f"one of {len({*of.labels})} declared labels: {of.name}"
+    for attribute in policy.generalized:
+        labels = f"one of {len({*attribute.labels})} declared labels: {attribute.name}"
         yield labels, "global generalization", "generalization of categories"
     if kept := policy.unchanged:
         yield f"published unchanged: {', '.join(kept)}", "no technique applied", "no technique applied"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.verify.classes import ALONE, Classes
+from crenel.evidence.verify.classes import ALONE, ReleasedClasses
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
 
 _SHOWN = 5
@@ -45,7 +45,7 @@ def release_ids(audit: pa.Table, shards: int, first_releases: Mapping[int, int],
     return judged("release ids", words, findings)
 
 
-def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
+def cover(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses) -> Check:
     """Check that each generalization has as many released rows as its releases have tuples."""
     tuples = np.zeros(classes.count, np.int64)
     np.add.at(tuples, classes.audit, audit["tuples"].to_numpy())
@@ -59,11 +59,11 @@ def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
         if number not in first:
             findings.append(Finding(f"{rows_text(wrong_rows)} of released: no release has their generalization"))
             continue
-        found = audit.slice(first[number], 1).to_pylist()[0]
+        release = audit.slice(first[number], 1).to_pylist()[0]
         others = int(classes.releases[number]) - 1
         has = f"and {others} more under its generalization have" if others else "has"
         text = f"{has} {tuples[number]:,} tuples, and there are {rows[number]:,} released rows"
-        findings.append(Finding(text, found["shard"], found["release_id"]))
+        findings.append(Finding(text, release["shard"], release["release_id"]))
     stated = f"the tuples of {audit.num_rows:,} releases, generalization by generalization"
     words = f"{len(classes.released):,} released rows are {stated}"
     return judged("cover", words, findings)
@@ -83,10 +83,10 @@ def in_force(audit: pa.Table, guarantees: Mapping[str, float | None]) -> Check:
         column = audit[name].to_pandas()
         wrong = np.flatnonzero(~(column.isna() if value is None else np.isclose(column, value, rtol=1e-12)))
         if len(wrong):
-            found = audit.slice(int(wrong[0]), 1).to_pylist()[0]
+            release = audit.slice(int(wrong[0]), 1).to_pylist()[0]
             others = f", and so do {len(wrong) - 1:,} more releases" if len(wrong) > 1 else ""
-            text = f"says {name} {_number_text(found[name])}, and the configuration {_number_text(value)}{others}"
-            findings.append(Finding(text, found["shard"], found["release_id"]))
+            text = f"says {name} {_number_text(release[name])}, and the configuration {_number_text(value)}{others}"
+            findings.append(Finding(text, release["shard"], release["release_id"]))
     stated = ", ".join(f"{name} {_number_text(value)}" for name, value in guarantees.items() if value is not None)
     return judged("in force", f"{stated}, in every release", findings)
 
@@ -96,7 +96,7 @@ def _number_text(value: float | None) -> str:
 
 
 def alone(
-    outputs: Outputs, audit: pa.Table, classes: Classes, first_releases: Mapping[int, int], *, generalizes: bool
+    outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, first_releases: Mapping[int, int], *, generalizes: bool
 ) -> Check:
     """Check that each singleton release reuses an earlier generalization, or is fully generalized.
 
@@ -145,20 +145,20 @@ def alone(
 
 def _everybody(outputs: Outputs) -> dict[str, object]:
     """Return the fully generalized values, by column of the generalization."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for attribute in outputs.policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
-            found[attribute.name] = attribute.hierarchy.labels[attribute.hierarchy.root]
+            values[attribute.name] = attribute.hierarchy.labels[attribute.hierarchy.root]
         elif attribute.domain is not None and f"{attribute.name}_min" in outputs.generalization:
             for end, value in zip(("min", "max"), attribute.domain, strict=True):
                 if float(value).is_integer():
-                    found[f"{attribute.name}_{end}"] = float(value)
-    return found
+                    values[f"{attribute.name}_{end}"] = float(value)
+    return values
 
 
 def counts(
     outputs: Outputs,
-    classes: Classes,
+    classes: ReleasedClasses,
     *,
     generalizes: bool,
     ended: Mapping[int, Mapping[str, int]],
@@ -213,10 +213,10 @@ def nothing_lost(outputs: Outputs, resumed: Collection[int] = ()) -> Check:
     for shard, sums in sorted(known.items()):
         findings += _unaccounted("the summary", shard, sums)
     admitted, sampled_out = (
-        int(sum(of.get(name, 0) for of in known.values())) for name in ("tuples_in", "sampled_out")
+        int(sum(amounts.get(name, 0) for amounts in known.values())) for name in ("tuples_in", "sampled_out")
     )
     words = [f"{admitted:,} admitted tuples, each published, suppressed or forgotten"]
-    counted = [amount for of in known.values() for name, amount in of.items() if name.startswith("rejected.")]
+    counted = [amount for amounts in known.values() for name, amount in amounts.items() if name.startswith("rejected.")]
     if outputs.rejected is not None and counted and not resumed:
         rejected, rows = int(sum(counted)), outputs.rejected.num_rows
         words.append(f"{rows:,} rejected rows")
@@ -240,11 +240,11 @@ def _suppressed_twice(suppressed: pa.Table) -> Iterator[Finding]:
 
 def _summarized(summary: pa.Table) -> dict[int, dict[str, float]]:
     """Return amounts by shard and name; of several job ends the last counts, because no counter decreases."""
-    found: dict[int, dict[str, float]] = {}
+    by_shard: dict[int, dict[str, float]] = {}
     for row in summary.to_pylist():
-        of = found.setdefault(row["shard"], {})
-        of[row["name"]] = max(of.get(row["name"], row["amount"]), row["amount"])
-    return found
+        amounts = by_shard.setdefault(row["shard"], {})
+        amounts[row["name"]] = max(amounts.get(row["name"], row["amount"]), row["amount"])
+    return by_shard
 
 
 def _unaccounted(who: str, shard: int, amounts: Mapping[str, float]) -> Iterator[Finding]:
@@ -259,7 +259,7 @@ def _unaccounted(who: str, shard: int, amounts: Mapping[str, float]) -> Iterator
 
 
 def _against(
-    who: str, shard: int, amounts: Mapping[str, float], outputs: Outputs, classes: Classes, generalizes: bool
+    who: str, shard: int, amounts: Mapping[str, float], outputs: Outputs, classes: ReleasedClasses, generalizes: bool
 ) -> Iterator[Finding]:
     """Yield a finding for each count of a shard that its outputs contradict."""
     there = {"releases": outputs.audit, "released": outputs.audit, "suppressed": outputs.suppressed}
@@ -275,15 +275,15 @@ def _against(
             yield Finding(f"{who} counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)
 
 
-def _seen_of(shard: int, outputs: Outputs, classes: Classes) -> Counter[str]:
+def _seen_of(shard: int, outputs: Outputs, classes: ReleasedClasses) -> Counter[str]:
     """Count the outputs of a shard, under the names of the summary."""
     seen: Counter[str] = Counter()
     if outputs.audit is not None:
-        of = outputs.audit["shard"].to_numpy() == shard
-        seen.update(f"releases.{kind}" for kind in classes.kind[of].tolist())
-        seen["released"] = int(outputs.audit["tuples"].to_numpy()[of].sum())
+        in_shard = outputs.audit["shard"].to_numpy() == shard
+        seen.update(f"releases.{kind}" for kind in classes.kind[in_shard].tolist())
+        seen["released"] = int(outputs.audit["tuples"].to_numpy()[in_shard].sum())
     if outputs.suppressed is not None:
-        of = outputs.suppressed["shard"].to_numpy() == shard
-        reasons = np.array(outputs.suppressed["reason"].to_pylist(), object)[of]
+        in_shard = outputs.suppressed["shard"].to_numpy() == shard
+        reasons = np.array(outputs.suppressed["reason"].to_pylist(), object)[in_shard]
         seen.update(f"suppressed.{reason}" for reason in reasons.tolist())
     return seen

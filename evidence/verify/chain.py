@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.verify.classes import Classes
+from crenel.evidence.verify.classes import ReleasedClasses
 from crenel.evidence.verify.verdict import Check, Finding, Head, judged, unchecked, unseen
 
 _TIME = re.compile(r"(?:([0-9]{4,}-[0-9]{2}-[0-9]{2})[ T])?([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?")
@@ -97,7 +97,7 @@ Log: TypeAlias = Mapping[int, Sequence[Entry]]
 
 def read(audit: pa.Table, closing: pa.Table | None) -> Log:
     """Return the entries of an audit log, whose closing records stand in a table of their own."""
-    found: dict[int, list[Entry]] = {}
+    by_shard: dict[int, list[Entry]] = {}
     names = ("shard", "release_id", "chain_start", "event_time", "chain_members", "chain")
     forms = _forms(audit, closing)
     for table, closes in ((audit, False), (closing, True)):
@@ -105,8 +105,8 @@ def read(audit: pa.Table, closing: pa.Table | None) -> Log:
             columns = (table[name].to_pylist() for name in names)
             for shard, release, start, time, members, link, content in zip(*columns, _rows(table, forms), strict=True):
                 entry = Entry(release, closes, start or 0, time, members or "", link or "", content)
-                found.setdefault(shard, []).append(entry)
-    return {shard: sorted(entries, key=lambda entry: entry.place) for shard, entries in sorted(found.items())}
+                by_shard.setdefault(shard, []).append(entry)
+    return {shard: sorted(entries, key=lambda entry: entry.place) for shard, entries in sorted(by_shard.items())}
 
 
 def _forms(*tables: pa.Table | None) -> Mapping[str, str]:
@@ -129,13 +129,13 @@ def _rows(audit: pa.Table, forms: Mapping[str, str]) -> list[bytes]:
     return [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
 
 
-def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chained: Chained) -> Iterator[Check]:
+def follow(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, log: Log, chained: Chained) -> Iterator[Check]:
     """Check that the rows of the audit log, and their members, are those that the job wrote, in that order."""
     digest, first_releases, findings, judgments = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
     for shard, entries in log.items():
         last: list[Entry] = []
-        for _, found in groupby(entries, key=lambda entry: entry.place):
-            same = list(found)
+        for _, group in groupby(entries, key=lambda entry: entry.place):
+            same = list(group)
             begins = not last and same[0].release == first_releases.get(shard, 0)
             if begins or (last and same[0].may_follow(last[0])):
                 before = [""] if begins else [entry.link for entry in last]
@@ -307,7 +307,7 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
     )
 
 
-def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest) -> Check:
+def _values(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, digest: Digest) -> Check:
     """Check that the values under each generalization are those that its releases had."""
     names = [name for name in outputs.released.column_names if name not in outputs.generalization]
     forms = _forms(audit, outputs.closing)
@@ -322,20 +322,20 @@ def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest)
     for number, row in zip(classes.released.tolist(), rows, strict=True):
         sums[number] += int.from_bytes(digest(b"member" + row)[:16], "big")
     stated = [0] * classes.count
-    of: dict[int, list[int]] = {}
+    releases_of: dict[int, list[int]] = {}
     members_of = zip(classes.audit.tolist(), audit["chain_members"].to_pylist(), strict=True)
     for place, (number, members) in enumerate(members_of):
         stated[number] += int(members or "0", 16)
-        of.setdefault(number, []).append(place)
+        releases_of.setdefault(number, []).append(place)
     findings = []
-    for number, releases in of.items():
+    for number, releases in releases_of.items():
         if (sums[number] - stated[number]) % 2**128:
-            found = audit.take(releases[:_NAMED]).to_pylist()
-            others = [f"{row['release_id']} of shard {row['shard']}" for row in found[1:]]
-            more = f" and {len(releases) - len(found)} more" if len(releases) > len(found) else ""
+            named = audit.take(releases[:_NAMED]).to_pylist()
+            others = [f"{row['release_id']} of shard {row['shard']}" for row in named[1:]]
+            more = f" and {len(releases) - len(named)} more" if len(releases) > len(named) else ""
             alike = f", or under one with its generalization ({', '.join(others)}{more})," if others else ""
             text = f"released rows differ in values from the members of this release{alike}"
-            findings.append(Finding(text.rstrip(","), found[0]["shard"], found[0]["release_id"]))
+            findings.append(Finding(text.rstrip(","), named[0]["shard"], named[0]["release_id"]))
     words = f"of {len(rows):,} released rows are unchanged, generalization by generalization"
     return judged("values", words, findings)
 
@@ -359,8 +359,8 @@ def _published(text: str, form: str) -> str:
     if form == "decimal" and _NUMBER.fullmatch(text) is not None:
         number = Decimal(text)
         if len(text) <= _LONGEST and abs(number.adjusted()) <= _LONGEST:
-            whole, _, fraction = format(number, "f").partition(".")
-            digits = ".".join(filter(None, (whole, fraction.rstrip("0"))))
+            integer, _, fraction = format(number, "f").partition(".")
+            digits = ".".join(filter(None, (integer, fraction.rstrip("0"))))
             return "0" if digits == "-0" else digits
     if form in ("double", "float") and (_NUMBER.fullmatch(text) is not None or text in _NOT_FINITE):
         return _text(float(text), single=form == "float")

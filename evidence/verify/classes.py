@@ -20,7 +20,7 @@ FOLLOWING = ("again", "widened")
 
 
 @dataclass(frozen=True)
-class Classes:
+class ReleasedClasses:
     """Rows of both tables, numbered by generalization.
 
     Attributes
@@ -37,7 +37,7 @@ class Classes:
     kind: NDArray[np.object_]
 
     @classmethod
-    def of(cls, outputs: Outputs) -> Classes:
+    def of(cls, outputs: Outputs) -> ReleasedClasses:
         """Assign numbers to the generalizations of a run's outputs."""
         names = list(outputs.generalization)
         tables = [outputs.released.select(names)]
@@ -60,7 +60,7 @@ class Classes:
         return np.bincount(self.released, minlength=self.count)
 
     @property
-    def whole(self) -> NDArray[np.bool_]:
+    def reveals_members(self) -> NDArray[np.bool_]:
         """(rows of audit,) whether the members of the release are exactly the rows under its generalization."""
         grouped = ~np.isin(self.kind.astype(str), (*ALONE, *FOLLOWING))
         return np.asarray(grouped & (self.releases[self.audit] == 1))

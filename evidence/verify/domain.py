@@ -59,18 +59,18 @@ def losses(outputs: Outputs) -> Check:
         return unseen("loss", "no output shows it")
     if any(a.has_representative or (isinstance(a, Numeric) and a.domain is None) for a in policy.quasi_identifiers):
         return unseen("loss", "a representative, or a number without a domain, does not show what it lost")
-    found, rounded = np.zeros(table.num_rows), _FLOAT32
+    loss, rounded = np.zeros(table.num_rows), _FLOAT32
     for attribute in policy.quasi_identifiers:
         if isinstance(attribute, Numeric):
-            found += covered(*ends(attribute, table), attribute.domain or (0.0, 0.0))
+            loss += covered(*ends(attribute, table), attribute.domain or (0.0, 0.0))
             rounded += _rounded(attribute)
         elif attribute.publish == "set":
-            found += PublishedSets.read(attribute, table[attribute.name]).loss
+            loss += PublishedSets.read(attribute, table[attribute.name]).loss
         else:
             tree = attribute.hierarchy
-            found += tree.loss[published_nodes(tree, table[attribute.name])]  # the root for a label that it lacks
+            loss += tree.loss[published_nodes(tree, table[attribute.name])]  # the root for a label that it lacks
     stated = table["published_loss"].to_numpy().astype(np.float64)
-    wrong = ~(np.abs(found / len(policy.quasi_identifiers) - stated) <= rounded)
+    wrong = ~(np.abs(loss / len(policy.quasi_identifiers) - stated) <= rounded)
     findings = [
         Finding("states a published_loss that its values do not have", row["shard"], row["release_id"])
         for row in table.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist()

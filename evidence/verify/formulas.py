@@ -21,10 +21,10 @@ def diversity(persons: int, counts: Sequence[int]) -> int:
     (Machanavajjhala and others, 2007; ``docs/reference/outputs.md``).
     """
     named = 0
-    for found, count in enumerate(sorted(counts, reverse=True), 1):
+    for largest_l, count in enumerate(sorted(counts, reverse=True), 1):
         named += count
         if named >= persons:
-            return found
+            return largest_l
     return len(counts)
 
 

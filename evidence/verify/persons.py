@@ -15,7 +15,7 @@ from crenel.anonymity.model.privacy_model import Parameter
 from crenel.anonymity.model.reference import Reference
 from crenel.evidence.outputs import Outputs, values_of
 from crenel.evidence.verify import formulas
-from crenel.evidence.verify.classes import ALONE, FOLLOWING, Classes, counted, numbered
+from crenel.evidence.verify.classes import ALONE, FOLLOWING, ReleasedClasses, counted, numbered
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
 
 ROWS, CODES, UNKNOWN = "rows", "codes", "unknown"
@@ -51,29 +51,29 @@ class RevealedReleases:
     ----------
     audit : one row per release
     place : (releases,) rows of ``audit`` whose members are exactly the rows under their generalization
-    of : (generalizations,) index in ``audit`` of the only release under each; -1 where there are several
+    only_release : (generalizations,) index in ``audit`` of the only release under each; -1 where there are several
     by : how persons are distinguished: ``ROWS``, ``CODES`` or ``UNKNOWN``
     person : (rows of released,) number of the person; empty where persons are unknown
     """
 
     audit: pa.Table
     place: NDArray[np.int64]
-    of: NDArray[np.int64]
+    only_release: NDArray[np.int64]
     by: str
     person: NDArray[np.int64]
 
     @classmethod
-    def from_outputs(cls, outputs: Outputs, audit: pa.Table, classes: Classes) -> RevealedReleases:
+    def from_outputs(cls, outputs: Outputs, audit: pa.Table, classes: ReleasedClasses) -> RevealedReleases:
         """Return the releases and persons that a run's outputs reveal."""
-        place = np.flatnonzero(classes.whole)
-        of = np.full(classes.count, -1, np.int64)
-        of[classes.audit[place]] = place
+        place = np.flatnonzero(classes.reveals_members)
+        only_release = np.full(classes.count, -1, np.int64)
+        only_release[classes.audit[place]] = place
         pseudonym = outputs.policy.pseudonym
         if pseudonym is not None and pseudonym.scope != "day":
-            return cls(audit, place, of, CODES, numbered(outputs.released[pseudonym.column]))
+            return cls(audit, place, only_release, CODES, numbered(outputs.released[pseudonym.column]))
         once = outputs.policy.subject is None
         rows = np.arange(outputs.released.num_rows) if once else np.zeros(0, np.int64)
-        return cls(audit, place, of, ROWS if once else UNKNOWN, rows)
+        return cls(audit, place, only_release, ROWS if once else UNKNOWN, rows)
 
     def release(self, place: int, text: str) -> Finding:
         """Return a finding about the release in one row of ``audit``."""
@@ -81,7 +81,7 @@ class RevealedReleases:
         return Finding(text, row["shard"], row["release_id"])
 
     def members(
-        self, classes: Classes, rows: NDArray[np.int64], values: NDArray[np.int64]
+        self, classes: ReleasedClasses, rows: NDArray[np.int64], values: NDArray[np.int64]
     ) -> dict[int, tuple[int, dict[int, int]]]:
         """Return by index in ``audit`` the persons of each release, and the persons by value number.
 
@@ -98,10 +98,10 @@ class RevealedReleases:
         return {
             place: (int(persons[key]), counts)
             for key, counts in counted(keys, values)
-            if (place := int(self.of[key])) >= 0 and (self.by != UNKNOWN or stated[place] == tuples[place])
+            if (place := int(self.only_release[key])) >= 0 and (self.by != UNKNOWN or stated[place] == tuples[place])
         }
 
-    def joint_members(self, classes: Classes, rows: NDArray[np.int64], values: NDArray[np.int64]) -> Members:
+    def joint_members(self, classes: ReleasedClasses, rows: NDArray[np.int64], values: NDArray[np.int64]) -> Members:
         """Return the persons, and persons by value, of several releases that share one generalization.
 
         The key is the index of the first of these releases. The result covers releases for which ``audit`` states as
@@ -111,7 +111,9 @@ class RevealedReleases:
         plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (stated == tuples)
         fit = np.bincount(classes.audit, plain, minlength=classes.count) == classes.releases
         keys, first = np.unique(classes.audit, return_index=True)
-        row_of_key = {key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.of[key] < 0}
+        row_of_key = {
+            key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.only_release[key] < 0
+        }
         return {
             row_of_key[key]: (int(classes.rows[key]), counts)
             for key, counts in counted(classes.released[rows], values)
@@ -119,7 +121,7 @@ class RevealedReleases:
         }
 
 
-def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> list[Check]:
+def subjects(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> list[Check]:
     """Check that every release states at least k persons, and that the rows confirm this where they reveal persons."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
@@ -138,9 +140,9 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
         return [*checks, unseen("distinct persons", why)]
     persons = {key: len(counts) for key, counts in counted(classes.released, seen.person)}
     wrong = [
-        seen.release(place, f"states {stated[place]} persons, and its rows have {found}")
+        seen.release(place, f"states {stated[place]} persons, and its rows have {count}")
         for place in seen.place.tolist()
-        if (found := persons.get(int(classes.audit[place]), 0)) != stated[place]
+        if (count := persons.get(int(classes.audit[place]), 0)) != stated[place]
     ]
     by = "each row is one" if seen.by == ROWS else "by their pseudonyms"
     words = (
@@ -149,7 +151,7 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
     return [*checks, judged("distinct persons", words, wrong)]
 
 
-def records(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> Check:
+def records(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> Check:
     """Check that every release states k synthetic records or more, and exactly as many as it has."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
@@ -160,7 +162,7 @@ def records(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> Chec
     return judged("k", words, findings)
 
 
-def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Privacy) -> Iterator[Check]:
+def sensitive(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, privacy: Privacy) -> Iterator[Check]:
     """Check each privacy model of each sensitive column, recomputed from the rows."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     for column in outputs.policy.sensitive:
@@ -189,7 +191,7 @@ def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Priv
 
 def _undiverse(
     seen: RevealedReleases,
-    classes: Classes,
+    classes: ReleasedClasses,
     column: str,
     least: int,
     values: tuple[NDArray[np.int64], NDArray[np.int64]],
@@ -203,12 +205,12 @@ def _undiverse(
     for place in np.flatnonzero(grouped).tolist():
         if place in members:
             persons, counts = members[place]
-            found = formulas.diversity(persons, list(counts.values()))
-            if found != stated[place]:
-                yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {found}")
+            actual = formulas.diversity(persons, list(counts.values()))
+            if actual != stated[place]:
+                yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {actual}")
         elif stated[place] > distinct.get(int(classes.audit[place]), 0):
-            found = distinct.get(int(classes.audit[place]), 0)
-            yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {found} values")
+            actual = distinct.get(int(classes.audit[place]), 0)
+            yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {actual} values")
 
 
 def _kept(seen: RevealedReleases, name: str, keeps: Keeps, members: Members, joint_members: Members) -> Check:

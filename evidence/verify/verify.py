@@ -11,7 +11,7 @@ import pyarrow as pa
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import Outputs, values_of
 from crenel.evidence.verify import accounts, chain, persons
-from crenel.evidence.verify.classes import Classes, counted, numbered
+from crenel.evidence.verify.classes import ReleasedClasses, counted, numbered
 from crenel.evidence.verify.domain import domain, losses
 from crenel.evidence.verify.sets import sets
 from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
@@ -57,7 +57,7 @@ def verify(
     run : identity of the run that the chain must state; ignored without a chain
     runs_on : whether the job is known to run on, so that its chain has no end yet
     """
-    audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, dict[int, dict[str, int]]()
+    audit, classes, log, ended = outputs.audit, ReleasedClasses.of(outputs), None, dict[int, dict[str, int]]()
     checks = [domain(outputs)]
     if outputs.policy.sets:
         checks.append(sets(outputs))
@@ -86,7 +86,7 @@ def verify(
 
 
 def _by_releases(
-    outputs: Outputs, audit: pa.Table, guarantees: Guarantees, classes: Classes, log: chain.Log | None
+    outputs: Outputs, audit: pa.Table, guarantees: Guarantees, classes: ReleasedClasses, log: chain.Log | None
 ) -> Iterator[Check]:
     """Yield the checks that compare the audit log with the rows; ``log``: its chain."""
     first_releases = {} if log is None or guarantees.chained is None else chain.beginnings(log, guarantees.chained)
@@ -106,7 +106,7 @@ def _by_releases(
         yield from chain.follow(outputs, audit, classes, log, guarantees.chained)
 
 
-def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: Classes) -> Iterator[Check]:
+def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: ReleasedClasses) -> Iterator[Check]:
     """Yield the checks that rows allow without an audit log; checks that need it count as unchecked."""
     privacy, loose = guarantees.privacy, guarantees.generalizes or guarantees.privacy.lasting is not None
     for name, why in (

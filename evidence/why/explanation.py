@@ -122,50 +122,50 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
-        found, totals = self.remedies, self.remedies.configured.totals
+        remedies, totals = self.remedies, self.remedies.configured.totals
         return {
             "sample": {
                 "tuples": totals.tuples,
                 "rejected": self.rejected_in_sample,
-                "shorter_than_two_delays": found.is_short,
+                "shorter_than_two_delays": remedies.is_short,
                 "late": None if self.late is None else self.late[1],
             },
             "mean_loss": totals.mean_loss,
             "suppressed": totals.share_suppressed,
-            "suppressed_by_reason": dict(found.suppressed),
+            "suppressed_by_reason": dict(remedies.suppressed),
             "repairs": [vars(repaired) for repaired in self.repairs],
             "losses": {
                 name: {
                     "loss": loss,
-                    "share": share_of_loss(found.losses, name),
-                    "others": mean_loss_of_others(found, name),
-                    "without": None if name not in found.omitted else _as_dict(found, found.omitted[name]),
+                    "share": share_of_loss(remedies.losses, name),
+                    "others": mean_loss_of_others(remedies, name),
+                    "without": None if name not in remedies.omitted else _as_dict(remedies, remedies.omitted[name]),
                 }
-                for name, loss in found.losses.items()
+                for name, loss in remedies.losses.items()
             },
             "above_their_share": None
             if self.parts is None
             else [vars(part) | {"share": part.share} for part in self.parts],
             "counts_rounded_down_to": self.k,
             "rejected": [vars(row) for row in self.rejected],
-            "tried": [_as_dict(found, remedy) for remedy in found.tried],
+            "tried": [_as_dict(remedies, remedy) for remedy in remedies.tried],
             "nearest": {
-                reason: None if (nearest := found.nearest(reason)) is None else nearest.change
-                for reason, count in found.suppressed.items()
+                reason: None if (nearest := remedies.nearest(reason)) is None else nearest.change
+                for reason, count in remedies.suppressed.items()
                 if count
             },
-            "impossible": dict(found.impossible),
+            "impossible": dict(remedies.impossible),
             "outputs": None if self.run is None else self.run.to_dict(),
         }
 
     def to_arrow(self) -> pa.Table:
         """Return one row per replayed setting, the configured one first, with its suppressed tuples and its loss."""
-        found, configured = self.remedies, self.remedies.configured
+        remedies, configured = self.remedies, self.remedies.configured
         settings: list[tuple[str, str, bool, Remedy | Replayed, Mapping[str, int], float | None]] = [
-            ("configured", "as configured", False, configured, found.suppressed, configured.totals.mean_loss)
+            ("configured", "as configured", False, configured, remedies.suppressed, configured.totals.mean_loss)
         ]
-        settings += [(r.kind, r.change, r.is_weaker, r, r.suppressed, r.mean_loss) for r in found.tried]
-        delays = [delay_of(of) for _, _, _, of, _, _ in settings]
+        settings += [(r.kind, r.change, r.is_weaker, r, r.suppressed, r.mean_loss) for r in remedies.tried]
+        delays = [delay_of(result) for _, _, _, result, _, _ in settings]
         columns: dict[str, Any] = {
             "kind": pa.array([kind for kind, *_ in settings], pa.string()),
             "change": pa.array([change for _, change, *_ in settings], pa.string()),
@@ -173,20 +173,20 @@ class Explanation:
             "mean_loss": pa.array([loss for *_, loss in settings], pa.float64()),
             "delay_p99": pa.array([None if delay is None else delay.p99 for delay in delays], pa.int64()),
         }
-        for reason in found.suppressed:
+        for reason in remedies.suppressed:
             amounts = [suppressed.get(reason, 0) for *_, suppressed, _ in settings]
             columns[f"suppressed_{reason}"] = pa.array(amounts, pa.int64())
         return pa.table(columns)
 
 
-def _as_dict(found: Remedies, remedy: Remedy) -> dict[str, Any]:
+def _as_dict(remedies: Remedies, remedy: Remedy) -> dict[str, Any]:
     delay = delay_of(remedy)
     return {
         "kind": remedy.kind,
         "change": remedy.change,
         "promises_less": remedy.is_weaker,  # names of version 0.1.0, which scripts read
         "withheld_by_reason": dict(remedy.suppressed),
-        "saves": {reason: found.saves(remedy, reason) for reason, count in found.suppressed.items() if count},
+        "saves": {reason: remedies.saves(remedy, reason) for reason, count in remedies.suppressed.items() if count},
         "mean_loss": remedy.mean_loss,
         "losses": dict(remedy.losses),
         "delay_p99": None if delay is None else delay.p99,
@@ -204,16 +204,16 @@ def explain(
 
     ``run``: outputs of a run under the same setting.
     """
-    found, k = remedies(sample, setting, make, progress), setting.privacy.k
-    suppressed = suppressed_tuples(found.configured)
+    replayed, k = remedies(sample, setting, make, progress), setting.privacy.k
+    suppressed = suppressed_tuples(replayed.configured)
     return Explanation(
         k=k,
-        remedies=found,
+        remedies=replayed,
         parts=None if suppressed is None else tuple(above_their_share(sample, suppressed, k, _PARTS)),
         rejected_in_sample=len(sample.rejected.column),
-        rejected=rejected_rows(found.configured.outputs.rejected, k),
+        rejected=rejected_rows(replayed.configured.outputs.rejected, k),
         run=None if run is None else run_figures(run, setting),
-        repairs=repairs_of(found.configured.outputs),
+        repairs=repairs_of(replayed.configured.outputs),
         synthetic=setting.algorithm.synthetic(setting.parameters),
         late=_late(sample, setting),
     )
@@ -228,11 +228,11 @@ def _late(sample: Sample, setting: Setting) -> tuple[str, int] | None:
     return f"{setting.algorithm.name}.{name}", late_by(sample.tuples.event_time, sample.watermark, delay)
 
 
-def late_warnings_of(found: Explanation, lateness: str) -> tuple[str, ...]:
+def late_warnings_of(explanation: Explanation, lateness: str) -> tuple[str, ...]:
     """Return a warning if many tuples were late; ``lateness``: how a user allows for more disorder."""
-    if found.late is None:
+    if explanation.late is None:
         return ()
-    return tuple(late_warnings(*found.late, found.remedies.configured.totals.tuples, lateness))
+    return tuple(late_warnings(*explanation.late, explanation.remedies.configured.totals.tuples, lateness))
 
 
 def repairs_of(outputs: Outputs) -> tuple[Repaired, ...]:
@@ -242,17 +242,17 @@ def repairs_of(outputs: Outputs) -> tuple[Repaired, ...]:
         return ()
     rows = audit.select(["shard", "release_id", "tuples", "loss"]).to_pylist()
     released = {(row["shard"], row["release_id"]): row for row in rows}
-    found: dict[str, list[tuple[int, float, float]]] = {}
+    by_model: dict[str, list[tuple[int, float, float]]] = {}
     for row in log.filter(pc.is_valid(log["loss_before"])).to_pylist():
         release = released.get((row["shard"], row["release_id"]))
         if release is not None and row["reused_release"] is None:
-            found.setdefault(row["lacked"], []).append((release["tuples"], row["loss_before"], release["loss"]))
+            by_model.setdefault(row["lacked"], []).append((release["tuples"], row["loss_before"], release["loss"]))
     repaired = []
-    for lacked, releases in found.items():
+    for lacked, releases in by_model.items():
         tuples, before, after = np.array(releases).T
         means = (float(np.average(loss, weights=tuples)) for loss in (before, after))
         repaired.append(Repaired(lacked, len(releases), int(tuples.sum()), *means))
-    return tuple(sorted(repaired, key=lambda of: (of.before - of.after) * of.tuples))
+    return tuple(sorted(repaired, key=lambda one: (one.before - one.after) * one.tuples))
 
 
 def suppressed_tuples(replayed: Replayed) -> NDArray[np.bool_] | None:
@@ -296,16 +296,16 @@ def _counts(table: pa.Table, *columns: str) -> list[tuple[tuple[str, ...], int]]
     return counts.most_common()
 
 
-def share_of_loss(of: Mapping[str, float | None], name: str) -> float | None:
+def share_of_loss(losses: Mapping[str, float | None], name: str) -> float | None:
     """Return an attribute's share of the total loss, 0 to 1; None where it is unknown."""
-    whole = sum(loss or 0.0 for loss in of.values())
-    loss = of[name]
-    return None if loss is None or not whole else loss / whole
+    total = sum(loss or 0.0 for loss in losses.values())
+    loss = losses[name]
+    return None if loss is None or not total else loss / total
 
 
-def mean_loss_of_others(found: Remedies, name: str) -> float | None:
+def mean_loss_of_others(remedies: Remedies, name: str) -> float | None:
     """Return the mean loss of all other attributes; None where that of this one is unknown, or there is no other."""
-    mean, own, count = found.configured.totals.mean_loss, found.losses.get(name), len(found.losses)
+    mean, own, count = remedies.configured.totals.mean_loss, remedies.losses.get(name), len(remedies.losses)
     return None if mean is None or own is None or count == 1 else max(mean * count - own, 0.0) / (count - 1)
 
 

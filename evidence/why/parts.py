@@ -65,7 +65,7 @@ def above_their_share(sample: Sample, suppressed: NDArray[np.bool_], k: int, mos
     total = float(suppressed.mean()) if len(suppressed) else 0.0
     if not 0 < total < 1:
         return []
-    found: list[tuple[float, Part]] = []
+    ranked: list[tuple[float, Part]] = []
     for column, label, inside in _all(sample, suppressed, k):
         tuples, count = int(inside.sum()), int((inside & suppressed).sum())
         if min(persons(sample, inside), persons(sample, inside & suppressed)) < k:
@@ -73,8 +73,8 @@ def above_their_share(sample: Sample, suppressed: NDArray[np.bool_], k: int, mos
         part = Part(column, label, tuples // k * k, count // k * k, (count // k) / (tuples // k) / total)
         clear = (count - tuples * total) / sqrt(tuples * total * (1 - total))
         if part.times >= _MORE and clear >= _CLEARLY:
-            found.append((clear, part))
-    return [part for _, part in sorted(found, key=lambda pair: -pair[0])[:most]]
+            ranked.append((clear, part))
+    return [part for _, part in sorted(ranked, key=lambda pair: -pair[0])[:most]]
 
 
 def persons(sample: Sample, chosen: NDArray[np.bool_]) -> int:

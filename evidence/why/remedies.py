@@ -172,27 +172,27 @@ def _too_long(sample: Sample, point: Point) -> bool:
 
 
 def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) -> Remedy:
-    found = replay_outputs(changed, setting)
-    suppressed, mean = found.totals.suppressed, found.totals.mean_loss
+    replayed = replay_outputs(changed, setting)
+    suppressed, mean = replayed.totals.suppressed, replayed.totals.mean_loss
     if change.kind == "suppression":
         suppressed = dict.fromkeys(suppressed, 0)
     one = _representative(setting)
-    of = losses(found.outputs, representative=one)
+    mean_losses = losses(replayed.outputs, representative=one)
     if change.kind == "hierarchy" and change.column is not None and mean is not None:
         # The changed attribute is measured by its configured hierarchy; for the others both measures agree.
-        configured = losses(found.outputs, policy=sample.policy, representative=one)[change.column]
-        own = of[change.column]
-        mean = None if configured is None or own is None else mean + (configured - own) / len(of)
-        of = {**of, change.column: configured}
+        configured = losses(replayed.outputs, policy=sample.policy, representative=one)[change.column]
+        own = mean_losses[change.column]
+        mean = None if configured is None or own is None else mean + (configured - own) / len(mean_losses)
+        mean_losses = {**mean_losses, change.column: configured}
     return Remedy(
         kind=change.kind,
         change=change.change,
         column=change.column,
         is_weaker=change.weaker,
-        totals=found.totals,
+        totals=replayed.totals,
         suppressed=suppressed,
         mean_loss=mean,
-        losses=of,
+        losses=mean_losses,
     )
 
 
@@ -207,7 +207,7 @@ def _changes(setting: Setting) -> Iterator[tuple[_Change, Point]]:
             yield _Change("delay", f"a delay of {point.delay}"), point
     if now.shards > 1:
         yield _Change("shards", "shards.count: 1"), replace(now, shards=1, by=SHARD_BY_SUBJECT)
-    paths = {of.path: of.field for of in algorithm.settings}
+    paths = {one.path: one.field for one in algorithm.settings}
     if "suppression" in paths and getattr(setting.parameters, paths["suppression"]) != GENERALIZE:
         name = f"{algorithm.name}.suppression"
         yield _Change("suppression", f"{name}: {GENERALIZE}"), replace(now, further=((name, GENERALIZE),))

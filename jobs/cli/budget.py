@@ -29,7 +29,9 @@ class NothingToAccountError(InputError):
     lead = " "
 
     def __init__(self) -> None:
-        private = " or ".join(f"'algorithm: {name}'" for name, of in known_algorithms().items() if of.private)
+        private = " or ".join(
+            f"'algorithm: {name}'" for name, algorithm in known_algorithms().items() if algorithm.private
+        )
         super().__init__(
             f"has neither sampling_and_noise nor noise_within_release nor {private}, so there is nothing to account for"
         )
@@ -67,9 +69,9 @@ def show_budget(budget: Budget, console: Console) -> None:
         console.print("  Every tuple is admitted: no epsilon is guaranteed.\n")
     else:
         deltas = table("epsilon", "delta")
-        for epsilon, found in budget.deltas:
+        for epsilon, delta in budget.deltas:
             shown = _up(log(epsilon), 4) if epsilon == budget.smallest else f"{epsilon:g}"
-            deltas.add_row(shown, "none: too small" if found is None else _up(found))
+            deltas.add_row(shown, "none: too small" if delta is None else _up(delta))
         indent(console, deltas)
         indent(console, f"The smallest epsilon is {_least(budget).split(',')[0]}: -ln(1 - sample_rate).")
         indent(console, f"{_floor(budget).capitalize()}: sample_rate^k.")
@@ -103,7 +105,7 @@ def within_as_json(config: Config) -> list[dict[str, Any]]:
     return [
         {
             "attribute": reach.name,
-            "class": reach.of,
+            "class": reach.width_name,
             "width": reach.width,
             "scale": reach.scale,
             "linking_range": reach.linking_range,
@@ -124,7 +126,7 @@ def show_within(config: Config, console: Console) -> None:
     for reach in reaches_within(config.policy, noise):
         near = "-" if reach.linking_range is None else f"{reach.linking_range:.6g}"
         moved = (f"{amount:.6g}" for amount in reach.within)
-        displacements.add_row(reach.name, reach.of, f"{reach.width:.6g}", f"{reach.scale:.6g}", near, *moved)
+        displacements.add_row(reach.name, reach.width_name, f"{reach.width:.6g}", f"{reach.scale:.6g}", near, *moved)
     indent(console, displacements)
     indent(console, "The scale is width / (epsilon * share). Noise moves this share of values by so much or less.")
     indent(console, "".join(_limits(noise, sampled=config.sampling_and_noise is not None)))

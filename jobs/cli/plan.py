@@ -19,7 +19,7 @@ from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from crenel.evidence.plan.choice import Figures
 from crenel.evidence.plan.grid import Wait
-from crenel.evidence.plan.plan import Limits, Plan, Request, plan
+from crenel.evidence.plan.plan import Limits, PlanResult, Request, plan
 from crenel.evidence.plan.point import Point
 from crenel.jobs.cli.cli_common import in_minutes, indent, parse_option_duration, table
 from crenel.jobs.cli.plot import require_drawable, save
@@ -84,7 +84,7 @@ class Shown:
     regions : content of the regions file that the text names; None where it names none
     """
 
-    plan: Plan
+    plan: PlanResult
     is_whole: bool
     text: str
     replaced: Sequence[str]
@@ -291,7 +291,7 @@ def _summary(shown: Shown) -> str:
     return f"{text}. {len(shown.plan.figures)} settings were replayed."
 
 
-def _rows(found: Plan, *, all_of_them: bool) -> list[Point]:
+def _rows(found: PlanResult, *, all_of_them: bool) -> list[Point]:
     if all_of_them:
         return sorted(found.figures, key=lambda point: found.figures[point].delay)
     named = [found.configured, *([] if found.chosen is None else [found.chosen.setting])]
@@ -301,38 +301,38 @@ def _rows(found: Plan, *, all_of_them: bool) -> list[Point]:
     return sorted(rows, key=lambda point: (found.figures[point].delay, found.figures[point].cost))
 
 
-def _mark(found: Plan, point: Point) -> str:
+def _mark(found: PlanResult, point: Point) -> str:
     chosen = found.chosen is not None and found.chosen.setting == point and not found.chosen.missed
     return f"{'>' if chosen else ''}{'=' if point == found.configured else ''}{'*' if point in found.best else ''}"
 
 
-def _further(found: Plan) -> list[str]:
+def _further(found: PlanResult) -> list[str]:
     return list(dict.fromkeys(name for point in found.figures for name, _ in point.further))
 
 
-def _named(found: Plan, point: Point) -> list[str]:
+def _named(found: PlanResult, point: Point) -> list[str]:
     further = dict(point.further)
     own = [further.get(name, "") for name in _further(found)]
     return [point.algorithm, str(point.k), str(point.l), point.delay, point.divided, *own]
 
 
-def _costs(found: Plan) -> list[str]:
+def _costs(found: PlanResult) -> list[str]:
     unit = "" if found.timed else " (tuples)"
     return ["mean loss", "suppressed", f"delay p50{unit}", f"delay p99{unit}"]
 
 
-def _amounts(found: Plan, costs: Figures) -> list[str]:
+def _amounts(found: PlanResult, costs: Figures) -> list[str]:
     delays = [_delay(found, costs.middle), _delay(found, costs.delay)]
     return [f"{costs.loss:.3f}", f"{costs.suppressed:.2%}", *delays]
 
 
-def _delay(found: Plan, delay: float) -> str:
+def _delay(found: PlanResult, delay: float) -> str:
     if delay == inf:
         return "-"  # no tuple was published before the sample ended
     return in_minutes(delay) if found.timed else f"{delay:,.0f}"
 
 
-def _wanted(found: Plan) -> str:
+def _wanted(found: PlanResult) -> str:
     wanted = found.wanted
     bounds = [f"k >= {wanted.k}", *([f"l >= {wanted.l}"] if wanted.l > 1 else [])]
     bounds += [f"loss <= {wanted.loss:.3g}"] if wanted.loss < 1 else []
@@ -342,13 +342,13 @@ def _wanted(found: Plan) -> str:
     return ", ".join(bounds)
 
 
-def _missed(found: Plan) -> str:
+def _missed(found: PlanResult) -> str:
     missed = {} if found.chosen is None else found.chosen.missed
     never = "as no tuple was published before the sample ended"
     return " and ".join(f"{name} {never if times == inf else f'by {times - 1:.0%}'}" for name, times in missed.items())
 
 
-def _reason(found: Plan) -> str:
+def _reason(found: PlanResult) -> str:
     return (
         " with the shortest delay" if found.wanted.sooner else " with the least loss, suppressed tuples counted as lost"
     )
@@ -363,7 +363,7 @@ def _regions(options: Options, point: Point) -> str:
     )
 
 
-def _beside(found: Plan) -> Table:
+def _beside(found: PlanResult) -> Table:
     steps = table("", "loss", "suppressed", "delay p99", "")
     if found.chosen is None:
         return steps

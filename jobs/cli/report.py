@@ -13,7 +13,7 @@ from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.context import Flow, ReportError
 from crenel.evidence.report.distributions import Came
-from crenel.evidence.report.page import Place, Report
+from crenel.evidence.report.page import Place, ReportPage
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import reading
@@ -121,7 +121,7 @@ def write(
     ended : summary of a run that has just read the source; if a second read gives another number of rows, the page
         omits the input
     """
-    page = Report(outputs, about(config, name, (*config.warnings, *warnings)))
+    page = ReportPage(outputs, about(config, name, (*config.warnings, *warnings)))
     if not source or not page.axes:
         place.write(page.html(flow, attacks=attacks))
         return
@@ -132,7 +132,7 @@ def write(
     place.write(page.html(flow, came=came, all_came=ends, attacks=attacks))
 
 
-def _came(config: Config, page: Report) -> tuple[Came, bool]:
+def _came(config: Config, page: ReportPage) -> tuple[Came, bool]:
     """Count the input by the bins of a page; return the counts, and whether the source is bounded."""
     with reading(config) as (source, blocks):
         came = Came(page.axes, source.policy)

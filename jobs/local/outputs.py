@@ -118,7 +118,7 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
     for attribute in config.policy.quasi_identifiers:
         if isinstance(attribute, Categorical) and attribute.publish == "set":
             sets = PublishedSets.read(attribute, table[attribute.name])
-            if strange := int((~sets.is_known[sets.of]).sum()):
+            if strange := int((~sets.is_known[sets.set_of_row]).sum()):
                 yield f"{strange} rows of {attribute.name!r} have a label that its hierarchy has not"
             continue
         if isinstance(attribute, Categorical):

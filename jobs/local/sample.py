@@ -210,7 +210,7 @@ def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[st
         yield f"{config.source.field}: {error}. Flink's logs are in {error.logs}; they may hold values of records"
         return
     rejected = {(columns[column], REJECTIONS[reason]): count for (column, reason), count in found.items()}
-    yield from rejection_warnings(policy, rows, rejected, share=0, of="the first ")
+    yield from rejection_warnings(policy, rows, rejected, share=0, prefix="the first ")
 
 
 def _first(blocks: Iterator[Block]) -> tuple[int, Counter[tuple[int, int]]]:

@@ -25,7 +25,7 @@ from crenel.anonymity.model.secret import Secret
 from crenel.evidence.outputs import Outputs, split_audit
 from crenel.evidence.verify import chain as reader
 from crenel.evidence.verify.chain import Chained, follow, heads
-from crenel.evidence.verify.classes import Classes
+from crenel.evidence.verify.classes import ReleasedClasses
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
 from crenel.evidence.verify.verify import Guarantees, verify
 from crenel.operators.output_columns import ARROW, CHAIN
@@ -134,7 +134,7 @@ def test_everything_leaves_and_the_chain_closes_once_at_the_end_of_event_time(de
 def followed(found: Outputs, chained: Chained = CHAINED) -> dict[str, Check]:
     assert found.audit is not None
     log = reader.read(found.audit, found.closing)
-    return {check.name: check for check in follow(found, found.audit, Classes.of(found), log, chained)}
+    return {check.name: check for check in follow(found, found.audit, ReleasedClasses.of(found), log, chained)}
 
 
 def links(found: Outputs) -> list[tuple[int, int, str]]:
@@ -624,7 +624,7 @@ def test_a_column_is_hashed_by_the_form_that_the_first_row_states() -> None:
     def outcome(**changed: str) -> str:
         found = Outputs(policy, pa.Table.from_pylist([{"age_min": 3.0} | shown | changed]), audit)
         digest = reader._hasher(b"a key")
-        return reader._values(found, audit, Classes.of(found), digest).outcome
+        return reader._values(found, audit, ReleasedClasses.of(found), digest).outcome
 
     assert outcome() == outcome(decimal="250.5") == outcome(decimal="2.505E2", double="1E-1") == HOLDS
     for changed in ({"text": "250"}, {"text": "250.00"}, {"decimal": "250.51"}, {"double": "0.10000000001"}):

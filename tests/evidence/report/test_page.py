@@ -17,7 +17,7 @@ from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.context import Flow, ReportError
 from crenel.evidence.report.distributions import Came
-from crenel.evidence.report.page import Report
+from crenel.evidence.report.page import ReportPage
 from tests.support.launch import ROOT, environment
 from tests.support.published import (
     ILLNESSES,
@@ -40,7 +40,7 @@ ATTACK = Attack("linking <all>", "every quasi-identifier", 0.079, 0.06, 0.1, 0.0
 
 
 def html(releases: list[Release], *, audited: bool = True, came: bool = True, **others: object) -> str:
-    page = Report(outputs(releases, audited=audited), about(**others))
+    page = ReportPage(outputs(releases, audited=audited), about(**others))
     counted = Came(page.axes, POLICY)
     counted.add(block(releases))
     return page.html(flow(releases), came=counted if came else None)
@@ -77,7 +77,7 @@ def test_without_an_audit_log_no_persons_are_claimed() -> None:
 
 
 def test_without_an_audit_log_and_a_summary_synthetic_records_are_no_persons() -> None:
-    page = Report(outputs(TWO, audited=False), about(private=True, synthetic=True))
+    page = ReportPage(outputs(TWO, audited=False), about(private=True, synthetic=True))
     found = Page(page.html(replace(flow(TWO), rows_in=None, synthetic=None)))
     text = " ".join(found.text.split())
     assert found.problems == []
@@ -90,14 +90,14 @@ def test_without_an_audit_log_and_a_summary_synthetic_records_are_no_persons() -
 
 @pytest.mark.parametrize("audited", [True, False])
 def test_a_run_of_which_nothing_left_has_a_page(audited: bool) -> None:
-    page = Report(outputs([ALONE], audited=audited), about())
+    page = ReportPage(outputs([ALONE], audited=audited), about())
     text = page.html(Flow(0, rows_in=0))
     assert Page(text).problems == []
     assert "Nothing was published." in text
 
 
 def test_attacks_are_shown_where_there_are_any() -> None:
-    page = Report(outputs(TWO), about())
+    page = ReportPage(outputs(TWO), about())
     assert "Attacks" not in page.html(flow(TWO))
     shown = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, name="guess", baseline=None, promised=None)]))
     assert shown.problems == []
@@ -121,7 +121,7 @@ def test_names_of_the_users_own_are_written_as_they_are() -> None:
     towns = [label[row["town"] == "hills"] for row in made.released.to_pylist()]
     audited = [label[row["town"] == "hills"] for row in made.audit.to_pylist()] if made.audit else []
     made = Outputs(policy, _with(made.released, towns), _with(made.audit, audited))
-    page = Page(Report(made, about(name=odd, warnings=(odd,))).html(flow(TWO)))
+    page = Page(ReportPage(made, about(name=odd, warnings=(odd,))).html(flow(TWO)))
     assert page.problems == []
     assert "</svg><script>alert(1)</script>" in page.text
 
@@ -136,7 +136,7 @@ def test_outputs_of_another_hierarchy_are_refused_without_a_value() -> None:
     made = outputs(TWO)
     policy = Policy((*POLICY.numeric, Categorical("town", tree)), ("illness",))
     with pytest.raises(ReportError) as raised:
-        Report(Outputs(policy, made.released, made.audit), about())
+        ReportPage(Outputs(policy, made.released, made.audit), about())
     assert str(raised.value).startswith("released.town: holds labels that policy.quasi_identifiers.town.hierarchy does")
     assert "hills" not in str(raised.value)
 
@@ -159,7 +159,7 @@ def test_a_page_is_the_same_each_time() -> None:
 def test_k_of_one_shows_no_range_of_one_person() -> None:
     ages = range(20, 80, 10)
     many = [Release(tuple((age + i, 100 * age, i, "flu", age + i) for i in (0, 4)), "cluster", age) for age in ages]
-    found = Report(outputs(many), replace(about(), privacy=Privacy(1)))
+    found = ReportPage(outputs(many), replace(about(), privacy=Privacy(1)))
     counted = Came(found.axes, POLICY)
     counted.add(block(many))
     rows = Page(found.html(flow(many), came=counted)).tables["age"][1]
@@ -174,7 +174,7 @@ def test_noise_within_releases_is_told_by_what_the_audit_log_has_of_it() -> None
     for name, values in (("linkable", [1, 0]), ("noise_error_dose", [0.5, 0.25]), ("noise_expected_dose", [0.5, None])):
         audit = audit.append_column(name, pa.array(values))
     policy = replace(POLICY, noised=(Noised("dose", (0, 9)),))
-    page = Page(Report(Outputs(policy, made.released, audit), about()).html(flow(TWO)))
+    page = Page(ReportPage(Outputs(policy, made.released, audit), about()).html(flow(TWO)))
     # By rows: three of the one release, two of the other.
     assert page.tables["Noise within releases"][1] == [
         ["dose", "40.0%", "50.0%"],
@@ -191,7 +191,7 @@ def test_a_number_that_stands_for_its_group_is_counted_where_it_is() -> None:
         table.drop(drop).append_column("age", pa.array(ages))
         for table, ages in ((made.released, [27.0] * 3 + [64.5] * 2), (made.audit, [27.0, 64.5]))
     )
-    page = Page(Report(Outputs(policy, released, audit), about(representative=True)).html(flow(TWO)))
+    page = Page(ReportPage(Outputs(policy, released, audit), about(representative=True)).html(flow(TWO)))
     assert page.problems == []
     assert [int(row[1]) for row in page.tables["age"][1]] == [3, 2]
     assert "Loss by attribute" not in page.tables

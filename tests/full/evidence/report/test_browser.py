@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crenel.evidence.report.distributions import Came
-from crenel.evidence.report.page import Report
+from crenel.evidence.report.page import ReportPage
 from tests.evidence.report.test_page import ATTACK
 from tests.support.published import ILLNESSES, POLICY, Release, about, block, flow, outputs
 
@@ -33,7 +33,7 @@ SUPPRESSED = [Release(((44, 4300, 8, "cold", 900 + n),), "generalized", n) for n
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a page on which each part has something to show."""
     made = [*MADE, *SUPPRESSED]
-    found = Report(outputs(made), about(warnings=("suppressed: 12% of the tuples",)))
+    found = ReportPage(outputs(made), about(warnings=("suppressed: 12% of the tuples",)))
     came = Came(found.axes, POLICY)
     came.add(block(made))
     path = tmp_path_factory.mktemp("report") / "report.html"
