@@ -65,8 +65,8 @@ def run(
             shown.print(f"Warning: {warning}.", soft_wrap=True)
         sinks = config.sinks.items()
         rows = [
-            (name, without_passwords(f"{of['connector']} {of.get('path') or of.get('table', '')}"))
-            for name, of in sinks
+            (name, without_passwords(f"{options['connector']} {options.get('path') or options.get('table', '')}"))
+            for name, options in sinks
         ]
         shown.print()
         shown.print(grid([*rows, *([] if place is None else [("report", str(place.path))])]))
@@ -162,21 +162,21 @@ def budget(
             raise NothingToAccountError
         private = {} if account_of is None else dict(account_of(config.privacy, config.parameters))
         chosen, k = config.sampling_and_noise, config.privacy.k
-        found = None if chosen is None else account(config.policy, k, chosen, epsilon or None, wanted)
+        budget_figures = None if chosen is None else account(config.policy, k, chosen, epsilon or None, wanted)
         if plot is not None:
-            if found is None:
+            if budget_figures is None:
                 raise typer.BadParameter("--plot draws delta, and the configuration has no sampling_and_noise")
-            draw_budget(plot, found)
+            draw_budget(plot, budget_figures)
         warn(config.warnings)
         if json:
-            figures = {} if found is None else found.to_dict() | {"warnings": list(config.warnings)}
+            figures = {} if budget_figures is None else budget_figures.to_dict() | {"warnings": list(config.warnings)}
             print(jsonlib.dumps(figures | private | {"noise_within_release": within_as_json(config)}))
             return
         shown = console()
         if private:
             show_account(private, shown)
-        if found is not None:
-            show_budget(found, shown)
+        if budget_figures is not None:
+            show_budget(budget_figures, shown)
         show_within(config, shown)
         if plot is not None:
             shown.print(f"\n{plot} shows delta against epsilon.", soft_wrap=True)

@@ -22,7 +22,7 @@ from crenel.jobs.progress import replay_bar
 
 
 @dataclass(frozen=True)
-class Options:
+class AttackOptions:
     """Options of the command, beside those of every command.
 
     Attributes
@@ -55,7 +55,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Attacked:
+class AttackReport:
     """Results of the attacks.
 
     Attributes
@@ -73,12 +73,12 @@ class Attacked:
 
     def as_json(self) -> dict[str, Any]:
         """Return the results for ``--json``."""
-        found = {"outputs": self.outputs, "replays": self.replays}
-        results = {name: None if of is None else of.to_dict() for name, of in found.items()}
+        parts = {"outputs": self.outputs, "replays": self.replays}
+        results = {name: None if part is None else part.to_dict() for name, part in parts.items()}
         return {"tuples": self.tuples, "whole": self.is_whole, **results}
 
 
-def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
+def attack(path: Path, overrides: Sequence[str], options: AttackOptions) -> AttackReport:
     """Attack the outputs of a configuration, and replays of its input.
 
     Raises
@@ -96,11 +96,11 @@ def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
         outputs = None if options.replay else _outputs(config)
         beginning = read_beginning(config, options.rows, options.sample)
         attacked = _attack_outputs(config, outputs, beginning, effort)
-        return Attacked(
+        return AttackReport(
             outputs=attacked,
             replays=attack_replays(beginning.sample, setting_of(config, beginning.privacy), effort, done),
             tuples=len(beginning.sample),
-            is_whole=beginning.whole,
+            is_whole=beginning.is_complete,
         )
 
 
@@ -114,27 +114,27 @@ def _outputs(config: Config) -> Outputs:
 def _attack_outputs(
     config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort
 ) -> AttackResults | None:
-    if outputs is None or not beginning.whole:
+    if outputs is None or not beginning.is_complete:
         return None
     exact = config.sampling_and_noise is None
     return attack_outputs(outputs, beginning.sample, config.privacy.k, effort, exact=exact, shards=config.shards)
 
 
-def show(found: Attacked, options: Options, console: Console) -> None:
+def show(report: AttackReport, options: AttackOptions, console: Console) -> None:
     """Print the results."""
-    if found.outputs is not None:
-        console.print(f"Outputs of the run: {found.outputs.released:,} rows of {found.tuples:,} input rows")
-        _show(found.outputs, console)
+    if report.outputs is not None:
+        console.print(f"Outputs of the run: {report.outputs.released:,} rows of {report.tuples:,} input rows")
+        _show(report.outputs, console)
     elif not options.replay:
         console.print(
-            f"The input has more than {found.tuples:,} rows, so the run's outputs were not attacked; raise --rows.",
+            f"The input has more than {report.tuples:,} rows, so the run's outputs were not attacked; raise --rows.",
             soft_wrap=True,
         )
     console.print(
-        f"\nReplays of {found.tuples:,} rows: {options.seeds}, each with a fifth of the persons as the control group"
+        f"\nReplays of {report.tuples:,} rows: {options.seeds}, each with a fifth of the persons as the control group"
     )
-    _show(found.replays, console)
-    every = [*(() if found.outputs is None else found.outputs.attacks), *found.replays.attacks]
+    _show(report.replays, console)
+    every = [*(() if report.outputs is None else report.outputs.attacks), *report.replays.attacks]
     above = sum(attack.above for attack in every)
     console.print()
     console.print(
@@ -145,12 +145,12 @@ def show(found: Attacked, options: Options, console: Console) -> None:
     )
 
 
-def _show(found: AttackResults, console: Console) -> None:
+def _show(results: AttackResults, console: Console) -> None:
     attacks = table("attack", "the attacker knows", "success, %", "interval", "baseline", "by k", words=2)
     for column in attacks.columns[2:]:
         column.no_wrap = True
     before = ""
-    for attack in found.attacks:
+    for attack in results.attacks:
         attacks.add_row(
             "" if attack.name == before else attack.name,
             _short(attack.knows),
@@ -161,10 +161,10 @@ def _show(found: AttackResults, console: Console) -> None:
         )
         before = attack.name
     console.print(attacks)
-    for line in dict.fromkeys(map(_note, found.attacks)):
+    for line in dict.fromkeys(map(_note, results.attacks)):
         if line:
             console.print(f"  {line}", soft_wrap=True)
-    wrong = found.queries
+    wrong = results.queries
     if wrong.count:
         console.print(
             f"  counts of ranges: median relative error of {wrong.count:,} queries {wrong.error:.1%} "

@@ -71,8 +71,8 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
         _print(console, "differential privacy of each person", account_in_short(figures))
     if config.sampling_and_noise is not None:
         # The layout has the steps that follow from the columns' types.
-        found = account(layout.policy, config.privacy.k, config.sampling_and_noise)
-        _print(console, "differential privacy", budget_in_short(found))
+        budget = account(layout.policy, config.privacy.k, config.sampling_and_noise)
+        _print(console, "differential privacy", budget_in_short(budget))
     for name, columns in layout.sinks.items():
         sink = config.sinks.get(name)
         kept = "discarded" if sink is None else f"{sink['connector']} {config.tables.get(name, '')}".rstrip()

@@ -20,7 +20,7 @@ from crenel.jobs.cli import synthetic
 from crenel.jobs.cli.cli_common import grid, indent, table
 from crenel.jobs.config.load import Config, ConfigError, load
 from crenel.jobs.local.run import run
-from crenel.jobs.local.summary import Summary
+from crenel.jobs.local.summary import RunSummary
 
 _SHOWN = 4  # rows before and after
 
@@ -34,7 +34,7 @@ class Ended:
 
     name: str
     config: Config
-    summary: Summary
+    summary: RunSummary
 
 
 def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:

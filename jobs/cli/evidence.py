@@ -59,7 +59,7 @@ def plan(
     with reported(configuration):
         from crenel.jobs.cli import plan as command
 
-        options = command.Options(
+        options = command.PlanOptions(
             sample=sample,
             rows=rows,
             settings=settings,
@@ -90,7 +90,7 @@ def why(
     with reported(configuration):
         from crenel.jobs.cli import why as command
 
-        options = command.Options(sample=sample, rows=rows, outputs=outputs, as_json=json)
+        options = command.WhyOptions(sample=sample, rows=rows, outputs=outputs, as_json=json)
         command.show_why(configuration, overrides or [], options, console())
 
 
@@ -176,9 +176,9 @@ def attack(
     with reported(configuration):
         from crenel.jobs.cli import attack as command
 
-        options = command.Options(sample, rows, replay, within_rows or (), within_time or (), seeds, targets)
-        found = command.attack(configuration, overrides or [], options)
+        options = command.AttackOptions(sample, rows, replay, within_rows or (), within_time or (), seeds, targets)
+        results = command.attack(configuration, overrides or [], options)
         if json:
-            print(jsonlib.dumps(found.as_json()))
+            print(jsonlib.dumps(results.as_json()))
         else:
-            command.show(found, options, console())
+            command.show(results, options, console())

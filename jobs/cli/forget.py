@@ -52,9 +52,9 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
         settings = local_settings(config.flink, 1, folder)
         try:
             tables = local_environment(settings, checkpoints=False)
-            found = read_layout(tables, config)
-            subject_of(read_forget(tables, source), found)
-            codes = codes_of(tables, config, found, subjects)
+            layout = read_layout(tables, config)
+            subject_of(read_forget(tables, source), layout)
+            codes = codes_of(tables, config, layout, subjects)
             column = column_of(tables)
             # Rows of a batch job are visible once the command ends, and not with the next checkpoint. The table may be
             # unbounded, because the batch job does not read it.

@@ -91,7 +91,7 @@ def write_configuration(
         path = os.path.relpath(contract_file, output.parent)
         given = {"file": path} if schema_name is None else {"file": path, "schema_name": schema_name}
         named = [f"contract: {{{', '.join(f'{key}: {_scalar(value)}' for key, value in given.items())}}}"]
-        differences = _differences(contract, [of.column for of in proposals])
+        differences = _differences(contract, [proposal.column for proposal in proposals])
     text = configuration_text(described, proposals, output.stem, named, differences)
     try:
         output.write_text(text, encoding="utf-8")
@@ -123,7 +123,7 @@ def configuration_text(
             f"Figures are those of the first {profile.rows:,} rows. A row is unique by a column where no other row\n"
             f"# has its value; groups of fewer than {profile.k} such rows are small."
         )
-    has_sensitive = any(of.role == "sensitive" for of in proposals)
+    has_sensitive = any(proposal.role == "sensitive" for proposal in proposals)
     parts = [
         _HEAD.format(undecided=UNDECIDED, basis=basis),
         "policy:",
@@ -142,7 +142,7 @@ def configuration_text(
 
 def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
     subject, event_time = (
-        next((of for of in proposals if of.role == role), None) for role in ("subject", "event_time")
+        next((one for one in proposals if one.role == role), None) for role in ("subject", "event_time")
     )
     if subject is None:
         yield "# No column names a person. Name one; or write null, where every row is a person of its own."
@@ -150,71 +150,71 @@ def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
     else:
         yield from _basis(subject)
         yield f"subject: {_scalar(subject.column)}"
-        figures = next(of for of in profile.columns if of.name == subject.column)
+        figures = next(one for one in profile.columns if one.name == subject.column)
         if figures.spellings:
             yield f"# {spellings_warning(figures)}."
             yield "subject_normalization: [nfc, trim]"
     if event_time is not None:
         yield from _basis(event_time)
         yield f"event_time: {_scalar(event_time.column)}"
-    attributes = [of for of in proposals if of.role in ("quasi_identifier", "undecided")]
+    attributes = [one for one in proposals if one.role in ("quasi_identifier", "undecided")]
     yield "# Values that an attacker may know of a person; published generalized."
-    for line in _pairs(profile, [of.column for of in attributes]):
+    for line in _pairs(profile, [one.column for one in attributes]):
         yield f"# {line}"
     if not attributes:
         yield f"quasi_identifiers: {UNDECIDED}"
     else:
         yield "quasi_identifiers:"
-    for of in attributes:
-        advice, value = _attribute(of)
-        yield from (f"  {line}" for line in _basis(of, *([advice] if advice else [])))
-        yield f"  {_key(of.column)}: {value}"
+    for one in attributes:
+        advice, value = _attribute(one)
+        yield from (f"  {line}" for line in _basis(one, *([advice] if advice else [])))
+        yield f"  {_key(one.column)}: {value}"
     for role, meaning in (
         ("sensitive", "Values that no attacker may infer; published unchanged."),
         ("passthrough", "Columns that the contract has published as they are, without any guarantee."),
         ("drop", "Columns that are read and discarded; nothing of them is published."),
     ):
-        columns = [of for of in proposals if of.role == role]
+        columns = [one for one in proposals if one.role == role]
         if columns:
             yield f"# {meaning}"
             yield f"{role}:"
-        for of in columns:
-            yield from (f"  {line}" for line in _basis(of))
-            yield f"  - {_scalar(of.column)}"
+        for one in columns:
+            yield from (f"  {line}" for line in _basis(one))
+            yield f"  - {_scalar(one.column)}"
 
 
-def _basis(of: Proposal, *advice: str) -> Iterator[str]:
+def _basis(proposal: Proposal, *advice: str) -> Iterator[str]:
     """Yield the comments on a proposal."""
-    for line in (f"{of.reason[0].upper()}{of.reason[1:]}.", f"{of.figures}.", *advice):
+    for line in (f"{proposal.reason[0].upper()}{proposal.reason[1:]}.", f"{proposal.figures}.", *advice):
         yield f"# {line}"
 
 
-def _attribute(of: Proposal) -> tuple[str, str]:
+def _attribute(proposal: Proposal) -> tuple[str, str]:
     """Return the advice on a quasi-identifier, possibly empty, and its value in YAML."""
-    domain = UNDECIDED if of.domain is None else f"[{', '.join(of.domain)}]"
+    domain = UNDECIDED if proposal.domain is None else f"[{', '.join(proposal.domain)}]"
     bounds = (
         "Domain: round bounds for all records to come. Those of the data are values of persons, so none are proposed."
     )
-    if of.domain is not None:
+    if proposal.domain is not None:
         bounds = "TO CONFIRM: the domain follows from the name of the column, and not from the data."
     categorical = "{type: categorical, hierarchy: %s}"
-    if of.role == UNDECIDED:
+    if proposal.role == UNDECIDED:
         return f"Role: {_UNDECIDED_ROLE}.", UNDECIDED
-    if of.hierarchy is None:
+    if proposal.hierarchy is None:
         return bounds, f"{{type: numeric, domain: {domain}}}"
-    if of.hierarchy == "numbers":
+    if proposal.hierarchy == "numbers":
         return bounds, categorical % f"{{numbers: {{domain: {domain}, levels: [1, 5, 10, 20], open: true}}}}"
-    if of.hierarchy == "dates":
+    if proposal.hierarchy == "dates":
         return bounds, categorical % f"{{dates: {{domain: {domain}, levels: [day, month, year, decade]}}}}"
-    if of.hierarchy == "ip":
+    if proposal.hierarchy == "ip":
         return (
             "Networks: those of all addresses to come.",
             categorical % f"{{ip: {{networks: {UNDECIDED}, levels: [32, 24, 16, 8]}}}}",
         )
-    if of.hierarchy == "mask" and of.length is not None:
-        keep = ", ".join(map(str, range(of.length, 0, -1)))
-        length, advice = str(of.length), ""
-        if of.was_number:
+    if proposal.hierarchy == "mask" and proposal.length is not None:
+        keep = ", ".join(map(str, range(proposal.length, 0, -1)))
+        length, advice = str(proposal.length), ""
+        if proposal.was_number:
             length = UNDECIDED
             advice = "Length: digits of each code. A number loses leading zeros: restore any in source.query by LPAD."
         return advice, categorical % f"{{mask: {{length: {length}, keep: [{keep}, 0]}}}}"
@@ -223,10 +223,10 @@ def _attribute(of: Proposal) -> tuple[str, str]:
 
 def _pairs(profile: Profile, names: Sequence[str]) -> Iterator[str]:
     """Yield lines about the pairs of quasi-identifiers that single out most rows."""
-    found = [pair for pair in profile.pairs if {*pair.columns} <= {*names} and pair.small][:_PAIRS]
-    if found:
+    singling = [pair for pair in profile.pairs if {*pair.columns} <= {*names} and pair.small][:_PAIRS]
+    if singling:
         yield "Pairs of them that single out most rows:"
-    for pair in found:
+    for pair in singling:
         names_of_pair = " + ".join(map(_key, pair.columns))
         yield f"  {names_of_pair}: {share(pair.unique)} of rows unique, {share(pair.small)} in small groups"
 
@@ -267,22 +267,24 @@ def _input_warnings(described: Described, proposals: Sequence[Proposal]) -> Iter
         )
     for field in described.left_out:
         yield f"{field}, and left out; to read such a field, give it a type in source.from_json.fields, and a role"
-    roles = {of.column: of.role for of in proposals}
-    for of in described.profile.columns:
-        missing = round(of.missing * rows)
-        if missing and roles.get(of.name) in ("subject", "event_time", "quasi_identifier", "sensitive"):
+    roles = {proposal.column: proposal.role for proposal in proposals}
+    for column in described.profile.columns:
+        missing = round(column.missing * rows)
+        if missing and roles.get(column.name) in ("subject", "event_time", "quasi_identifier", "sensitive"):
             yield (
-                f"{of.name}: {missing:,} of {rows:,} rows have no value, and would be rejected as missing; "
+                f"{column.name}: {missing:,} of {rows:,} rows have no value, and would be rejected as missing; "
                 "'crenel check' names the remedy"
             )
-        if of.spellings:
-            yield f"{of.name}: {spellings_warning(of)}"
+        if column.spellings:
+            yield f"{column.name}: {spellings_warning(column)}"
 
 
 def _undecided_fields(proposals: Sequence[Proposal]) -> list[str]:
-    fields = [] if any(of.role == "subject" for of in proposals) else ["subject"]
-    attributes = [of for of in proposals if of.role in ("quasi_identifier", "undecided")]
-    fields += [f"quasi_identifiers.{of.column}" for of in attributes if UNDECIDED in _attribute(of)[1]]
+    fields = [] if any(proposal.role == "subject" for proposal in proposals) else ["subject"]
+    attributes = [proposal for proposal in proposals if proposal.role in ("quasi_identifier", "undecided")]
+    fields += [
+        f"quasi_identifiers.{proposal.column}" for proposal in attributes if UNDECIDED in _attribute(proposal)[1]
+    ]
     return fields if attributes else [*fields, "quasi_identifiers"]
 
 
@@ -296,9 +298,9 @@ def _show(
     console: Console,
 ) -> None:
     shown = table("column", "proposed role", "unique rows", f"in groups below {profile.k}", words=2)
-    for of, figures in zip(proposals, profile.columns, strict=True):
+    for proposal, figures in zip(proposals, profile.columns, strict=True):
         numbers = (share(figures.unique), share(figures.small)) if profile.rows else ("-", "-")
-        shown.add_row(of.column, of.role.replace("_", "-"), *numbers)
+        shown.add_row(proposal.column, proposal.role.replace("_", "-"), *numbers)
     console.print(shown)
     console.print()
     for line in differences:

@@ -149,10 +149,12 @@ def literal(text: str) -> str:
 def _of_parquet(path: Path, rows: int) -> Described:
     with pyarrow.parquet.ParquetFile(path) as file:
         reader = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
-        found = profile(reader, rows=rows)
-    columns = [f"{quoted(of.name)} {of.type}" for of in found.columns]
+        source_profile = profile(reader, rows=rows)
+    columns = [f"{quoted(column.name)} {column.type}" for column in source_profile.columns]
     return Described(
-        found, _ddl(path, columns, "parquet", {"parquet.utc-timezone": "true"}), _with_instants(found.columns)
+        source_profile,
+        _ddl(path, columns, "parquet", {"parquet.utc-timezone": "true"}),
+        _with_instants(source_profile.columns),
     )
 
 
@@ -160,8 +162,8 @@ def _of_json(path: Path, rows: int) -> Described:
     """Read lines of JSON, as ``source.from_json`` reads them; arrays are left out."""
     with path.open("rb") as file:
         read = [(line.rstrip(b"\r\n"), _object(line)) for line in islice(file, rows)]
-    lines = pa.array([line for line, found in read if found is not None], pa.binary())
-    objects = [found for _, found in read if found is not None]
+    lines = pa.array([line for line, record in read if record is not None], pa.binary())
+    objects = [record for _, record in read if record is not None]
     if not objects:
         raise SourceError(f"{path} has no line with an object of JSON; give a file with one object per line")
     paths, left_out = _paths(objects)
@@ -172,7 +174,7 @@ def _of_json(path: Path, rows: int) -> Described:
         )
     texts = JsonFields(tuple(JsonField(path, "STRING") for path in paths)).columns(lines)
     typed = pa.table(
-        {".".join(path): _typed(pa.chunked_array([of.text])) for path, of in zip(paths, texts, strict=True)}
+        {".".join(path): _typed(pa.chunked_array([cells.text])) for path, cells in zip(paths, texts, strict=True)}
     )
     fields = {
         name: ("TIMESTAMP_LTZ(3)" if pa.types.is_timestamp(column.type) else sql_type(column.type), path)
@@ -185,10 +187,10 @@ def _of_json(path: Path, rows: int) -> Described:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _paths(objects: Sequence[dict[str, Any]]) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -238,12 +240,12 @@ def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:
     if len(set(chosen)) < len(chosen):
         raise SourceError("--columns: a name repeats; give each column its own")
     typed = pa.table({name: _typed(table.column(name)) for name in chosen})
-    found = profile(typed)
+    source_profile = profile(typed)
     columns = [f"{quoted(name)} STRING" for name in chosen]
     selected = [_parsed(quoted(field.name), field.type) for field in typed.schema]
     condition = None if names else f"{quoted(chosen[0])} IS DISTINCT FROM {literal(first[0])}"
     delimiters = {} if delimiter == "," else {"csv.field-delimiter": delimiter.replace("\t", "\\t")}
-    return Described(found, _ddl(path, columns, "csv", delimiters), _select(selected, condition), len(unfit))
+    return Described(source_profile, _ddl(path, columns, "csv", delimiters), _select(selected, condition), len(unfit))
 
 
 def _read_csv(
@@ -295,11 +297,11 @@ def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     texts = column.combine_chunks()
     for kind, cell in _TYPES.items():
-        found = read_as(cell, texts)
-        if found.null_count > texts.null_count:
+        values = read_as(cell, texts)
+        if values.null_count > texts.null_count:
             continue
         if pa.types.is_timestamp(kind):
-            return pa.chunked_array([found])
+            return pa.chunked_array([values])
         try:  # the query reads 1.5 as a whole number, y as a Boolean, and a time as a day
             return column.cast(kind)
         except pa.ArrowInvalid:
@@ -322,8 +324,10 @@ def _as_instant(expression: str, name: str) -> str:
 
 def _with_instants(columns: Sequence[ColumnProfile]) -> str | None:
     """Return the query that reads all times as event times are read; None where they are already."""
-    times = {of.name for of in columns if of.type.startswith("TIMESTAMP") and of.type != "TIMESTAMP_LTZ(3)"}
-    names = {of.name: quoted(of.name) for of in columns}
+    times = {
+        column.name for column in columns if column.type.startswith("TIMESTAMP") and column.type != "TIMESTAMP_LTZ(3)"
+    }
+    names = {column.name: quoted(column.name) for column in columns}
     selected = [_as_instant(text, text) if name in times else text for name, text in names.items()]
     return _select(selected) if times else None
 
@@ -341,12 +345,12 @@ def _ddl(path: Path, columns: Sequence[str], form: str, further: dict[str, str])
 
 def _of_statement(path: Path) -> Described:
     text = path.read_text(encoding="utf-8-sig").strip().rstrip(";")
-    found = _TABLE.match(text)
-    if found is None:
+    statement = _TABLE.match(text)
+    if statement is None:
         raise SourceError(f"{path} is no statement CREATE TABLE name (...) WITH (...); give one such statement")
-    rest = found["rest"]
+    rest = statement["rest"]
     items = [*_items(rest)]
-    marked = {found[1].strip("`") for item in items if (found := _WATERMARK.match(item)) is not None}
+    marked = {mark[1].strip("`") for item in items if (mark := _WATERMARK.match(item)) is not None}
     columns = tuple(
         ColumnProfile(name, sql or "computed", "timestamp" if name in marked else form_of_type(sql or "STRING"))
         for name, sql in filter(None, map(_column, items))
@@ -360,11 +364,11 @@ def _of_statement(path: Path) -> Described:
 def _items(text: str) -> Iterator[str]:
     """Yield the items of the first list in parentheses, without comments."""
     depth, item, end = 0, "", 0
-    for found in TOKEN.finditer(text):
-        token = found[0]
+    for match in TOKEN.finditer(text):
+        token = match[0]
         if token.startswith(("--", "/*")):
             continue
-        space, end = " " if found.start() > end else "", found.end()
+        space, end = " " if match.start() > end else "", match.end()
         depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(token, 0)
         if depth == 0 or (depth == 1 and token == ","):
             yield item.strip()
@@ -377,10 +381,10 @@ def _items(text: str) -> Iterator[str]:
 
 def _column(item: str) -> tuple[str, str | None] | None:
     """Return name and type of a column, None as the type of a computed one; None for what is no column."""
-    found = re.match(r"(?:`((?:[^`]|``)*)`|(\S+))\s+(.*)", item, re.DOTALL)
-    if found is None or (found[2] or "").upper() in _NO_COLUMN:
+    match = re.match(r"(?:`((?:[^`]|``)*)`|(\S+))\s+(.*)", item, re.DOTALL)
+    if match is None or (match[2] or "").upper() in _NO_COLUMN:
         return None
-    name = found[2] if found[1] is None else found[1].replace("``", "`")
-    if re.match(r"AS\b", found[3], re.IGNORECASE):
+    name = match[2] if match[1] is None else match[1].replace("``", "`")
+    if re.match(r"AS\b", match[3], re.IGNORECASE):
         return name, None
-    return name, re.sub(r"\s+", " ", _OPTIONS_OF_A_COLUMN.sub("", found[3])).strip().upper()
+    return name, re.sub(r"\s+", " ", _OPTIONS_OF_A_COLUMN.sub("", match[3])).strip().upper()

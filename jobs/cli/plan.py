@@ -42,7 +42,7 @@ class PlanError(InputError):
 
 
 @dataclass(frozen=True)
-class Options:
+class PlanOptions:
     """Options of the command, beside those of every command; texts as the user wrote them.
 
     Attributes
@@ -91,7 +91,7 @@ class Shown:
     regions: str | None
 
 
-def show_plan(path: Path, overrides: Sequence[str], options: Options, console: Console) -> bool:
+def show_plan(path: Path, overrides: Sequence[str], options: PlanOptions, console: Console) -> bool:
     """Replay settings around a configured one, and show them; return whether one meets the constraints.
 
     Raises
@@ -117,10 +117,10 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
         limits = Limits(options.max_loss, limit, suppressed, options.min_k)
         request = Request(sample, setting_of(config, beginning.privacy), limits, varied, options.settings)
         configuration = PlanConfiguration.of(path, overrides, config, beginning.privacy, folder)
-        found = plan(request, configuration, progress, shielded_from_terminal)
-        shown = Shown(found, beginning.whole, "", (), None)
-        if found.chosen is not None:
-            point = found.chosen.setting
+        result = plan(request, configuration, progress, shielded_from_terminal)
+        shown = Shown(result, beginning.is_complete, "", (), None)
+        if result.chosen is not None:
+            point = result.chosen.setting
             text = configuration.block(point, regions)
             configuration.load_with(text, point)
             learned = configuration.learned_regions(point)
@@ -131,18 +131,18 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
         except OSError as error:
             raise PlanError(f"--regions: {options.regions} cannot be written: {error.strerror}") from None
     if options.picture is not None:
-        save(found.figure(), options.picture)
+        save(result.figure(), options.picture)
     if options.as_json:
         print(json.dumps(_as_json(shown)))
     else:
         _show(shown, options, console)
-    return found.meets
+    return result.meets
 
 
 def parse_delay(text: str, option: str) -> Wait:
     """Parse ``1000 tuples`` or ``10 min`` to tuples or milliseconds; raise ``PlanError`` for anything else."""
-    if found := _TUPLES.fullmatch(text):
-        return int(found[1]), None
+    if match := _TUPLES.fullmatch(text):
+        return int(match[1]), None
     milliseconds = parse_option_duration(text)
     if milliseconds is None:
         raise PlanError(f"{option}: must be a duration such as '10 min', or a number of tuples such as '1000 tuples'")
@@ -170,8 +170,8 @@ def delay_limit(delay: Wait, *, timed: bool) -> float:
 
 def parse_share(text: str, option: str) -> float:
     """Parse a share such as ``1%`` or ``0.01``; raise ``PlanError`` if it is not from 0 to 1."""
-    found = _SHARE.fullmatch(text)
-    share = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    match = _SHARE.fullmatch(text)
+    share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
     if not 0 <= share <= 1:
         raise PlanError(f"{option}: must be a share such as '1%' or '0.01'")
     return share
@@ -185,21 +185,21 @@ def parse_varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     PlanError
         An unknown name, or an invalid value.
     """
-    found: dict[str, tuple[Any, ...]] = {}
+    varied: dict[str, tuple[Any, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         name, parts = name.strip(), tuple(value.strip() for value in values.split(",") if value.strip())
         if not (name and equals and parts):
             raise PlanError("--vary: is not of the form NAME=VALUE,VALUE, such as k=5,10,20")
         if "." in name:
-            found[name] = parts
+            varied[name] = parts
         elif name in _DIMENSIONS:
             dimension, parse = _DIMENSIONS[name]
-            found[dimension] = tuple(parse(part, f"--vary {name}") for part in parts)
+            varied[dimension] = tuple(parse(part, f"--vary {name}") for part in parts)
         else:
             names = ", ".join(_DIMENSIONS)
             raise PlanError(f"--vary: {name!r} is none of {names}, and no dotted field such as castle.x")
-    return found
+    return varied
 
 
 def _parse_algorithm(text: str, option: str) -> str:
@@ -215,10 +215,10 @@ def _parse_whole(text: str, option: str) -> int:
 
 
 def _parse_shards(text: str, option: str) -> tuple[int, str]:
-    found = _SHARDS.fullmatch(text)
-    if found is None or int(found[1]) < 1:
+    match = _SHARDS.fullmatch(text)
+    if match is None or int(match[1]) < 1:
         raise PlanError(f"{option}: must be such as '4', '4 by {SHARD_BY_SUBJECT}' or '4 by {SHARD_BY_REGIONS}'")
-    return int(found[1]), found[2] or SHARD_BY_SUBJECT
+    return int(match[1]), match[2] or SHARD_BY_SUBJECT
 
 
 _DIMENSIONS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
@@ -238,23 +238,23 @@ def _as_json(shown: Shown) -> dict[str, Any]:
     return document | {"yaml": shown.text}
 
 
-def _show(shown: Shown, options: Options, console: Console) -> None:
-    found, chosen = shown.plan, shown.plan.chosen
+def _show(shown: Shown, options: PlanOptions, console: Console) -> None:
+    result, chosen = shown.plan, shown.plan.chosen
     console.print(_summary(shown), soft_wrap=True)
     console.print()
-    rows = _rows(found, all_of_them=options.shows_all)
-    settings = table("", "algorithm", "k", "l", "delay of the setting", "shards", *_further(found), *_costs(found))
+    rows = _rows(result, all_of_them=options.shows_all)
+    settings = table("", "algorithm", "k", "l", "delay of the setting", "shards", *_further(result), *_costs(result))
     for point in rows:
-        settings.add_row(_mark(found, point), *_named(found, point), *_amounts(found, found.figures[point]))
+        settings.add_row(_mark(result, point), *_named(result, point), *_amounts(result, result.figures[point]))
     console.print(settings)
-    rest = len(found.figures) - len(rows)
+    rest = len(result.figures) - len(rows)
     console.print(
         "\n> recommended, = configured, * on the Pareto front: no setting with the same k and l is as good in loss, "
         f"suppressed and delay, and better in one.{f' {rest} others were replayed; --all shows them.' if rest else ''}"
-        f"{f' {len(found.impossible)} are invalid with this policy.' if found.impossible else ''}",
+        f"{f' {len(result.impossible)} are invalid with this policy.' if result.impossible else ''}",
         soft_wrap=True,
     )
-    for name, problem in found.unfit.items():
+    for name, problem in result.unfit.items():
         console.print(f"{name} was not tried: {problem}.", soft_wrap=True)
     if chosen is None:
         console.print("\nNo setting has the required k and l.", soft_wrap=True)
@@ -264,17 +264,17 @@ def _show(shown: Shown, options: Options, console: Console) -> None:
         return
     console.print()
     if chosen.missed:
-        console.print(f"No setting meets {_wanted(found)}. The nearest misses {_missed(found)}:", soft_wrap=True)
+        console.print(f"No setting meets {_wanted(result)}. The nearest misses {_missed(result)}:", soft_wrap=True)
     else:
-        console.print(f"Recommended, because it meets {_wanted(found)}{_reason(found)}:", soft_wrap=True)
+        console.print(f"Recommended, because it meets {_wanted(result)}{_reason(result)}:", soft_wrap=True)
     console.print()
     console.print(shown.text, soft_wrap=True, end="")
     console.print(f"\nIt replaces {', '.join(shown.replaced)} in the configuration.", soft_wrap=True)
     if shown.regions is not None:
         console.print(_regions(options, chosen.setting), soft_wrap=True)
-    if found.steps:
+    if result.steps:
         console.print("\nOne step from it in each dimension:")
-        indent(console, _beside(found))
+        indent(console, _beside(result))
     if options.picture is not None:
         console.print(f"\n{options.picture} shows all of them.", soft_wrap=True)
 
@@ -291,70 +291,72 @@ def _summary(shown: Shown) -> str:
     return f"{text}. {len(shown.plan.figures)} settings were replayed."
 
 
-def _rows(found: PlanResult, *, all_of_them: bool) -> list[Point]:
+def _rows(result: PlanResult, *, all_of_them: bool) -> list[Point]:
     if all_of_them:
-        return sorted(found.figures, key=lambda point: found.figures[point].delay)
-    named = [found.configured, *([] if found.chosen is None else [found.chosen.setting])]
-    best = [point for point in found.best if found.wanted.satisfies_privacy(point) and point not in named]
-    best = sorted(best, key=lambda point: found.figures[point].cost)[:_SHOWN]
-    rows = [point for point in dict.fromkeys([*named, *best]) if point in found.figures]
-    return sorted(rows, key=lambda point: (found.figures[point].delay, found.figures[point].cost))
+        return sorted(result.figures, key=lambda point: result.figures[point].delay)
+    named = [result.configured, *([] if result.chosen is None else [result.chosen.setting])]
+    best = [point for point in result.best if result.wanted.satisfies_privacy(point) and point not in named]
+    best = sorted(best, key=lambda point: result.figures[point].cost)[:_SHOWN]
+    rows = [point for point in dict.fromkeys([*named, *best]) if point in result.figures]
+    return sorted(rows, key=lambda point: (result.figures[point].delay, result.figures[point].cost))
 
 
-def _mark(found: PlanResult, point: Point) -> str:
-    chosen = found.chosen is not None and found.chosen.setting == point and not found.chosen.missed
-    return f"{'>' if chosen else ''}{'=' if point == found.configured else ''}{'*' if point in found.best else ''}"
+def _mark(result: PlanResult, point: Point) -> str:
+    chosen = result.chosen is not None and result.chosen.setting == point and not result.chosen.missed
+    return f"{'>' if chosen else ''}{'=' if point == result.configured else ''}{'*' if point in result.best else ''}"
 
 
-def _further(found: PlanResult) -> list[str]:
-    return list(dict.fromkeys(name for point in found.figures for name, _ in point.further))
+def _further(result: PlanResult) -> list[str]:
+    return list(dict.fromkeys(name for point in result.figures for name, _ in point.further))
 
 
-def _named(found: PlanResult, point: Point) -> list[str]:
+def _named(result: PlanResult, point: Point) -> list[str]:
     further = dict(point.further)
-    own = [further.get(name, "") for name in _further(found)]
+    own = [further.get(name, "") for name in _further(result)]
     return [point.algorithm, str(point.k), str(point.l), point.delay, point.divided, *own]
 
 
-def _costs(found: PlanResult) -> list[str]:
-    unit = "" if found.timed else " (tuples)"
+def _costs(result: PlanResult) -> list[str]:
+    unit = "" if result.timed else " (tuples)"
     return ["mean loss", "suppressed", f"delay p50{unit}", f"delay p99{unit}"]
 
 
-def _amounts(found: PlanResult, costs: Figures) -> list[str]:
-    delays = [_delay(found, costs.middle), _delay(found, costs.delay)]
+def _amounts(result: PlanResult, costs: Figures) -> list[str]:
+    delays = [_delay(result, costs.middle), _delay(result, costs.delay)]
     return [f"{costs.loss:.3f}", f"{costs.suppressed:.2%}", *delays]
 
 
-def _delay(found: PlanResult, delay: float) -> str:
+def _delay(result: PlanResult, delay: float) -> str:
     if delay == inf:
         return "-"  # no tuple was published before the sample ended
-    return in_minutes(delay) if found.timed else f"{delay:,.0f}"
+    return in_minutes(delay) if result.timed else f"{delay:,.0f}"
 
 
-def _wanted(found: PlanResult) -> str:
-    wanted = found.wanted
+def _wanted(result: PlanResult) -> str:
+    wanted = result.wanted
     bounds = [f"k >= {wanted.k}", *([f"l >= {wanted.l}"] if wanted.l > 1 else [])]
     bounds += [f"loss <= {wanted.loss:.3g}"] if wanted.loss < 1 else []
     bounds += [f"suppressed <= {wanted.suppressed:.2%}"] if wanted.suppressed < 1 else []
     if wanted.delay < inf:
-        bounds.append(f"delay p99 <= {_delay(found, wanted.delay)}{'' if found.timed else ' tuples'}")
+        bounds.append(f"delay p99 <= {_delay(result, wanted.delay)}{'' if result.timed else ' tuples'}")
     return ", ".join(bounds)
 
 
-def _missed(found: PlanResult) -> str:
-    missed = {} if found.chosen is None else found.chosen.missed
+def _missed(result: PlanResult) -> str:
+    missed = {} if result.chosen is None else result.chosen.missed
     never = "as no tuple was published before the sample ended"
     return " and ".join(f"{name} {never if times == inf else f'by {times - 1:.0%}'}" for name, times in missed.items())
 
 
-def _reason(found: PlanResult) -> str:
+def _reason(result: PlanResult) -> str:
     return (
-        " with the shortest delay" if found.wanted.sooner else " with the least loss, suppressed tuples counted as lost"
+        " with the shortest delay"
+        if result.wanted.sooner
+        else " with the least loss, suppressed tuples counted as lost"
     )
 
 
-def _regions(options: Options, point: Point) -> str:
+def _regions(options: PlanOptions, point: Point) -> str:
     if options.regions is not None:
         return f"{options.regions} holds quantiles of the sample."
     return (
@@ -363,19 +365,19 @@ def _regions(options: Options, point: Point) -> str:
     )
 
 
-def _beside(found: PlanResult) -> Table:
+def _beside(result: PlanResult) -> Table:
     steps = table("", "loss", "suppressed", "delay p99", "")
-    if found.chosen is None:
+    if result.chosen is None:
         return steps
-    now, here = found.chosen.figures, found.chosen.setting
-    for name, point in found.steps:
-        costs = found.figures[point]
+    now, here = result.chosen.figures, result.chosen.setting
+    for name, point in result.steps:
+        costs = result.figures[point]
         change = [f"{costs.loss - now.loss:+.3f}", f"{100 * (costs.suppressed - now.suppressed):+.2f} points"]
         if inf in (costs.delay, now.delay):
             change.append("-")
         else:
             more = costs.delay - now.delay
-            change.append(f"{'+' if more >= 0 else '-'}{_delay(found, abs(more))}")
+            change.append(f"{'+' if more >= 0 else '-'}{_delay(result, abs(more))}")
         less = "weaker guarantee" if point.k < here.k or point.l < here.l else ""
         steps.add_row(f"{name} {_of(name, here)} -> {_of(name, point)}", *change, less)
     return steps

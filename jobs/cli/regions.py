@@ -60,14 +60,14 @@ def write_regions(
         raise ConfigError(path, [_NOISE])
     if private is not None and (without := list(without_domain(config.policy))):
         raise ConfigError(path, [f"policy.quasi_identifiers.{name}.domain: --private needs one" for name in without])
-    found = read_sample(config, rows if private is None else None)
-    if found.sample is None:
-        raise RegionsError(f"no tuple was read, and {found.rejected:,} rows were rejected, so no region is possible")
+    sampled = read_sample(config, rows if private is None else None)
+    if sampled.sample is None:
+        raise RegionsError(f"no tuple was read, and {sampled.rejected:,} rows were rejected, so no region is possible")
     members = members_of(config.privacy.k)
     if private is not None:
-        tree = learn_privately(found.policy, found.sample, count, least or _persons(config), private)
-        output.write_text(regions_text(found.policy, tree, 0, members), encoding="utf-8")
-        console.print(_counts(found), soft_wrap=True)
+        tree = learn_privately(sampled.policy, sampled.sample, count, least or _persons(config), private)
+        output.write_text(regions_text(sampled.policy, tree, 0, members), encoding="utf-8")
+        console.print(_counts(sampled), soft_wrap=True)
         console.print(
             f"{output} has {len(tree)} cells, by an epsilon of {private:g} for each person whose record was read. Use "
             "it with cells: {partition: FILE}.",
@@ -75,17 +75,17 @@ def write_regions(
             markup=False,
         )
         return
-    tree = learn(found.policy, found.sample, count, members)
-    output.write_text(regions_text(found.policy, tree, len(found.sample), members), encoding="utf-8")
-    console.print(_counts(found), soft_wrap=True)
+    tree = learn(sampled.policy, sampled.sample, count, members)
+    output.write_text(regions_text(sampled.policy, tree, len(sampled.sample), members), encoding="utf-8")
+    console.print(_counts(sampled), soft_wrap=True)
     regions = table("shard", "share", "expected loss")
     for number, (share, loss) in enumerate(zip(tree.share.tolist(), tree.loss.tolist(), strict=True)):
         regions.add_row(str(number), f"{share:.1%}", f"{loss:.3f}")
     console.print(regions)
-    whole = learn(found.policy, found.sample, 1, members).loss[0]
+    undivided = learn(sampled.policy, sampled.sample, 1, members).loss[0]
     console.print(
         f"\nExpected loss of {members} tuples at random: {tree.share @ tree.loss:.3f} within a region, "
-        f"{whole:.3f} among all.",
+        f"{undivided:.3f} among all.",
         soft_wrap=True,
     )
     console.print(
@@ -102,10 +102,10 @@ def _persons(config: Config) -> float:
     return each * prod(len(set(column.labels)) for column in policy.generalized)
 
 
-def _counts(found: Sampled) -> str:
-    kept = 0 if found.sample is None else len(found.sample)
-    read = f"{found.tuples:,} tuples were read"
-    rejected = f", and {found.rejected:,} rows rejected" if found.rejected else ""
-    if not found.ends:
+def _counts(sampled: Sampled) -> str:
+    kept = 0 if sampled.sample is None else len(sampled.sample)
+    read = f"{sampled.tuples:,} tuples were read"
+    rejected = f", and {sampled.rejected:,} rows rejected" if sampled.rejected else ""
+    if not sampled.ends:
         return f"{read}{rejected}, the first of an unbounded source; {kept:,} of them are the sample."
     return f"{read}{rejected}, all of the source; {kept:,} of them are the sample."

@@ -17,7 +17,7 @@ from crenel.evidence.report.page import Place, ReportPage
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import reading
-from crenel.jobs.local.summary import Summary
+from crenel.jobs.local.summary import RunSummary
 from crenel.jobs.pipeline.evidence_inputs import about
 
 FIRST_ROWS = 100_000
@@ -46,7 +46,7 @@ def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, 
         return config
     columns = (rows[name].to_pylist() for name in ("shard", "name", "amount"))
     try:
-        summary = Summary.of(
+        summary = RunSummary.of(
             zip(*columns, strict=True), 0.0, config.algorithm, config.privacy.reasons, policy=config.policy
         )
     except ValueError as error:
@@ -84,15 +84,15 @@ _ATTACKED = TypeAdapter(_Attacked)
 
 def _attacks(path: Path) -> tuple[Attack, ...]:
     try:
-        found = _ATTACKED.validate_json(path.read_bytes())
+        attacked = _ATTACKED.validate_json(path.read_bytes())
     except OSError as error:
         raise ReportError(f"--attacks: {path} cannot be read: {error.strerror}") from None
     except ValidationError:
         raise ReportError(f"--attacks: {path} is not an output of 'crenel attack --json'") from None
-    return (*(() if found.outputs is None else found.outputs.attacks), *found.replays.attacks)
+    return (*(() if attacked.outputs is None else attacked.outputs.attacks), *attacked.replays.attacks)
 
 
-def report_of_run(config: Config, name: str, place: Place, summary: Summary) -> None:
+def report_of_run(config: Config, name: str, place: Place, summary: RunSummary) -> None:
     """Write the page of a run that has just ended; raise as ``report`` does."""
     outputs = read_outputs(config)
     warnings = [*_warnings(summary, outputs)]
@@ -109,7 +109,7 @@ def write(
     source: bool,
     warnings: Sequence[str] = (),
     attacks: Sequence[Attack] = (),
-    ended: Summary | None = None,
+    ended: RunSummary | None = None,
 ) -> None:
     """Write a page.
 
@@ -143,7 +143,7 @@ def _came(config: Config, page: ReportPage) -> tuple[Came, bool]:
     return came, source.ends
 
 
-def _flow(summary: Summary) -> Flow:
+def _flow(summary: RunSummary) -> Flow:
     published = summary.releases["generalized"]
     return Flow(
         released=summary.released - published,
@@ -180,7 +180,7 @@ def _flow_of_outputs(config: Config, outputs: Outputs) -> Flow:
     )
 
 
-def _warnings(summary: Summary, outputs: Outputs) -> Iterator[str]:
+def _warnings(summary: RunSummary, outputs: Outputs) -> Iterator[str]:
     yield from summary.warnings
     rows = outputs.released.num_rows
     if rows != summary.released:

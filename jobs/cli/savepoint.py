@@ -69,11 +69,11 @@ def read_shards(place: str) -> list[StateOfShard]:
     damaged: list[str] = []
     for path in files:
         try:
-            for found in _states(path):
-                if isinstance(found, StateError):
-                    damaged.append(str(found))
-                elif found is not None:
-                    shards.append(found)
+            for state in _states(path):
+                if isinstance(state, StateError):
+                    damaged.append(str(state))
+                elif state is not None:
+                    shards.append(state)
         except OSError as error:
             raise SavepointError(place, [f"{path.name} cannot be read: {error.strerror}"]) from None
     if damaged:

@@ -84,11 +84,11 @@ def _sentence(checks: Sequence[Check]) -> str:
     """Return the verdict in one sentence."""
     broken = sum(check.outcome == BROKEN for check in checks)
     skipped = [check.name for check in checks if check.outcome == UNCHECKED]
-    found = [f"{broken} of {len(checks)} statements are broken."] if broken else []
+    sentences = [f"{broken} of {len(checks)} statements are broken."] if broken else []
     if skipped:
         rest = "" if broken else "All checked statements hold, but "
-        found.append(f"{rest}{len(skipped)} statements were not checked ({', '.join(skipped)}).")
-    return " ".join(found) or "All checked statements hold."
+        sentences.append(f"{rest}{len(skipped)} statements were not checked ({', '.join(skipped)}).")
+    return " ".join(sentences) or "All checked statements hold."
 
 
 def _found(findings: tuple[object, ...]) -> str:

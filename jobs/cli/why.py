@@ -39,7 +39,7 @@ _FEW = 30
 
 
 @dataclass(frozen=True)
-class Options:
+class WhyOptions:
     """Options of the command, beside those of every command.
 
     Attributes
@@ -56,7 +56,7 @@ class Options:
     as_json: bool
 
 
-def show_why(path: Path, overrides: Sequence[str], options: Options, console: Console) -> None:
+def show_why(path: Path, overrides: Sequence[str], options: WhyOptions, console: Console) -> None:
     """Replay a sample under the configured setting and alternatives, and show the causes of loss.
 
     Raises
@@ -75,51 +75,54 @@ def show_why(path: Path, overrides: Sequence[str], options: Options, console: Co
         why = explain(beginning.sample, setting, configuration.make, progress, run)
     if options.as_json:
         document = why.to_dict()
-        document["sample"]["whole"] = beginning.whole
+        document["sample"]["whole"] = beginning.is_complete
         print(json.dumps(document))
     else:
-        _show(why, console, is_whole=beginning.whole)
+        _show(why, console, is_whole=beginning.is_complete)
 
 
 def _show(why: Explanation, console: Console, *, is_whole: bool) -> None:
-    found, totals = why.remedies, why.remedies.configured.totals
-    whole = "all of the source" if is_whole else "the first of the source"
-    replayed = f"{totals.tuples:,} tuples, {whole}, replayed as configured: mean loss {_number(totals.mean_loss)}"
+    remedies, totals = why.remedies, why.remedies.configured.totals
+    extent = "all of the source" if is_whole else "the first of the source"
+    replayed = f"{totals.tuples:,} tuples, {extent}, replayed as configured: mean loss {_number(totals.mean_loss)}"
     console.print(
         f"{replayed}, suppressed {totals.share_suppressed:.2%}, rejected {why.rejected_in_sample:,} rows.",
         soft_wrap=True,
     )
-    if found.is_short:
+    if remedies.is_short:
         console.print("It is shorter than twice the configured delay, so its end decided most tuples.", soft_wrap=True)
     for warning in late_warnings_of(why, MORE_DISORDER):
         console.print(f"\nWarning: {warning}.", soft_wrap=True)
-    _show_losses(found, console)
+    _show_losses(remedies, console)
     _show_repairs(why, console)
-    if not any(found.suppressed.values()):
+    if not any(remedies.suppressed.values()):
         fate = "counted in a release of synthetic records" if why.synthetic else "published in a release"
         console.print(f"\nNothing was suppressed: each admitted tuple was {fate}.", soft_wrap=True)
     else:
         _show_suppressed(why, console)
-    policy = found.configured.outputs.policy
+    policy = remedies.configured.outputs.policy
     _show_rejected(why.rejected, why.k, policy, console)
     if why.run is not None:
         _show_run(why.run, why, console)
 
 
-def _show_losses(found: Remedies, console: Console) -> None:
-    if not found.losses:
+def _show_losses(remedies: Remedies, console: Console) -> None:
+    if not remedies.losses:
         console.print("\nNothing was released, so no attribute has a loss.")
         return
     losses = table("quasi-identifier", "loss", "of all loss", "others now", "without it", "suppressed", words=1)
-    omitted = found.omitted.items()
-    gain = {name: (mean_loss_of_others(found, name) or 0.0) - (of.mean_loss or 0.0) for name, of in omitted}
-    for name in sorted(found.losses, key=lambda name: -gain.get(name, 0.0)):
-        remedy = found.omitted.get(name)
+    omitted = remedies.omitted.items()
+    gain = {
+        name: (mean_loss_of_others(remedies, name) or 0.0) - (remedy_without.mean_loss or 0.0)
+        for name, remedy_without in omitted
+    }
+    for name in sorted(remedies.losses, key=lambda name: -gain.get(name, 0.0)):
+        remedy = remedies.omitted.get(name)
         losses.add_row(
             name,
-            _number(found.losses[name]),
-            _percent(share_of_loss(found.losses, name)),
-            _number(mean_loss_of_others(found, name)),
+            _number(remedies.losses[name]),
+            _percent(share_of_loss(remedies.losses, name)),
+            _number(mean_loss_of_others(remedies, name)),
             "-" if remedy is None else _number(remedy.mean_loss),
             "-" if remedy is None else f"{remedy.totals.share_suppressed:.2%}",
         )
@@ -136,20 +139,22 @@ def _show_repairs(why: Explanation, console: Console) -> None:
     if not why.repairs:
         return
     repairs = table("lacked", "releases", "tuples", "loss before", "loss after", words=1)
-    for of in why.repairs:
-        repairs.add_row(of.lacked, f"{of.releases:,}", f"{of.tuples:,}", _number(of.before), _number(of.after))
+    for repair in why.repairs:
+        repairs.add_row(
+            repair.lacked, f"{repair.releases:,}", f"{repair.tuples:,}", _number(repair.before), _number(repair.after)
+        )
     console.print("\nRepairs, by what the records lacked before merges or further members:")
     indent(console, repairs)
 
 
 def _show_suppressed(why: Explanation, console: Console) -> None:
-    found = why.remedies
-    tuples = found.configured.totals.tuples
-    reasons = {reason: count for reason, count in found.suppressed.items() if count}
+    remedies = why.remedies
+    tuples = remedies.configured.totals.tuples
+    reasons = {reason: count for reason, count in remedies.suppressed.items() if count}
     console.print("\nSuppressed, by reason (exact, as in the summary):")
     for reason, count in reasons.items():
         console.print(
-            f"  {reason}: {count:,} tuple{'s' * (count > 1)}, {count / tuples:.2%}. {_nearest(found, reason)}",
+            f"  {reason}: {count:,} tuple{'s' * (count > 1)}, {count / tuples:.2%}. {_nearest(remedies, reason)}",
             soft_wrap=True,
         )
     console.print()
@@ -170,29 +175,29 @@ def _show_suppressed(why: Explanation, console: Console) -> None:
             parts.add_row(part.column, part.label, *counts)
         console.print(f"Suppressed above their share (counts rounded down to a multiple of k = {why.k}):")
         indent(console, parts)
-    shown = [r for r in found.tried if r.kind != "quasi_identifiers" or r in map(found.nearest, reasons)]
+    shown = [r for r in remedies.tried if r.kind != "quasi_identifiers" or r in map(remedies.nearest, reasons)]
     if shown:
         console.print("\nAlternatives:")
-        indent(console, _tried(found, shown))
-    for change, problem in found.impossible.items():
+        indent(console, _tried(remedies, shown))
+    for change, problem in remedies.impossible.items():
         console.print(f"{change} was not tried: {problem}.", soft_wrap=True)
 
 
-def _nearest(found: Remedies, reason: str) -> str:
-    nearest = found.nearest(reason)
+def _nearest(remedies: Remedies, reason: str) -> str:
+    nearest = remedies.nearest(reason)
     if nearest is None:
-        best = max(found.tried, key=lambda remedy: found.saves(remedy, reason), default=None)
-        most = 0.0 if best is None else found.saves(best, reason)
+        best = max(remedies.tried, key=lambda remedy: remedies.saves(remedy, reason), default=None)
+        most = 0.0 if best is None else remedies.saves(best, reason)
         return (
             "No alternative saves any."
             if best is None or most <= 0
             else (f"No alternative saves half; {best.change} saves {most:.0%}{_less(best)}.")
         )
-    saved = f"{found.saves(nearest, reason):.0%} of them"
+    saved = f"{remedies.saves(nearest, reason):.0%} of them"
     if nearest.kind == "suppression":
         saved += ", published fully generalized"
-    loss = f"mean loss {_number(nearest.mean_loss)} for {_number(found.configured.totals.mean_loss)} now"
-    few = " So few may be chance." if found.suppressed[reason] < _FEW else ""
+    loss = f"mean loss {_number(nearest.mean_loss)} for {_number(remedies.configured.totals.mean_loss)} now"
+    few = " So few may be chance." if remedies.suppressed[reason] < _FEW else ""
     return f"Saved by {nearest.change}{_less(nearest)}: {saved}; {loss}.{few}"
 
 
@@ -200,11 +205,11 @@ def _less(remedy: Remedy) -> str:
     return " (weaker guarantee)" if remedy.is_weaker else ""
 
 
-def _tried(found: Remedies, shown: Sequence[Remedy]) -> Table:
+def _tried(replayed: Remedies, shown: Sequence[Remedy]) -> Table:
     remedies = table("", "suppressed", "mean loss", "delay p99", "", words=1)
-    now = found.configured.totals
+    now = replayed.configured.totals
     remedies.add_row(
-        "as configured", *_cells(sum(found.suppressed.values()), now.mean_loss, _delay(found.configured)), ""
+        "as configured", *_cells(sum(replayed.suppressed.values()), now.mean_loss, _delay(replayed.configured)), ""
     )
     for remedy in shown:
         cells = _cells(sum(remedy.suppressed.values()), remedy.mean_loss, _delay(remedy))
@@ -216,11 +221,11 @@ def _cells(suppressed: int, loss: float | None, delay: str) -> tuple[str, str, s
     return f"{suppressed:,}", _number(loss), delay
 
 
-def _delay(of: Remedy | Replayed) -> str:
-    delay = delay_of(of)
+def _delay(replayed: Remedy | Replayed) -> str:
+    delay = delay_of(replayed)
     if delay is None:
         return "-"
-    return f"{delay.p99:,} tuples" if of.totals.event_delay is None else in_minutes(delay.p99)
+    return f"{delay.p99:,} tuples" if replayed.totals.event_delay is None else in_minutes(delay.p99)
 
 
 def _percent(share: float | None) -> str:

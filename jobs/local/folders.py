@@ -107,9 +107,9 @@ def _candidates() -> Iterator[Path]:
         for entry in entries:
             if _NAME.fullmatch(entry.name):
                 with suppress(OSError):  # it was removed
-                    found = entry.stat(follow_symlinks=False)
-                    private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
-                    if private and found.st_uid == os.geteuid():
+                    status = entry.stat(follow_symlinks=False)
+                    private = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700
+                    if private and status.st_uid == os.geteuid():
                         yield Path(entry.path)
 
 

@@ -54,7 +54,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
         name: read_folder(name, folder, kept[name], schemas[name].names, paths.get(name), arrays)
         for name, folder in folders.items()
     }
-    texts = {name: None if found is None else found[0] for name, found in read.items()}
+    texts = {name: None if content is None else content[0] for name, content in read.items()}
     if all(table is None for table in texts.values()) and len(texts) == len(kept):
         raise OutputsError(f"sinks.released.path: {folders['released']} holds no finished file; has the job run?")
     if texts.keys() != kept.keys():
@@ -72,7 +72,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
         **{name: tables.pop(name, None) for name in _OF_OUTPUTS},
         further=tables,
         closing=closing,
-        files=found[1] if (found := read.get("released")) is not None else None,
+        files=content[1] if (content := read.get("released")) is not None else None,
     )
     for name in ("released", "audit"):
         table = getattr(outputs, name)
@@ -91,8 +91,8 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
 def _labeled(config: Config, options: Mapping[str, str], table: pa.Table) -> pa.Table:
     """Return a table in which a category without text is the label that the sink writes as a missing value."""
     null = written_null(options)
-    labels = {of.name: of.hierarchy.labels for of in config.policy.categorical if of.publish != "set"}
-    labels |= {of.name: of.labels for of in config.policy.generalized}
+    labels = {one.name: one.hierarchy.labels for one in config.policy.categorical if one.publish != "set"}
+    labels |= {one.name: one.labels for one in config.policy.generalized}
     for name in labels.keys() & {*table.column_names}:
         if table[name].null_count and null in labels[name]:
             place = table.column_names.index(name)
@@ -142,9 +142,9 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
 
 def _foreign_labels(config: Config, released: pa.Table) -> Iterator[str]:
     """Yield the signs that published records have sensitive values of another policy."""
-    for of in config.policy.generalized:
-        if strange := _count(pc.invert(pc.is_in(released[of.name], pa.array(of.labels, pa.string())))):
-            yield f"{strange} rows of {of.name!r} have no label of its hierarchy at level {of.level}"
+    for attribute in config.policy.generalized:
+        if strange := _count(pc.invert(pc.is_in(released[attribute.name], pa.array(attribute.labels, pa.string())))):
+            yield f"{strange} rows of {attribute.name!r} have no label of its hierarchy at level {attribute.level}"
 
 
 def _count(mask: pa.ChunkedArray) -> int:

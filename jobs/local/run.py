@@ -21,7 +21,7 @@ from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import load_core, start_java
 from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.stop import before_stopping, set_stop_message, temporary_folder
-from crenel.jobs.local.summary import Summary
+from crenel.jobs.local.summary import RunSummary
 from crenel.jobs.local.worker import fast_worker_startup
 from crenel.jobs.progress import Bar, progress_bar
 
@@ -48,7 +48,7 @@ def run(
     parallelism: int | None = None,
     rows: int | None = None,
     warn: Callable[[Iterable[str]], None] = lambda _: None,
-) -> Summary:
+) -> RunSummary:
     """Run a job to the end of its input; show progress where stderr is a terminal.
 
     Parameters
@@ -81,7 +81,7 @@ def run(
             _wait(client, rest, logs, setup, partial(_show, bar, rows))
         set_stop_message("stopped when the job had ended: all that it published stays")
         try:
-            return Summary.of(
+            return RunSummary.of(
                 _read_summary(folder / _SUMMARY),
                 time.monotonic() - started,
                 config.algorithm,

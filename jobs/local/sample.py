@@ -107,12 +107,12 @@ class Beginning:
     ----------
     sample : the tuples
     privacy : configured privacy models, with the codes of their references
-    whole : whether the sample is the complete source
+    is_complete : whether the sample is the complete source
     """
 
     sample: TupleSample
     privacy: Privacy
-    whole: bool
+    is_complete: bool
 
 
 def read_beginning(config: Config, rows: int, file: Path | None = None) -> Beginning:
@@ -131,12 +131,12 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
         Fewer than two tuples were read, or the file cannot replace the source.
     """
     read_blocks: list[Block] = []
-    whole = True
+    is_complete = True
     with reading(config, file) as (source, blocks):
         for block in blocks:
             read_blocks.append(block)
             if sum(map(len, read_blocks)) > rows:
-                whole = False
+                is_complete = False
                 break
     tuples, rejected = sum(map(len, read_blocks)), sum(len(block.rejected.column) for block in read_blocks)
     if tuples < _FEWEST:
@@ -152,7 +152,7 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
         checked=plan.encoded,
         subject_key=plan.subject_key,
     )
-    return Beginning(sample.first(rows), plan.context.privacy, whole)
+    return Beginning(sample.first(rows), plan.context.privacy, is_complete)
 
 
 def _too_few(tuples: int, rejected: int) -> str:
@@ -204,21 +204,21 @@ def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[st
         return
     try:
         with reading(config) as (read, blocks):
-            rows, found = _first(blocks) if read.ends else (0, Counter[tuple[int, int]]())
+            rows, counts = _first(blocks) if read.ends else (0, Counter[tuple[int, int]]())
             columns, policy = read.plan.encoded, read.policy
     except JobError as error:
         yield f"{config.source.field}: {error}. Flink's logs are in {error.logs}; they may hold values of records"
         return
-    rejected = {(columns[column], REJECTIONS[reason]): count for (column, reason), count in found.items()}
+    rejected = {(columns[column], REJECTIONS[reason]): count for (column, reason), count in counts.items()}
     yield from rejection_warnings(policy, rows, rejected, share=0, prefix="the first ")
 
 
 def _first(blocks: Iterator[Block]) -> tuple[int, Counter[tuple[int, int]]]:
     """Return the number of rows read, and that of rejected rows by the positions of column and reason."""
-    rows, found = 0, Counter[tuple[int, int]]()
+    rows, counts = 0, Counter[tuple[int, int]]()
     for block in blocks:
         rows += len(block) + len(block.rejected.column)
-        found.update(block.rejected.pairs)
+        counts.update(block.rejected.pairs)
         if rows >= _FIRST_ROWS:
             break
-    return rows, found
+    return rows, counts

@@ -153,7 +153,7 @@ def _json(
         return None
     values_of: dict[str, list[str | None]] = {name: [] for name in names.values()}
     required = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else values_of.keys()
-    records = _Records(names, whole=bool(required))
+    records = _NestedRecords(names, is_complete=bool(required))
     for number, line in enumerate(content.splitlines(), 1):
         try:
             # Numbers keep their spelling.
@@ -179,17 +179,17 @@ def _json(
     return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in values_of.items()}
 
 
-class _Records:
+class _NestedRecords:
     """Reader of the columns of nested records.
 
     Parameters
     ----------
     names : name of each column by its path
-    whole : whether each record has all columns, null where missing
+    is_complete : whether each record has all columns, null where missing
     """
 
-    def __init__(self, names: Mapping[tuple[str, ...], str], *, whole: bool) -> None:
-        self._names, self._whole = names, whole
+    def __init__(self, names: Mapping[tuple[str, ...], str], *, is_complete: bool) -> None:
+        self._names, self._is_complete = names, is_complete
         self._inside: dict[tuple[str, ...], dict[str, None]] = {}  # columns in the rows of each array
         for path, name in names.items():
             for end, step in enumerate(path[:-1], 1):
@@ -211,11 +211,11 @@ class _Records:
 
     def _of_items(self, rows: list[Any] | None, items: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
         """Yield the columns of the rows of an array, each with the values of all rows."""
-        found = [dict(self.flat(row, items)) for row in rows or ()]
+        flat_rows = [dict(self.flat(row, items)) for row in rows or ()]
         known = self._inside[items]
-        for name in known | {name: None for row in found for name in row}:
-            if name not in known or not self._whole or all(name in row for row in found):
-                yield name, None if rows is None else [row.get(name) for row in found]
+        for name in known | {name: None for row in flat_rows for name in row}:
+            if name not in known or not self._is_complete or all(name in row for row in flat_rows):
+                yield name, None if rows is None else [row.get(name) for row in flat_rows]
 
 
 def _are_rows(value: Any) -> bool:

@@ -78,9 +78,9 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             if config.is_nested and sink == "released":
                 sets, paths = {attribute.name for attribute in config.policy.sets}, released_paths(config, columns)
             types = {column.name: column.sql_type for column in layouts[sink][0]}
-            found = {column: field_at(path, types) for column, path in paths.items()}
-            register(tables, (function for _, function in found.values() if function is not None))
-            expressions = {column: expression for column, (expression, _) in found.items()}
+            fields = {column: field_at(path, types) for column, path in paths.items()}
+            register(tables, (function for _, function in fields.values() if function is not None))
+            expressions = {column: expression for column, (expression, _) in fields.items()}
             forms = [
                 f"JSON_STRING(CAST({expressions[column]} AS ARRAY<STRING>))"
                 if column in arrays

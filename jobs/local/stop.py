@@ -235,13 +235,13 @@ def _kill() -> None:
     """Kill all descendants of this process."""
     until = time.monotonic() + _TO_END
     while time.monotonic() < until:
-        found: list[int] = []
+        processes: list[int] = []
         # Stopped processes start no others.
-        while more := [process for process in descendants() if process not in found]:
-            found += more
+        while more := [process for process in descendants() if process not in processes]:
+            processes += more
             _send(more, signal.SIGSTOP)
-        _send(found, signal.SIGKILL)
-        if not found and _state.is_blocked and not any(thread.is_alive() for thread in _state.starting):
+        _send(processes, signal.SIGKILL)
+        if not processes and _state.is_blocked and not any(thread.is_alive() for thread in _state.starting):
             return
         time.sleep(0.02)
 

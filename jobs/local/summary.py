@@ -52,7 +52,7 @@ _OF_VALUES = (
 
 
 @dataclass(frozen=True)
-class Delay:
+class DelaySummary:
     """Delays in later tuples of the shard.
 
     Attributes
@@ -69,7 +69,7 @@ class Delay:
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """Numbers of a run.
 
     Attributes
@@ -112,7 +112,7 @@ class Summary:
     counts: dict[str, int]
     algorithm: Algorithm
     mean_loss: float | None
-    delay: Delay | None
+    delay: DelaySummary | None
     parameters: dict[str, float]
     seconds: float
     event_time_field: str | None
@@ -134,7 +134,7 @@ class Summary:
         event_time_field: str | None = None,
         expected: Sequence[float] = (),
         policy: Policy | None = None,
-    ) -> Summary:
+    ) -> RunSummary:
         """Add up the reports of the shards at the end of the input.
 
         Parameters
@@ -207,7 +207,7 @@ class Summary:
             counts={name: count(name) for name in algorithm.counted if name not in _COMMON},
             algorithm=algorithm,
             mean_loss=totals["loss_sum"] / released if released else None,
-            delay=Delay(_percentile(delays, 50), _percentile(delays, 99), longest, delays) if delays else None,
+            delay=DelaySummary(_percentile(delays, 50), _percentile(delays, 99), longest, delays) if delays else None,
             parameters=parameters,
             seconds=seconds,
             event_time_field=event_time_field,
@@ -312,7 +312,7 @@ def _fullest(came: Sequence[float], expected: Sequence[float]) -> tuple[int, flo
     if not total:
         return None
     times = [tuples / total / share if share else 0.0 for tuples, share in zip(came, expected, strict=True)]
-    return max(enumerate(times), key=lambda found: found[1])
+    return max(enumerate(times), key=lambda pair: pair[1])
 
 
 def _percentile(counts: dict[int, int], percent: int) -> int:
@@ -326,7 +326,7 @@ def _percentile(counts: dict[int, int], percent: int) -> int:
     raise ValueError("a percentile of nothing")
 
 
-def run_warnings(summary: Summary) -> Iterator[str]:
+def run_warnings(summary: RunSummary) -> Iterator[str]:
     """Yield warnings about unexpected results of a run, each with its field and a remedy."""
     if summary.reused:
         yield (

@@ -10,7 +10,7 @@ from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
 from crenel.anonymity.model.policy import Policy
-from crenel.jobs.local.summary import Summary
+from crenel.jobs.local.summary import RunSummary
 
 PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
 
@@ -22,7 +22,7 @@ POLICY = Policy(
 
 def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_time") -> list[str]:
     rows = [(0, *row) for row in (PLAIN | changed).items()]
-    return Summary.of(rows, 1.0, CASTLE, (*SUPPRESSIONS, LINKABLE), field, policy=POLICY).warnings
+    return RunSummary.of(rows, 1.0, CASTLE, (*SUPPRESSIONS, LINKABLE), field, policy=POLICY).warnings
 
 
 @pytest.mark.parametrize(
@@ -90,17 +90,17 @@ def test_an_ordinary_run_is_not_warned_of() -> None:
 @pytest.mark.parametrize(("came", "warned"), [((590, 10, 400), False), ((610, 10, 380), True), ((10, 10, 980), False)])
 def test_a_shard_that_gets_more_than_twice_its_expected_share_is_told(came: tuple[int, ...], warned: bool) -> None:
     rows = [(shard, name, float(n)) for shard, n in enumerate(came) for name in ("tuples_in", "released")]
-    found = Summary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None, (0.3, 0.1, 0.6)).warnings
+    found = RunSummary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None, (0.3, 0.1, 0.6)).warnings
     assert len(found) == warned
     for warning in found:
         assert warning.startswith("shards.regions: shard 0 got 2.03 times its expected share of the tuples")
         assert "crenel regions" in warning
-    assert Summary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None).warnings == []
+    assert RunSummary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None).warnings == []
 
 
 def test_keys_of_too_few_records_are_not_blamed_on_persons_or_shards() -> None:
     rows = [(0, *row) for row in (PLAIN | {"released": 500.0, "suppressed.too_few_subjects": 500.0}).items()]
-    [warning] = Summary.of(rows, 1.0, CELLS, SUPPRESSIONS).warnings
+    [warning] = RunSummary.of(rows, 1.0, CELLS, SUPPRESSIONS).warnings
     assert "too few records shared all values that would have been published" in warning
     assert "people" not in warning
     assert "shards" not in warning
@@ -109,7 +109,7 @@ def test_keys_of_too_few_records_are_not_blamed_on_persons_or_shards() -> None:
 @pytest.mark.parametrize("algorithm", [CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA, CELLS], ids=lambda found: found.name)
 def test_a_summary_of_every_algorithm_can_be_read_and_written(algorithm: Algorithm) -> None:
     rows = [(0, *row) for row in PLAIN.items()]
-    summary = Summary.of(rows, 1.0, algorithm, SUPPRESSIONS, None)
+    summary = RunSummary.of(rows, 1.0, algorithm, SUPPRESSIONS, None)
     assert summary.as_table().row_count >= 5
     assert summary.as_json()["released"] == 1000
 

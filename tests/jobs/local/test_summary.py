@@ -13,7 +13,7 @@ from rich.console import Console
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.builtin import CASTLE, CELLS, SUHDSA
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
-from crenel.jobs.local.summary import Delay, Summary
+from crenel.jobs.local.summary import DelaySummary, RunSummary
 
 ONE_SHARD = [
     ("tuples_in", 100.0),
@@ -49,8 +49,8 @@ ANOTHER = [
 ]
 
 
-def summed(rows: Iterable[tuple[str, float]], seconds: float, algorithm: Algorithm = CASTLE) -> Summary:
-    return Summary.of(((0, *row) for row in rows), seconds, algorithm, SUPPRESSIONS)
+def summed(rows: Iterable[tuple[str, float]], seconds: float, algorithm: Algorithm = CASTLE) -> RunSummary:
+    return RunSummary.of(((0, *row) for row in rows), seconds, algorithm, SUPPRESSIONS)
 
 
 REJECTED = {
@@ -107,14 +107,14 @@ def test_the_longest_delay_is_that_of_the_slowest_shard() -> None:
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ({7: 1}, Delay(7, 7, 7)),
-        ({1: 50, 2: 50}, Delay(1, 2, 2)),
-        ({1: 49, 2: 51}, Delay(2, 2, 2)),
-        ({0: 99, 500: 1}, Delay(0, 0, 500)),
-        ({0: 98, 500: 2}, Delay(0, 500, 500)),
+        ({7: 1}, DelaySummary(7, 7, 7)),
+        ({1: 50, 2: 50}, DelaySummary(1, 2, 2)),
+        ({1: 49, 2: 51}, DelaySummary(2, 2, 2)),
+        ({0: 99, 500: 1}, DelaySummary(0, 0, 500)),
+        ({0: 98, 500: 2}, DelaySummary(0, 500, 500)),
     ],
 )
-def test_percentiles_of_the_delay_are_those_of_the_nearest_rank(counts: dict[int, int], expected: Delay) -> None:
+def test_percentiles_of_the_delay_are_those_of_the_nearest_rank(counts: dict[int, int], expected: DelaySummary) -> None:
     tuples = float(sum(counts.values()))
     rows = [("tuples_in", tuples), ("released", tuples), ("longest_delay", float(max(counts)))]
     rows += [(f"delay.{delay}", float(count)) for delay, count in counts.items()]
@@ -209,7 +209,7 @@ def test_windows_tell_how_many_closed_and_what_was_repaired() -> None:
     assert "splits" not in printed(summary)
 
 
-def printed(summary: Summary) -> str:
+def printed(summary: RunSummary) -> str:
     out = StringIO()
     Console(file=out, width=80).print(summary.as_table())
     return out.getvalue()
