@@ -61,9 +61,9 @@ def _whole(ends: NDArray[np.float64], outwards: float) -> list[int]:
     ends = np.where(np.abs(ends) >= _EXACT, np.nextafter(ends, outwards), ends)
     most = np.iinfo(np.int64)
     above, below = ends >= 2.0**63, ends < -(2.0**63)
-    whole = np.where(above | below, 0, ends).astype(np.int64)
-    whole[above], whole[below] = most.max, most.min
-    return list(whole.tolist())
+    integers = np.where(above | below, 0, ends).astype(np.int64)
+    integers[above], integers[below] = most.max, most.min
+    return list(integers.tolist())
 
 
 def as_written(numbers: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -76,7 +76,8 @@ class OutputColumn:
     kind : type in the operator's rows
     meaning : for the reference
     published : type in the sink, in words, where it is not that of ``kind``
-    of, position : field of ``Releases`` that holds the values, and the column there; None where it has no columns
+    release_field, position : field of ``Releases`` that holds the values, and the column there; None where it has no
+        columns
     since : first version of Crenel that writes the column
     """
 
@@ -85,7 +86,7 @@ class OutputColumn:
     kind: Kind
     meaning: str = ""
     published: str = ""
-    of: str = ""
+    release_field: str = ""
     position: int | None = None
     since: str = "0.1"
 
@@ -101,7 +102,7 @@ class OutputColumn:
 
     def values(self, releases: Releases) -> NDArray[Any]:
         """Return (releases,) the values of a column of releases."""
-        values: NDArray[Any] = getattr(releases, self.of)
+        values: NDArray[Any] = getattr(releases, self.release_field)
         return values if self.position is None else values[:, self.position]
 
 
@@ -112,28 +113,32 @@ def _event_time(meaning: str) -> OutputColumn:
 SHARD = OutputColumn("shard", "shard", "INT", "number of the shard")
 _REASON = OutputColumn("reason", "reason", "STRING", "[reason](#reasons)")
 _RELEASE = (
-    OutputColumn("release_id", "release_id", "LONG", "number of the release within its shard, from 0", of="release_id"),
+    OutputColumn(
+        "release_id", "release_id", "LONG", "number of the release within its shard, from 0", release_field="release_id"
+    ),
     SHARD,
     _event_time("of the newest record of the release"),
-    OutputColumn("kind", "kind", "STRING", "[kind of release](#kinds-of-release)", of="kind"),
-    OutputColumn("subjects", "subjects", "LONG", "number of distinct subjects", of="subjects"),
-    OutputColumn("tuples", "tuples", "LONG", "number of records", of="tuples"),
+    OutputColumn("kind", "kind", "STRING", "[kind of release](#kinds-of-release)", release_field="kind"),
+    OutputColumn("subjects", "subjects", "LONG", "number of distinct subjects", release_field="subjects"),
+    OutputColumn("tuples", "tuples", "LONG", "number of records", release_field="tuples"),
 )
-_DIVERSITY = OutputColumn("diversity_NAME", "d#", "LONG", "diversity of a sensitive column", of="diversity")
-_LOSS = OutputColumn("loss", "loss", "DOUBLE", "InfoLoss of the generalization, from 0 to 1", of="loss")
+_DIVERSITY = OutputColumn("diversity_NAME", "d#", "LONG", "diversity of a sensitive column", release_field="diversity")
+_LOSS = OutputColumn("loss", "loss", "DOUBLE", "InfoLoss of the generalization, from 0 to 1", release_field="loss")
 _PUBLISHED_LOSS = OutputColumn(
     "published_loss",
     "set_loss",
     "DOUBLE",
     "with `publish: set`: as `loss`, with (listed values - 1) / (all values - 1) for each set; with `missing: value`: "
     "as `loss`, without the position that a missing number has while classes are formed",
-    of="published_loss",
+    release_field="published_loss",
     since="0.3",
 )
-_LINKABLE = OutputColumn("linkable", "linked", "LONG", "with noised columns: number of linkable records", of="linked")
+_LINKABLE = OutputColumn(
+    "linkable", "linked", "LONG", "with noised columns: number of linkable records", release_field="linked"
+)
 _NOISE = (
-    OutputColumn("noise_error_NAME", "e#", "DOUBLE", "mean relative error of the noise", of="noise_error"),
-    OutputColumn("noise_expected_NAME", "x#", "DOUBLE", "expected mean relative error", of="noise_expected"),
+    OutputColumn("noise_error_NAME", "e#", "DOUBLE", "mean relative error of the noise", release_field="noise_error"),
+    OutputColumn("noise_expected_NAME", "x#", "DOUBLE", "expected mean relative error", release_field="noise_expected"),
 )
 _PARAMETER = OutputColumn(
     "PARAMETER",
@@ -293,10 +298,10 @@ def own_columns(output: Output) -> tuple[OutputColumn, ...]:
 
 def numbers_in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
     """Return the values in force, by audit column in order; None where one is not configured."""
-    found: dict[str, float | None] = dict(privacy.in_force)
-    found["sample_rate"] = None if noise is None else noise.sample_rate
-    found["phi"] = None if noise is None else noise.phi
-    return found
+    in_force: dict[str, float | None] = dict(privacy.in_force)
+    in_force["sample_rate"] = None if noise is None else noise.sample_rate
+    in_force["phi"] = None if noise is None else noise.phi
+    return in_force
 
 
 def number_kind(value: float | None) -> Kind:

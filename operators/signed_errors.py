@@ -59,9 +59,9 @@ class ErrorSigner:
 
 def signed_error(text: str) -> str | None:
     """Return the first report in a text that was signed for a job of this process; None where there is none."""
-    for found in _REPORT.finditer(text):
-        report = base64.b64decode(found[2] + "==").decode(errors="replace")
-        if hmac.compare_digest(_signed(_KEY, report), found[0]):
+    for match in _REPORT.finditer(text):
+        report = base64.b64decode(match[2] + "==").decode(errors="replace")
+        if hmac.compare_digest(_signed(_KEY, report), match[0]):
             return report
     return None
 
@@ -86,5 +86,5 @@ def _place(file: str) -> str | None:
     path = Path(file)
     if not path.is_relative_to(_ROOT):
         return None
-    found = path.relative_to(_ROOT)
-    return found.as_posix() if found.parts[0] in _PACKAGES and path != Path(__file__) else None
+    relative = path.relative_to(_ROOT)
+    return relative.as_posix() if relative.parts[0] in _PACKAGES and path != Path(__file__) else None

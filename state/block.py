@@ -76,13 +76,15 @@ class TupleColumns:
 
     def chosen(self, rows: NDArray[np.bool_]) -> dict[str, Any]:
         """Return the fields of this class for the selected tuples; unchanged where all are selected."""
-        mine = {field.name: getattr(self, field.name) for field in fields(TupleColumns)}
+        columns = {field.name: getattr(self, field.name) for field in fields(TupleColumns)}
         if rows.all():
-            return mine
-        members = mine.pop("members")
+            return columns
+        members = columns.pop("members")
         if members.num_columns:  # without published columns the batch has no rows either
             members = members.filter(pa.array(rows))
-        return {name: None if column is None else column[rows] for name, column in mine.items()} | {"members": members}
+        return {name: None if column is None else column[rows] for name, column in columns.items()} | {
+            "members": members
+        }
 
     def part(self, rows: NDArray[np.bool_]) -> Self:
         """Return the selected tuples, in their order, with the additional columns of a subclass."""

@@ -191,6 +191,6 @@ class Generalizations:
     def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalizations:
         """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
-        found = {f.name: array(columns, f.name) for f in fields(cls) if f.name in columns or f.name != "span"}
-        found.setdefault("span", np.zeros((len(found["id"]), 2, 0)))
-        return cls(**found)
+        fields_read = {f.name: array(columns, f.name) for f in fields(cls) if f.name in columns or f.name != "span"}
+        fields_read.setdefault("span", np.zeros((len(fields_read["id"]), 2, 0)))
+        return cls(**fields_read)

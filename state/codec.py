@@ -133,8 +133,8 @@ def unpack(kind: str, blob: bytes, *, newest: int, where: str = "") -> tuple[int
     if zlib.crc32(blob[_HEADER.size :], zlib.crc32(blob[: _HEADER.size - 4])) != checksum:
         raise StateError(f"{place}, format version {version}: checksum does not match; the bytes are damaged")
     if number != KINDS[kind]:
-        found = next((name for name, value in KINDS.items() if value == number), str(number))
-        raise StateError(f"{place}: found {found} state (format version {version}) in its place")
+        actual = next((name for name, value in KINDS.items() if value == number), str(number))
+        raise StateError(f"{place}: found {actual} state (format version {version}) in its place")
     if not 1 <= version <= newest:
         raise StateError(f"{place}: format version {version} is unknown; this Crenel reads 1 to {newest}")
     try:

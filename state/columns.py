@@ -73,8 +73,8 @@ class StoredColumns:
         with readable("schema of the published columns"):
             schema = pa.ipc.read_schema(pa.py_buffer(stored.tobytes()))
             properties = {field.name: field.metadata or {} for field in schema}
-            roles = {name: of[_ROLE].decode() for name, of in properties.items()}
-            arrays = {name: int(of[_WIDTH]) for name, of in properties.items() if _WIDTH in of}
+            roles = {name: data[_ROLE].decode() for name, data in properties.items()}
+            arrays = {name: int(data[_WIDTH]) for name, data in properties.items() if _WIDTH in data}
             return cls(schema.remove_metadata(), roles, arrays)
 
     @property
@@ -120,11 +120,11 @@ class ColumnChange:
 
 def _reordered(values: NDArray[Any], before: Sequence[Any], after: Sequence[Any], added: Any) -> NDArray[Any]:
     indices = {name: index for index, name in enumerate(before)}
-    found = np.full((len(values), len(after), *values.shape[2:]), added, values.dtype)
+    reordered = np.full((len(values), len(after), *values.shape[2:]), added, values.dtype)
     for index, name in enumerate(after):
         if name in indices:
-            found[:, index] = values[:, indices[name]]
-    return found
+            reordered[:, index] = values[:, indices[name]]
+    return reordered
 
 
 Converter: TypeAlias = Callable[[Mapping[int, bytes], ColumnChange, str], dict[int, bytes]]
@@ -151,14 +151,14 @@ def each(edit: Callable[[dict[str, Column], ColumnChange], None]) -> Converter:
     """Return a converter that edits the columns of each blob, and keeps its kind and format version."""
 
     def convert(entries: Mapping[int, bytes], change: ColumnChange, where: str) -> dict[int, bytes]:
-        found = {}
+        edited = {}
         for key, blob in entries.items():
             kind, place = kind_of(blob) or "buffered", f"{where}, entry {key}"  # a blob without kind is damaged
             version, columns = unpack(kind, blob, newest=_ANY_VERSION, where=place)
             with readable(f"{kind} state of {place}"):
                 edit(columns, change)
-            found[key] = pack(kind, version, columns)
-        return found
+            edited[key] = pack(kind, version, columns)
+        return edited
 
     return convert
 

@@ -39,11 +39,11 @@ def counter(*, needs: str = "", label: str = "", words: str = "") -> Any:
     return field(default=0, metadata={"needs": needs, "label": label, "words": words})
 
 
-def declared(of: type) -> Iterator[Declaration]:
+def declared(counters: type) -> Iterator[Declaration]:
     """Yield the counters that a dataclass declares."""
-    for found in fields(of):
-        if found.metadata:
-            yield Declaration(found.name, **found.metadata)
+    for attribute in fields(counters):
+        if attribute.metadata:
+            yield Declaration(attribute.name, **attribute.metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,9 +126,9 @@ def texts(*names: str) -> tuple[StateColumn, ...]:
     return tuple(StateColumn(name, "json", (name,)) for name in names)
 
 
-def numbers(name: str, *of: str, form: str = "i8", optional: bool = False) -> StateColumn:
-    """Return a column that holds several numbers, or without ``of`` the field of its name."""
-    return StateColumn(name, form, of or (name,), optional)
+def numbers(name: str, *names: str, form: str = "i8", optional: bool = False) -> StateColumn:
+    """Return a column that holds several numbers, or without ``names`` the field of its name."""
+    return StateColumn(name, form, names or (name,), optional)
 
 
 COUNTERS = tuple(numbers(declaration.name, optional=True) for declaration in declared(CounterState))
