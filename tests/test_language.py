@@ -43,8 +43,12 @@ ALLOWED = {
 }
 """Uses that stay, by file and word, with the reason."""
 
+ASSEMBLED = {("SinksSection", "repairs"), ("SinksSection", "windows")}
+"""Documented fields that algorithms add to a class."""
+
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"(?:^ *|  )# (.*)$")
+_SECTION = re.compile(r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=^\w.*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"``.*?``|`[^`\n]*`|\]\([^)]*\)", re.DOTALL)
 _SEGMENT = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _SUBJECT_CLAUSE = re.compile(r"(?:^|[.!:|#>*-] )\s*(What|Who|Whoever)\b(?! Crenel\?)[^.?!|]*(?:[.!|]|$)")
@@ -174,6 +178,52 @@ def openings_in(path: str, nodes: list[ast.AST]) -> Iterator[tuple[str, int, str
             )
 
 
+def documented(node: ast.AST) -> Iterator[str]:
+    """Yield the parameters and attributes that a docstring names."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        for section in _SECTION.findall(ast.get_docstring(node) or ""):
+            for names in re.findall(r"^(\S[^:\n]*?) : ", section, re.MULTILINE):
+                yield from (name.strip("* ") for name in names.split(","))
+
+
+def existing(node: ast.AST, classes: Mapping[str, list[ast.ClassDef]]) -> set[str]:
+    """Return the parameters of a function, or of a class; a class also has its fields and those of its bases."""
+    if isinstance(node, ast.FunctionDef):
+        return {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    names = set[str]()
+    for each in ast.walk(node):
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            names.add(each.target.id)
+        elif isinstance(each, ast.Assign) and each in getattr(node, "body", ()):
+            names |= {target.id for target in each.targets if isinstance(target, ast.Name)}
+        elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
+            names.add(each.attr)
+        elif isinstance(each, ast.FunctionDef):
+            names |= {each.name, *(existing(each, classes) if each.name == "__init__" else ())}
+    for base in getattr(node, "bases", ()):
+        for parent in classes.get(ast.unparse(base).rpartition(".")[2], ()):
+            names |= set() if parent is node else existing(parent, classes)
+    return names
+
+
+def unknown_names(path: str, nodes: list[ast.AST], classes: Mapping[str, list[ast.ClassDef]]) -> Iterator[str]:
+    """Yield the documented parameters and attributes that do not exist."""
+    for node in nodes:
+        for name in sorted({*documented(node)} - existing(node, classes)):
+            if (getattr(node, "name", ""), name) not in ASSEMBLED:
+                yield f"{path}:{node.lineno}: {node.name} documents {name}, which it lacks"  # type: ignore[attr-defined]
+
+
+def test_docstrings_name_parameters_and_fields_that_exist() -> None:
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for _, nodes in modules().values():
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(node)
+    lines = [line for path, (_, nodes) in modules().items() for line in unknown_names(path, nodes, classes)]
+    assert not lines, "\n".join(lines)
+
+
 def test_names_use_the_terms_of_the_glossary() -> None:
     report(found for path, (_, nodes) in modules().items() for found in names_in(path, nodes))
 
@@ -220,3 +270,9 @@ def test_a_refused_word_is_found(source: str) -> None:
     nodes = [*ast.walk(ast.parse(source))]
     found = [*names_in("jobs/x.py", nodes), *phrases_in("jobs/x.py", texts("jobs/x.py", source, nodes))]
     assert len(found) == 1
+
+
+def test_a_documented_field_that_does_not_exist_is_found() -> None:
+    source = '"""A.\n\n    Attributes\n    ----------\n    b, c : numbers\n    """'
+    nodes = [*ast.walk(ast.parse(f"class A:\n    {source}\n\n    b: int"))]
+    assert [*unknown_names("jobs/x.py", nodes, {})] == ["jobs/x.py:1: A documents c, which it lacks"]

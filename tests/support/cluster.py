@@ -196,6 +196,8 @@ class JobClient:
 class Cluster(JobClient):
     """A JobManager and TaskManagers of ``SLOTS`` slots each, with everything of theirs in one folder.
 
+    ``flink run`` takes ten seconds to start. Jobs of this fixture go through one that was started once.
+
     Parameters
     ----------
     taskmanagers : number of TaskManagers at the start
@@ -204,8 +206,6 @@ class Cluster(JobClient):
     ----------
     log : folder of the logs
     task_environment : further variables of the environment for TaskManagers that are started
-
-    ``flink run`` takes ten seconds to start. Jobs of this fixture go through one that was started once.
     """
 
     def __init__(self, folder: Path, taskmanagers: int = 1) -> None:

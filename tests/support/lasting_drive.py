@@ -29,7 +29,7 @@ class LastingChecker(NearestChecker):
         super().__init__(*given)
         self._known: set[Any] = set()  # who has left
         self._known_before: set[Any] = set()
-        self._struck = False
+        self._has_forgotten = False
         self._members_forgotten = 0  # at most
         self._watermark = NO_TIME
 
@@ -40,13 +40,13 @@ class LastingChecker(NearestChecker):
         super().observe(step, out)
         self._linkable -= self._too_late()
         if isinstance(step, Forget):
-            self._struck = True
+            self._has_forgotten = True
             self._members_forgotten += len(self._known & set(step.subjects))
             self._known.difference_update(step.subjects)
             self._linkable = set()
         lasting = self.privacy.lasting
         # The product assumes the worst of persons who were forgotten on request. A set may have lost all its members.
-        known = not self._struck or (self.privacy.l == 1 and self._members_forgotten < self.privacy.k)
+        known = not self._has_forgotten or (self.privacy.l == 1 and self._members_forgotten < self.privacy.k)
         if self._linkable and known and (lasting is None or lasting.moved != "suppress"):
             raise Violation("a tuple was suppressed as linkable, though it may leave all the same")
         if not self._linkable <= self._due:

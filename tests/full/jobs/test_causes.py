@@ -47,7 +47,7 @@ class Case:
 
     Attributes
     ----------
-    told, field : what stands in its message; FOLDER is the folder of the run, PORT that of a silent listener
+    phrase, field : what stands in its message; FOLDER is the folder of the run, PORT that of a silent listener
     line : what is appended to the input
     source : replaces the connector and the format of the source
     arguments : of the command
