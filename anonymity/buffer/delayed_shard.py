@@ -160,7 +160,9 @@ class DelayedShard(Shard):
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
         subject = None if self.context.policy.pseudonym is None else tuples.subject
         leaving = Leaving(released, withheld, tuples.position, tuples.event_time, subject)
-        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        releases = collect(
+            out, int(arrays.now.next_release), leaving, self._slots.give_back, self.offsets, arrays.noise
+        )
         return with_forms(
             releases,
             self.context.policy,

@@ -18,7 +18,8 @@ from crenel.anonymity.space.boxes import observe
 from crenel.anonymity.space.domain import NONE
 from crenel.state.block import Block
 
-_NO_WATERMARKS = np.zeros(0, np.int64)
+NO_WATERMARKS = np.zeros(0, np.int64)
+"""``tuple_watermarks`` where they are unknown."""
 
 TOO_FEW_SUBJECTS = 1  # a position in crenel.anonymity.model.outcomes.SUPPRESSIONS
 
@@ -30,7 +31,7 @@ def tuple_watermarks(block: Block | None, watermark: int) -> NDArray[np.int64]:
     before the block.
     """
     if block is None or block.watermark is None:
-        return _NO_WATERMARKS
+        return NO_WATERMARKS
     return np.maximum.accumulate(np.maximum(block.watermark, watermark))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer
-from crenel.anonymity.buffer.slots import Slots
 from crenel.anonymity.model.policy import Pseudonym
 from crenel.anonymity.noise.release_noise import NoiseArrays
 
@@ -80,13 +79,13 @@ class Releases:
     @staticmethod
     def joined(parts: Sequence[Releases], nothing: Releases) -> Releases:
         """Concatenate the releases of several parts of a step, in order; return ``nothing`` where there are none."""
-        if not parts:
-            return nothing
+        if len(parts) < 2:
+            return parts[0] if parts else nothing
         columns: dict[str, Any] = {}
         lists = ("members", "suppressed_members", "listed")
-        for name, first in vars(parts[0]).items():
+        for name in vars(parts[0]):
             if name not in ("offsets", *lists):
-                columns[name] = np.concatenate([getattr(part, name) for part in parts]) if len(parts) > 1 else first
+                columns[name] = np.concatenate([getattr(part, name) for part in parts])
         columns["offsets"] = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["tuples"])])
         for name in lists:
             column_lists = zip(*(getattr(part, name) for part in parts), strict=True)
@@ -121,13 +120,19 @@ class Leaving:
 
 
 def collect(
-    out: ReleaseBuffer, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32], noise: NoiseArrays
+    out: ReleaseBuffer,
+    following: int,
+    leaving: Leaving,
+    take: Callable[[NDArray[np.int32]], tuple[list[Any], ...]],
+    nodes: NDArray[np.int32],
+    noise: NoiseArrays,
 ) -> Releases:
-    """Copy the output of the compiled procedures with the members' published values, and free their slots.
+    """Copy the output of the compiled procedures with the members' published values.
 
     Parameters
     ----------
     following : id of the next release after these
+    take : returns the published values in some slots, one list per column
     nodes : (categorical,) number of the first node of each hierarchy
     """
     releases, suppressed = int(out.filled.releases), leaving.suppressed
@@ -144,14 +149,14 @@ def collect(
         upper=out.box.upper[:releases].copy(),
         node=out.box.node[:releases] - nodes,
         offsets=offsets,
-        members=slots.give_back(leaving.released),
+        members=take(leaving.released),
         **noise_of(noise, leaving.released, offsets),
         suppressed_reason=out.reason[: len(suppressed)].copy(),
         suppressed_position=leaving.position[suppressed],
         suppressed_event_time=leaving.event_time[suppressed],
         **leaving.whose,
         listed=(),
-        suppressed_members=slots.give_back(suppressed),
+        suppressed_members=take(suppressed),
     )
     return with_noise(collected, noise, leaving.released)
 

@@ -28,7 +28,7 @@ from crenel.state.shard import Inventory, ShardState, StoredShard, entries_of, r
 BLOCKS = "blocks"
 """Kind of the stored entries that hold buffered tuples."""
 
-StateT = TypeVar("StateT", bound=ShardState)
+StateT = TypeVar("StateT", bound=ShardState, covariant=True)
 TuplesT = TypeVar("TuplesT", bound=BufferedTuples)
 OtherT = TypeVar("OtherT")
 

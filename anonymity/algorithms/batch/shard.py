@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
+from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.algorithms.batch import procedures
+from crenel.anonymity.algorithms.batch.buffered_shard import BufferedShard
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
-from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, BufferedBlocks, between, buffered_of, no_tuples
+from crenel.anonymity.algorithms.batch.stored import between
 from crenel.anonymity.buffer.departure import Columns
-from crenel.anonymity.buffer.members import listed
-from crenel.anonymity.buffer.published_forms import with_forms
-from crenel.anonymity.buffer.queue import tuple_watermarks
-from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
-from crenel.anonymity.buffer.releases import Leaving, Releases, noise_of, with_noise
-from crenel.anonymity.buffer.slots import mask_of_subjects
-from crenel.anonymity.buffer.stored_frequencies import StoredSeen
-from crenel.anonymity.buffer.stored_shard import LifetimeCounters
-from crenel.anonymity.compiled.arrays import record
-from crenel.anonymity.compiled.random import key_bytes, random_stream
-from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.outcomes import KINDS
-from crenel.anonymity.noise.release_noise import admit, with_slots, within
-from crenel.anonymity.privacy_models.checks import SUBJECTS, checks_of
+from crenel.anonymity.buffer.release_buffer import empty_out
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.noise.release_noise import admit, with_slots
+from crenel.anonymity.privacy_models.checks import SUBJECTS
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import empty_counter, first_columns, most_values
-from crenel.anonymity.privacy_models.value_frequencies import remove_value
-from crenel.anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
-from crenel.state.batch import BatchState
-from crenel.state.block import NO_TIME, Block, BufferedTuples
+from crenel.anonymity.space.domain import Boxes, boxes
+from crenel.state.block import BufferedTuples
 from crenel.state.columns import NO_FURTHER
-from crenel.state.shard import Changes
 
 
 @dataclass(frozen=True)
@@ -69,49 +55,13 @@ def published_boxes(groups: int, nodes: NDArray[Any] | None = None) -> Boxes:
     )
 
 
-class BatchShard(Shard):
+class BatchShard(BufferedShard):
     """In-memory state of one shard; ``choose`` is the algorithm.
 
-    The buffer is kept as columns in order of arrival, for algorithms that collect a window and release most of it at
-    once. The cost of a step depends on the pushed block alone, unless ``choose`` reads ``waiting``.
-
-    Parameters
-    ----------
-    context : context of the shard
-    snapshot : stored state
-
-    Attributes
-    ----------
-    counted : counters of the algorithm itself, by name; part of the stored state
+    The cost of a step depends on the pushed block alone, unless ``choose`` reads ``waiting``.
     """
 
-    def __init__(self, context: ShardContext, snapshot: BatchSnapshot) -> None:
-        for problem in self.problems(context):
-            raise PolicyError(problem)
-        state = snapshot.state
-        self.context, self.number = context, state.shard
-        self.counted = dict(state.counted)
-        self._offsets = node_offsets(context.policy)
-        self._buffer = BufferedBlocks(context, snapshot.blocks)
-        self._inventory = snapshot.inventory
-        self._random = random_stream(key_bytes(state.key), state.key_used)
-        self._domain = domain(context.policy)
-        self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
-        self._domain.scale[:] = scales(state.lower, state.upper, len(context.policy.quasi_identifiers))
-        self._totals = empty_totals(len(context.privacy.reasons), len(KINDS))
-        self._history = LifetimeCounters(self._totals, context.privacy, state)
-        self._state = record("next_position next_release")
-        self._state.next_position, self._state.next_release = state.numbers.tolist()
-        self._config = record("k by_name")
-        self._config.k, self._config.by_name = context.privacy.k, context.policy.subject is not None
-        self._checks = checks_of(context.policy, context.privacy)
-        self._seen = StoredSeen(self._checks.lookup.seen, snapshot.seen, f"shard {self.number}")
-        self._noise = within(context.policy, context.privacy, 0)
-        self._arrays: BatchArrays | None = None
-
-    def changed_entries(self) -> dict[str, dict[int, bytes | None]]:
-        """Return entries of the algorithm's own kinds that changed since the last call; None for those to delete."""
-        return {}
+    _arrays: tuple[BufferedTuples, BatchArrays] | None = None  # of the tuples buffered at the last call of ``arrays``
 
     @abstractmethod
     def choose(self, watermark: int, *, ended: bool) -> Choice:
@@ -127,16 +77,6 @@ class BatchShard(Shard):
         """
         return None
 
-    @classmethod
-    def problems(cls, context: ShardContext) -> Iterator[str]:
-        """Yield conflicts within the context."""
-        return iter(())
-
-    @property
-    def waiting(self) -> BufferedTuples:
-        """All buffered tuples, in order of arrival."""
-        return self._buffer.all
-
     def broken(self, members: NDArray[np.int64]) -> int | None:
         """Return why tuples may not be released together, a position in ``Privacy.reasons``; None where they may."""
         check = self.first_broken(members)
@@ -150,35 +90,6 @@ class BatchShard(Shard):
         """Return the position in ``Privacy.reasons`` for a result of ``procedures.judge``."""
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
-    def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        parts, watermarks = self._release_due(watermark, ended=False), tuple_watermarks(block, watermark)
-        coming, done = buffered_of(block, int(self._state.next_position)), 0
-        while done < len(coming):
-            if len(watermarks):
-                parts += self._release_due(int(watermarks[done]), ended=False)
-            stop = self._until_due(watermarks, done, len(coming))
-            self._admit(between(coming, done, stop))
-            parts += self._release_due(int(watermarks[stop - 1]) if len(watermarks) else watermark, ended=False)
-            done = stop
-        return self._step(parts)
-
-    def advance(self, watermark: int) -> Step:
-        return self._step(self._release_due(watermark, ended=False))
-
-    def finish(self) -> Step:
-        return self._step(self._release_due(NO_TIME, ended=True))
-
-    def forget(self, subjects: NDArray[np.uint64]) -> Step:
-        leaves = mask_of_subjects(self.context.policy, self.waiting.subject, subjects)
-        remove_value(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.context.privacy.k)
-        self._buffer.keep(~leaves)
-        self._arrays = None
-        self._totals.sums.forgotten += int(np.count_nonzero(leaves))
-        return self._step([])
-
-    def buffered(self) -> pa.RecordBatch:
-        return self.waiting.members
-
     @property
     def next_deadline(self) -> int | None:
         return None
@@ -187,41 +98,18 @@ class BatchShard(Shard):
     def counters(self) -> Counters:
         return Counters(**self._counts())
 
-    @property
-    def random_key(self) -> bytes:
-        return key_bytes(self._random.key)
-
-    def _counts(self) -> dict[str, Any]:
-        came = int(self._state.next_position)
-        return {
-            **self._history.counted(),
-            "tuples_in": came,
-            "sampled_out": 0,
-            "synthetic": self.counted.get("synthetic", 0),
-            "buffered": len(self._buffer),
-            "oldest_waiting": came - int(self._buffer.first.position[0]) if len(self._buffer) else 0,
-        }
-
-    def _until_due(self, watermarks: NDArray[np.int64], done: int, stop: int) -> int:
-        """Return the end of the tuples, from ``done`` up to ``stop``, to admit before the next call of ``choose``."""
-        choice_due, due = self.tuples_until_choice(), self.next_deadline
-        if choice_due is not None:
-            stop = min(done + choice_due, stop)
-        if due is not None and len(watermarks):
-            stop = min(max(int(np.searchsorted(watermarks, due)), done + 1), stop)
-        return stop
-
-    def admitted(self, tuples: BufferedTuples) -> BufferedTuples:
-        """Return the tuples to buffer, of those that arrived; the others are gone, and counted by the algorithm."""
-        return tuples
-
-    def _admit(self, arrived: BufferedTuples) -> None:
-        tuples = self.admitted(arrived)
-        self._buffer.add(tuples)
-        self._state.next_position += len(arrived)
-        self._arrays = None
-        procedures.observe_all(self._domain, self._points(tuples))
-        procedures.see_all(self._checks.lookup.seen, tuples.sensitive)
+    def _admit_and_release(
+        self, coming: BufferedTuples, watermarks: NDArray[np.int64], watermark: int, *, ended: bool = False
+    ) -> list[Releases]:
+        parts, done = self._release_due(watermark, ended=ended), 0
+        while done < len(coming):
+            if len(watermarks):
+                parts += self._release_due(int(watermarks[done]), ended=False)
+            stop = self._until_due(watermarks, done, len(coming))
+            self._admit(between(coming, done, stop))
+            parts += self._release_due(int(watermarks[stop - 1]) if len(watermarks) else watermark, ended=False)
+            done = stop
+        return parts
 
     def _release_due(self, watermark: int, *, ended: bool) -> list[Releases]:
         parts = []
@@ -232,8 +120,14 @@ class BatchShard(Shard):
             parts.append(self._depart(choice))
         return parts
 
-    def _step(self, parts: list[Releases]) -> Step:
-        return Step(Releases.joined(parts, self._no_releases), self._changes())
+    def _until_due(self, watermarks: NDArray[np.int64], done: int, stop: int) -> int:
+        """Return the end of the tuples, from ``done`` up to ``stop``, to admit before the next call of ``choose``."""
+        choice_due, due = self.tuples_until_choice(), self.next_deadline
+        if choice_due is not None:
+            stop = min(done + choice_due, stop)
+        if due is not None and len(watermarks):
+            stop = min(max(int(np.searchsorted(watermarks, due)), done + 1), stop)
+        return stop
 
     def _depart(self, choice: Choice) -> Releases:
         arrays, waiting = self.arrays(), self.waiting
@@ -246,66 +140,14 @@ class BatchShard(Shard):
             procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends, published)
         if len(choice.suppressed):
             procedures.suppress_all(arrays, np.array(choice.suppressed, np.int64))
-        found = self._collected(arrays, waiting)
-        stays = np.ones(len(waiting), np.bool_)
-        stays[arrays.out.members[: arrays.out.filled.members]] = False
-        stays[arrays.out.suppressed[: arrays.out.filled.suppressed]] = False
-        synthetic = int(arrays.out.filled.members + arrays.out.filled.suppressed - np.count_nonzero(~stays))
-        if synthetic:
-            self.counted["synthetic"] = self.counted.get("synthetic", 0) + synthetic
-        self._buffer.keep(stays)
-        self._arrays = None
-        return found
-
-    def _collected(self, arrays: BatchArrays, waiting: BufferedTuples) -> Releases:
-        out = arrays.out
-        releases, withheld = int(out.filled.releases), out.suppressed[: out.filled.suppressed]
-        members = waiting.members.take(pa.array(out.members[: out.filled.members]))
-        following = int(self._state.next_release)
-        offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
-        released = out.members[: out.filled.members]
-        subject = None if self.context.policy.pseudonym is None else waiting.subject
-        found = Releases(
-            release_id=np.arange(following - releases, following),
-            kind=out.kind[:releases],
-            subjects=out.subjects[:releases],
-            tuples=np.diff(offsets),
-            diversity=out.diversity[:releases],
-            loss=out.loss[:releases],
-            event_time=out.event_time[:releases],
-            lower=out.box.lower[:releases],
-            upper=out.box.upper[:releases],
-            node=out.box.node[:releases] - self._offsets,
-            offsets=offsets,
-            members=_lists(members),
-            **noise_of(arrays.noise, released, offsets),
-            suppressed_reason=out.reason[: len(withheld)],
-            suppressed_position=waiting.position[withheld],
-            suppressed_event_time=waiting.event_time[withheld],
-            **Leaving(released, withheld, waiting.position, waiting.event_time, subject).whose,
-            listed=(),
-            suppressed_members=_lists(waiting.members.take(pa.array(withheld))),
-        )
-        points = arrays.tuples.points
-        policy, k = self.context.policy, self.context.privacy.k
-        subject = None if policy.subject is None else waiting.subject
-        found = with_forms(found, policy, released, points.lower, points.node, self._offsets, k=k, subject=subject)
-        return with_noise(found, arrays.noise, released)
-
-    @cached_property
-    def _no_releases(self) -> Releases:
-        nothing = no_tuples(self.context)
-        return self._collected(self._arrays_of(nothing), nothing)
-
-    def _points(self, tuples: BufferedTuples) -> Boxes:
-        numeric = tuples.numeric + 0.0  # -0.0 is 0.0
-        return Boxes(numeric, numeric, (tuples.categorical + self._offsets).astype(np.int32))
+        return self._left(arrays, waiting)
 
     def arrays(self) -> BatchArrays:
         """Return the compiled procedures' view of all buffered tuples."""
-        if self._arrays is None:
-            self._arrays = self._arrays_of(self.waiting)
-        return self._arrays
+        waiting = self.waiting
+        if self._arrays is None or self._arrays[0] is not waiting:
+            self._arrays = waiting, self._arrays_of(waiting)
+        return self._arrays[1]
 
     def _arrays_of(self, waiting: BufferedTuples) -> BatchArrays:
         policy = self.context.policy
@@ -337,22 +179,3 @@ class BatchShard(Shard):
             totals=self._totals,
             noise=noise,
         )
-
-    def _changes(self) -> Changes:
-        entries = {
-            "blocks": self._buffer.changes(),
-            **self._seen.changes(self._checks.lookup.seen),
-            **self.changed_entries(),
-        }
-        self._inventory.update(entries)
-        state = BatchState(
-            **self._history.state(self.context, self.number, self._domain, self._random, self._inventory),
-            numbers=np.array([self._state.next_position, self._state.next_release], np.int64),
-            counted=self.counted,
-        )
-        return Changes(state.to_bytes(), entries)
-
-
-def _lists(members: pa.RecordBatch) -> tuple[list[Any], ...]:
-    """Return published values as ``Releases.members``."""
-    return tuple(map(listed, members.columns))

@@ -30,15 +30,17 @@ def initial_snapshot(context: ShardContext, number: int, key: bytes) -> BatchSna
 
 def read(context: ShardContext, stored: StoredShard, where: str) -> BatchSnapshot:
     """Return the stored state, as ``crenel.anonymity.buffer.stored_shard.read_snapshot`` does."""
-    return read_snapshot(BatchState, BufferedTuples, context, stored, where, _require_state, _require_blocks)[0]
+    return read_snapshot(BatchState, BufferedTuples, context, stored, where, require_state, require_blocks)[0]
 
 
-def _require_state(state: BatchState) -> None:
+def require_state(state: BatchState) -> None:
+    """Raise ``ValueError`` where a field that all batch shards have is out of range."""
     require(state.numbers.shape == (2,), "numbers")
     require(all(isinstance(amount, int) for amount in state.counted.values()), "counted")
 
 
-def _require_blocks(state: BatchState, blocks: dict[int, BufferedTuples]) -> None:
+def require_blocks(_state: BatchState, blocks: dict[int, BufferedTuples]) -> None:
+    """Raise ``ValueError`` where a block does not fit its number."""
     require(all(number <= block.position[0] for number, block in blocks.items()), "positions")
 
 
@@ -52,10 +54,14 @@ class BufferedBlocks:
     ----------
     context : context of the shard, which names the columns
     stored : buffered tuples of each stored block, by that position
+
+    Attributes
+    ----------
+    nothing : an empty block
     """
 
     def __init__(self, context: ShardContext, stored: Mapping[int, BufferedTuples]) -> None:
-        self._nothing = no_tuples(context)
+        self.nothing = no_tuples(context)
         self._stored = dict(sorted(stored.items()))
         self._came: list[BufferedTuples] = []  # not yet returned by ``changes``
         self._changed: set[int] = set()
@@ -69,13 +75,13 @@ class BufferedBlocks:
     def all(self) -> BufferedTuples:
         """All buffered tuples, as one block."""
         if self._all is None:
-            self._all = joined([self._nothing, *self._stored.values(), *self._came])
+            self._all = joined([self.nothing, *self._stored.values(), *self._came])
         return self._all
 
     @property
     def first(self) -> BufferedTuples:
         """First nonempty block, which begins with the oldest tuple; an empty one if the buffer is empty."""
-        return next(chain(self._stored.values(), self._came), self._nothing)
+        return next(chain(self._stored.values(), self._came), self.nothing)
 
     def add(self, tuples: BufferedTuples) -> None:
         """Append tuples to the buffer."""

@@ -183,7 +183,9 @@ class SuhdsaShard(Shard):
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
         subject = None if self.context.policy.pseudonym is None else points.value[:, 0]
         leaving = Leaving(released, withheld, points.position, points.event_time, subject)
-        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        releases = collect(
+            out, int(arrays.now.next_release), leaving, self._slots.give_back, self.offsets, arrays.noise
+        )
         policy, k = self.context.policy, self.context.privacy.k
         subject = None if policy.subject is None else points.value[:, 0]
         releases = with_forms(
