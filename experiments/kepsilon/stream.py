@@ -13,11 +13,9 @@ from crenel.anonymity.algorithm import Shard, ShardContext
 from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa import stored as window
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.buffer import stored_clusters as castle
-from crenel.anonymity.builtin import NEAREST
+from crenel.anonymity.builtin import NEAREST, SUHDSA
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from experiments.harness import REUSE, Drawing, Table, drawing, in_processes, legend_below, panels, percent, seeds
 from experiments.kepsilon.assignment import LARGEST, bound, linked_in_order, posterior
@@ -77,8 +75,8 @@ def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: i
         return NEAREST.new(
             ShardContext(policy, privacy, NearestParameters(delay), members, remembers=False), 0, key(seed)
         )
-    terms = ShardContext(policy, privacy, SuhdsaParameters(delay), members)
-    return SuhdsaShard(terms, window.initial_snapshot(terms, 0, key(seed)), remembers=False)
+    terms = ShardContext(policy, privacy, SuhdsaParameters(delay), members, remembers=False)
+    return SUHDSA.new(terms, 0, key(seed))
 
 
 def run(people: Population, method: str, privacy: Privacy, seed: int, delay: int = DELTA) -> tuple[Run, float]:

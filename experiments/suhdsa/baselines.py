@@ -49,14 +49,14 @@ def run_ubdsa(
     while True:
         overdue = False
         if now.held > 0:
-            oldest = shard.points.position[shard.held[0]]
+            oldest = shard.tuples.position[shard.held[0]]
             overdue = (ended and at == len(slots)) or oldest < now.next_position - shard.config.delay_tuples
         if now.held > 0 and (overdue or now.held >= now.window_tuples):
             if publish(shard):
                 return at, np.int64(0)
             if overdue:
                 now.carried = now.held
-                shard.points.reason[shard.held[0]] = TOO_FEW_SUBJECTS
+                shard.reason[shard.held[0]] = TOO_FEW_SUBJECTS
                 suppress_carried(shard, np.int64(0))
                 continue
         if at == len(slots):
@@ -80,7 +80,7 @@ def publish(shard: SuhdsaArrays) -> bool:
     release(shard, first)
     stop = out.filled.members
     for i in range(start, stop):
-        waited += now.next_position - 1 - shard.points.position[out.members[i]]
+        waited += now.next_position - 1 - shard.tuples.position[out.members[i]]
     carry(shard, np.int64(TOO_FEW_SUBJECTS))
     if config.least_window > 0:
         adapt_size(now, config, shard.groups.loss[0], waited / (stop - start))

@@ -81,7 +81,7 @@ class WindowOfDelay(SuhdsaShard):
         watermark: int,
         ended: bool,
     ) -> tuple[int, int]:
-        out, times = self.arrays.out, self.arrays.points.event_time
+        out, times = self.arrays.out, self.arrays.tuples.event_time
         before = int(out.filled.members)
         done, repairs = map(int, procedures.run(shard, slots, done, watermarks, watermark, ended))
         if repairs != NONE:

@@ -63,7 +63,7 @@ class Repaired(SuhdsaShard):
         while slot != NONE:
             slots.append(slot)
             slot = int(following[slot])
-        return self.arrays.points.position[slots]
+        return self.arrays.tuples.position[slots]
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def _shard(policy: Any, privacy: Privacy, method: str, window: int, schema: pa.S
         parameters = CastleParameters(delay, reuse_limit=REUSE) if method == "CASTLE" else NearestParameters(delay)
         context = ShardContext(policy, privacy, parameters, schema, remembers=False)
         return (CASTLE if method == "CASTLE" else NEAREST).new(context, 0, bytes(32))
-    context = ShardContext(policy, privacy, SuhdsaParameters(window), schema)
-    return (Repaired if method == "ours" else Suhdsa)(context, initial_snapshot(context, 0, bytes(32)), remembers=False)
+    context = ShardContext(policy, privacy, SuhdsaParameters(window), schema, remembers=False)
+    return (Repaired if method == "ours" else Suhdsa)(context, initial_snapshot(context, 0, bytes(32)))
 
 
 def features(stream: Stream, node: NDArray[np.int32]) -> Floats:

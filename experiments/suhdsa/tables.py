@@ -170,8 +170,8 @@ def shard_of(
     kind: type[SuhdsaShard], policy: Policy, privacy: Privacy, parameters: SuhdsaParameters, **how: Any
 ) -> SuhdsaShard:
     """Return a shard of a kind, before its first tuple."""
-    terms = ShardContext(policy, privacy, parameters, MEMBERS)
-    return kind(terms, initial_snapshot(terms, 0, bytes(32)), remembers=False, **how)
+    terms = ShardContext(policy, privacy, parameters, MEMBERS, remembers=False)
+    return kind(terms, initial_snapshot(terms, 0, bytes(32)), **how)
 
 
 def ours(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
@@ -527,8 +527,9 @@ def cost_table() -> Table:
             stream = skewed(seed)
             shard = ours(stream.policy, Privacy(k, 2), SuhdsaParameters(window))
             for block in stream.blocks(_BLOCK):
-                repairs = shard.push(block).repairs
-                log, actions = repairs.windows, repairs.actions
+                step = shard.push(block)
+                assert isinstance(step, SuhdsaStep)
+                log, actions = step.repairs.windows, step.repairs.actions
                 for i in range(len(log)):
                     mine = actions.window == log.window[i]
                     size = actions.tuples_before[mine]

@@ -147,7 +147,7 @@ KINDS: dict[str, Kind] = {
         CastleState,
         _blocks(make.SETTING.members, ClusteredTuples) | _generalizations("omega"),
     ),
-    "windows/v2": Kind(make_windows.SETTING, SuhdsaState, _blocks(make.SETTING.members)),
+    "windows/v3": Kind(make_windows.SETTING, SuhdsaState, _blocks(make.SETTING.members)),
     "batch/v2": Kind(
         MondrianSetting(
             make.SETTING.policy, Privacy(3, 2), MondrianParameters(ClosedBy(90, 400_000)), make.SETTING.types

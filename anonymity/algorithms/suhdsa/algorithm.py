@@ -15,11 +15,12 @@ from crenel.anonymity.algorithm import (
     tell_weights,
     weights_setting,
 )
+from crenel.anonymity.algorithms.batch.stored import ENTRIES
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
-from crenel.anonymity.algorithms.suhdsa.stored import ENTRIES, initial_snapshot, read
+from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -28,7 +29,7 @@ from crenel.state.suhdsa import SuhdsaState
 
 
 def _new(context: ShardContext, number: int, key: bytes) -> Shard:
-    return SuhdsaShard(context, initial_snapshot(context, number, key), remembers=context.remembers)
+    return SuhdsaShard(context, initial_snapshot(context, number, key))
 
 
 def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:

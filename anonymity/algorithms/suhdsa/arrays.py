@@ -1,65 +1,37 @@
 """Arrays of a SUHDSA shard, shared with its compiled procedures.
 
-A tuple occupies a *slot*, a group a *row*. Rows are valid for one window close only.
+A tuple occupies a *slot* for one step, a group a *row* for one window close.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.algorithms.suhdsa.distance import Scale, scale
 from crenel.anonymity.algorithms.suhdsa.log import empty_actions, empty_log
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work, empty_work
-from crenel.anonymity.buffer.arrays import ReleaseArrays
-from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
-from crenel.anonymity.compiled.arrays import extend, extended, record, zeros
+from crenel.anonymity.buffer.departure import Columns
+from crenel.anonymity.buffer.release_buffer import empty_out
+from crenel.anonymity.compiled.arrays import extended, record, zeros
 from crenel.anonymity.compiled.jit import inner
-from crenel.anonymity.compiled.random import RandomStream
-from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.noise.release_noise import within
-from crenel.anonymity.privacy_models.checks import Checks, checks_of
+from crenel.anonymity.privacy_models.checks import Checks
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import empty_counter
-from crenel.anonymity.space.domain import NONE, Boxes, boxes, domain
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes
 
 FOREVER = np.iinfo(np.int64).max
 """``now.earliest`` where no tuple has a bound in event time."""
 
 OPEN, GIVEN_UP, GONE = range(3)
 """States of a group: open to repair, beyond repair, and merged into another group."""
-
-
-class Points(NamedTuple):
-    """Buffered tuples, one per slot.
-
-    Attributes
-    ----------
-    numeric : (slots, numeric) values, none of them -0.0
-    bits : (slots, numeric) the same memory as integers
-    leaf : (slots, categorical) values, as nodes
-    value : (slots, 1 + sensitive) subject hash, then sensitive codes
-    event_time : (slots,) epoch milliseconds
-    position : (slots,) position in the shard's stream, from 0
-    waits : (slots,) whether the slot holds a buffered tuple
-    reason : (slots,) reason why a carried tuple was not released, a position in ``Privacy.reasons``
-    """
-
-    numeric: NDArray[np.float64]
-    bits: NDArray[np.uint64]
-    leaf: NDArray[np.int32]
-    value: NDArray[np.uint64]
-    event_time: NDArray[np.int64]
-    position: NDArray[np.int64]
-    waits: NDArray[np.bool_]
-    reason: NDArray[np.int8]
 
 
 class Groups(NamedTuple):
@@ -97,28 +69,37 @@ class Groups(NamedTuple):
 
 
 @extended
-class SuhdsaArrays(ReleaseArrays):
+class SuhdsaArrays(BatchArrays):
     """Arrays of one shard.
+
+    They outlast a window; ``loaded`` writes the buffered tuples to them.
 
     Attributes
     ----------
     now : state of the shard. ``next_position``, ``next_release``, ``next_window``: next numbers to assign; ``held``:
         number of buffered tuples, of which ``carried`` are from earlier windows, with ``earliest`` event time;
-        ``window_tuples``: window size in tuples; ``target``: l_t; ``merges``, ``swaps``: numbers so far; ``alone``: 0
-        or 1, whether each subject has one tuple in the window; from ``dwelt`` to ``last_cost``: state of the
-        controllers (``crenel.anonymity.algorithms.suhdsa.controllers``)
+        ``opened``: event time of the window's first new tuple; ``window_tuples``: window size in tuples; ``target``:
+        l_t; ``merges``, ``swaps``: numbers so far; ``alone``: 0 or 1, whether each subject has one tuple in the window;
+        from ``dwelt`` to ``last_cost``: state of the controllers (``crenel.anonymity.algorithms.suhdsa.controllers``)
     config : settings: the fields of ``SuhdsaParameters`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
         ``most_subjects``: maximum number of subjects in a merged group
+    tuples : columns of the tuples, oldest first; ``value`` is that of ``work.code``
+    bits : (slots, numeric) the memory of ``tuples.points.lower`` as integers
+    codes : (slots, 1 + sensitive) subject hash, then sensitive codes
+    waits : (slots,) whether the tuple stays in the buffer
+    reason : (slots,) reason why a carried tuple was not released, a position in ``Privacy.reasons``
     checks, aims : privacy models of each release, and aims of the repairs, which may be stricter
     held : (slots,) slots of the buffered tuples, oldest first, carried ones before new ones
-    counter : counter for the final check of a release
     here, there : tallies of the two groups under inspection
     log, actions : records of the window that closed (``crenel.anonymity.algorithms.suhdsa.log``)
     """
 
     aims: Checks
     scale: Scale
-    points: Points
+    bits: NDArray[np.uint64]
+    codes: NDArray[np.uint64]
+    waits: NDArray[np.bool_]
+    reason: NDArray[np.int8]
     held: NDArray[np.int32]
     groups: Groups
     work: Work
@@ -128,63 +109,56 @@ class SuhdsaArrays(ReleaseArrays):
     actions: NDArray[Any]
 
 
-def empty_arrays(
-    policy: Policy, privacy: Privacy, parameters: SuhdsaParameters, random: RandomStream, slots: int = 0
-) -> SuhdsaArrays:
-    """Return the arrays of a shard before its first tuple, with room for ``slots`` tuples."""
+def empty_now() -> Any:
+    """Return ``SuhdsaArrays.now`` without a tuple, and without a window size or target."""
     now = record(
-        "next_position next_release next_window held carried earliest window_tuples target merges swaps alone "
+        "next_position next_release next_window held carried earliest opened window_tuples target merges swaps alone "
         "dwelt most_values step_up judged",
         "entropy settled loss_sum delay_sum last_cost",
     )
     now.earliest = FOREVER
-    now.window_tuples = NONE if parameters.tuples is None else parameters.tuples
-    now.target = privacy.l
     now.settled = now.last_cost = NONE
-    checks = checks_of(policy, privacy, aimed=parameters.target is not None)
-    checks = checks._replace(lookup=with_numbers(checks.lookup, slots))
-    space, sensitive = domain(policy), len(policy.sensitive)
+    return now
+
+
+def empty_arrays(
+    policy: Policy, parameters: SuhdsaParameters, slots: int, *, checks: Checks, domain: Domain, **of: Any
+) -> SuhdsaArrays:
+    """Return arrays with room for ``slots`` tuples; ``of`` has those that do not depend on it, and ``noise``."""
+    checks, sensitive = checks._replace(lookup=with_numbers(checks.lookup, slots)), len(policy.sensitive)
+    work = empty_work(slots, policy, parameters, len(domain.parent))
+    codes, numeric = zeros((slots, 1 + sensitive), np.uint64), zeros((slots, len(policy.numeric)))
     return SuhdsaArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
-        now=now,
-        config=_config(policy, privacy, parameters),
+        **of,
         checks=checks,
         aims=checks._replace(parameter=checks.parameter.copy()),
-        random=random,
-        domain=space,
+        domain=domain,
+        tuples=Columns(
+            points=Boxes(numeric, numeric, zeros((slots, len(policy.categorical)), np.int32)),
+            subject=codes[:, 0],
+            value=work.code[:, 1 : 1 + sensitive],
+            event_time=zeros(slots, np.int64),
+            position=zeros(slots, np.int64),
+        ),
+        bits=numeric.view(np.uint64),
+        codes=codes,
+        waits=zeros(slots, np.bool_),
+        reason=zeros(slots, np.int8),
         scale=scale(policy, dict(parameters.weights)),
-        points=_points(slots, policy),
         held=zeros(slots, np.int32),
         groups=_groups(slots, policy, checks),
-        work=empty_work(slots, policy, parameters, len(space.parent)),
+        work=work,
         counter=empty_counter(sensitive, slots),
         here=empty_trial(sensitive, slots, checks),
         there=empty_trial(sensitive, slots, checks),
         out=empty_out(slots, boxes(slots, policy), sensitive),
-        totals=empty_totals(len(privacy.reasons), len(KINDS)),
-        noise=within(policy, privacy, slots),
         log=empty_log(),
         actions=empty_actions(slots * max(sensitive, 1)),
     )
 
 
-def moved(arrays: SuhdsaArrays, made: SuhdsaArrays, slots: NDArray[np.int32]) -> SuhdsaArrays:
-    """Copy the tuples in some slots to the first slots of ``made``, in order, and return it with the shard's state."""
-    pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(arrays.points, made.points, strict=True)
-    for old, new in pairs:
-        new[: len(slots)] = old[slots]
-    made.noise.value[: len(slots)] = arrays.noise.value[slots]
-    place = np.zeros(len(arrays.held), np.int32)
-    place[slots] = np.arange(len(slots))
-    made.held[: arrays.now.held] = place[arrays.held[: arrays.now.held]]
-    made.aims.parameter[:] = arrays.aims.parameter
-    checks = made.checks._replace(lookup=made.checks.lookup._replace(seen=arrays.checks.lookup.seen))
-    aims = made.aims._replace(lookup=checks.lookup)
-    return extend(
-        SuhdsaArrays, made, now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims
-    )
-
-
-def _config(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:
+def config_of(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:
+    """Return ``SuhdsaArrays.config``."""
     config = record(
         "k tuples event_time delay_tuples delay_event_time by_name neighbors most_subjects representative median "
         "ancestor least_target most_target dwell least_window judge",
@@ -211,20 +185,6 @@ def _config(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:
     return config
 
 
-def _points(slots: int, policy: Policy) -> Points:
-    numeric = zeros((slots, len(policy.numeric)))
-    return Points(
-        numeric=numeric,
-        bits=numeric.view(np.uint64),
-        leaf=zeros((slots, len(policy.categorical)), np.int32),
-        value=zeros((slots, 1 + len(policy.sensitive)), np.uint64),
-        event_time=zeros(slots, np.int64),
-        position=zeros(slots, np.int64),
-        waits=zeros(slots, np.bool_),
-        reason=zeros(slots, np.int8),
-    )
-
-
 def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
     center = boxes(rows, policy)
     return Groups(
@@ -246,6 +206,7 @@ def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
 
 
 @inner
-def points_as_boxes(points: Points) -> Boxes:
-    """Return tuples as boxes: a point is an interval of one value."""
-    return Boxes(points.numeric, points.numeric, points.leaf)
+def points_of(shard: SuhdsaArrays) -> Boxes:
+    """Return tuples as boxes: a point is an interval of one value, which loops then read once."""
+    points = shard.tuples.points
+    return Boxes(points.lower, points.lower, points.node)

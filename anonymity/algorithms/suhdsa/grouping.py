@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, Points, SuhdsaArrays, points_as_boxes
+from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, SuhdsaArrays, points_of
 from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
@@ -21,25 +21,26 @@ _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
 @procedure
-def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: Int) -> Int:
+def find_patterns(points: Boxes, bits: NDArray[np.uint64], work: Work, held: NDArray[np.int32], count: Int) -> Int:
     """Chain tuples with equal quasi-identifiers, and return the number of distinct patterns, oldest first.
 
     Parameters
     ----------
+    bits : the numbers of ``points``, as in ``SuhdsaArrays``
     held : (count or more,) slots of the tuples
     """
     keys, number = np.empty(count, np.uint64), np.empty(count, np.int64)
     for i in range(count):
         slot = np.int64(held[i])
         mixed = np.uint64(0)
-        for a in range(points.leaf.shape[1]):
-            mixed = (mixed ^ np.uint64(points.leaf[slot, a])) * _MIX
+        for a in range(points.node.shape[1]):
+            mixed = (mixed ^ np.uint64(points.node[slot, a])) * _MIX
             mixed ^= mixed >> np.uint64(32)
-        for a in range(points.bits.shape[1]):
-            mixed = (mixed ^ points.bits[slot, a]) * _MIX
+        for a in range(bits.shape[1]):
+            mixed = (mixed ^ bits[slot, a]) * _MIX
             mixed ^= mixed >> np.uint64(32)
         keys[i] = mixed
-    found = chain_by(keys, number, _same_pattern, (points_as_boxes(points), held))
+    found = chain_by(keys, number, _same_pattern, (points, held))
     number_chains(number)
     for pattern in range(found):
         work.size[pattern] = 0
@@ -69,7 +70,7 @@ def group_by_qid(shard: SuhdsaArrays) -> Int:
     that adds least loss, then to the oldest. Each pattern left at the end joins the group where it adds least loss.
     ``number_window`` must run first. With fewer than k subjects there is no group.
     """
-    groups, work, where = shard.groups, shard.work, points_as_boxes(shard.points)
+    groups, work, where = shard.groups, shard.work, points_of(shard)
     patterns = begin_grouping(shard)
     free = patterns
     made = 0
@@ -91,7 +92,7 @@ def group_by_qid(shard: SuhdsaArrays) -> Int:
 def begin_grouping(shard: SuhdsaArrays) -> Int:
     """Find the patterns, mark all as free, and return their number."""
     work, count = shard.work, shard.now.held
-    patterns = find_patterns(shard.points, work, shard.held, count)
+    patterns = find_patterns(points_of(shard), shard.bits, work, shard.held, count)
     for i in range(patterns):
         work.free[i] = i
     for i in range(count):
@@ -117,7 +118,7 @@ def grow(shard: SuhdsaArrays, group: Int, seed: Int, free: Int) -> Int:
     Return the number of patterns that stay free; those of the group follow them in ``work.free``.
     """
     domain, scale, groups, work, k = shard.domain, shard.scale, shard.groups, shard.work, shard.config.k
-    where, box = points_as_boxes(shard.points), shard.groups.box
+    where, box = points_of(shard), shard.groups.box
     groups.subjects[group] = 0
     assign(box, group, where, np.int64(work.first[work.free[seed]]))
     free = _take(groups, work, group, seed, free)
@@ -206,15 +207,16 @@ def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, p
 @leaf
 def summarize(shard: SuhdsaArrays, group: Int) -> None:
     """Recompute the statistics of a group from its members, check it, and measure its loss."""
-    domain, points, groups, work, trial = shard.domain, shard.points, shard.groups, shard.work, shard.here
-    alone, where = shard.now.alone != 0, points_as_boxes(points)
+    domain, groups, work, trial = shard.domain, shard.groups, shard.work, shard.here
+    alone, where = shard.now.alone != 0, points_of(shard)
+    position, event_time = shard.tuples.position, shard.tuples.event_time
     slot = np.int64(groups.head[group])
     assign(groups.box, group, where, slot)
-    oldest, earliest, tuples = points.position[slot], points.event_time[slot], 0
+    oldest, earliest, tuples = position[slot], event_time[slot], 0
     while slot != NONE:
         enclose(domain, groups.box, group, where, slot)
-        oldest = min(oldest, points.position[slot])
-        earliest = min(earliest, points.event_time[slot])
+        oldest = min(oldest, position[slot])
+        earliest = min(earliest, event_time[slot])
         tuples += 1
         slot = np.int64(work.next[slot])
     groups.oldest[group], groups.earliest[group] = oldest, earliest

@@ -47,6 +47,9 @@ def empty_log() -> Any:
     )
 
 
+_LOG = empty_log().dtype
+
+
 @dataclass(frozen=True)
 class Actions:
     """Repairs of one step, as columns.
@@ -145,7 +148,7 @@ def repairs_of(closed: Sequence[Closed], first: int) -> Repairs:
     """Return the windows of one step and their repairs as columns; ``first`` is the first window's number."""
     number = np.arange(first, first + len(closed))
     actions = np.frombuffer(b"".join(window.actions for window in closed), _ACTION)
-    logs = np.frombuffer(b"".join(window.log for window in closed), empty_log().dtype)
+    logs = np.frombuffer(b"".join(window.log for window in closed), _LOG)
     releases = logs["releases"]
     logged = {name: logs[name] for name in logs.dtype.names if name != "satisfied"}
     return Repairs(

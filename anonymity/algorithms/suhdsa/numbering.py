@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Points, SuhdsaArrays
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.privacy_models.grouping import number_equal
@@ -19,21 +19,21 @@ def number_window(shard: SuhdsaArrays) -> None:
     If a subject has several tuples (``now.alone`` is 0), the pairs of subject and value get numbers as well. Otherwise
     the tally of ``here`` becomes that of the window, except for the number of persons with each value.
     """
-    now, points, work, held = shard.now, shard.points, shard.work, shard.held
+    now, codes, work, held = shard.now, shard.codes, shard.work, shard.held
     count = now.held
     if shard.config.by_name != 0:
-        subjects = number_values(points, work, held, count, np.int64(0))
+        subjects = number_values(codes, work, held, count, np.int64(0))
     else:
         subjects = number_tuples(work, held, count)
     now.alone = subjects == count
     tally = shard.here.tally
-    for column in range(1, points.value.shape[1]):
-        values = number_values(points, work, held, count, np.int64(column))
+    for column in range(1, codes.shape[1]):
+        values = number_values(codes, work, held, count, np.int64(column))
         if shard.checks.lookup.held[column - 1] >= 0:
             for i in range(count):
                 slot = np.int64(held[i])
                 number = np.int64(work.code[slot, column])
-                note_number(shard.checks.lookup, np.int64(column - 1), number, points.value[slot, column])
+                note_number(shard.checks.lookup, np.int64(column - 1), number, codes[slot, column])
         if now.alone == 0:
             _number_pairs(work, held, count, np.int64(column))
         elif column <= len(tally.values):
@@ -43,8 +43,8 @@ def number_window(shard: SuhdsaArrays) -> None:
 
 
 @procedure
-def number_values(points: Points, work: Work, held: NDArray[np.int32], count: Int, column: Int) -> Int:
-    """Assign numbers to the distinct values in a column of ``Points.value``, and return their count.
+def number_values(codes: NDArray[np.uint64], work: Work, held: NDArray[np.int32], count: Int, column: Int) -> Int:
+    """Assign numbers to the distinct values in a column of ``SuhdsaArrays.codes``, and return their count.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def number_values(points: Points, work: Work, held: NDArray[np.int32], count: In
     """
     keys = np.empty(count, np.uint64)
     for i in range(count):
-        keys[i] = points.value[held[i], column]
+        keys[i] = codes[held[i], column]
     return _number_into(work, held, keys, column)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, Points, SuhdsaArrays, points_as_boxes
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import group_by_qid, summarize
 from crenel.anonymity.algorithms.suhdsa.log import MERGE
@@ -60,14 +60,14 @@ def run(
 @leaf
 def place(shard: SuhdsaArrays, slot: Int) -> None:
     """Add a new tuple to the open window (Algorithm 1, line 3)."""
-    now, points = shard.now, shard.points
-    points.position[slot] = now.next_position
-    points.waits[slot] = True
+    now, points, event_time = shard.now, shard.tuples.points, shard.tuples.event_time[slot]
     now.next_position += 1
+    if now.held == now.carried:
+        now.opened = event_time
     if shard.config.delay_event_time >= 0:
-        now.earliest = min(now.earliest, points.event_time[slot])
-    observe(shard.domain, points_as_boxes(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
-    add_value(shard.checks.lookup.seen, points.value, slot, np.int64(1))
+        now.earliest = min(now.earliest, event_time)
+    observe(shard.domain, points, slot, points.lower.shape[1] + points.node.shape[1])
+    add_value(shard.checks.lookup.seen, shard.codes, slot, np.int64(1))
     shard.held[now.held] = slot
     now.held += 1
 
@@ -79,7 +79,7 @@ def next_due(shard: SuhdsaArrays, watermark: Int, ended: bool) -> Int:
     A new tuple whose delay is over closes the window, so that it has a chance of release. A carried tuple has already
     had its chance. Events due by event time occur in its order; on a tie, the close precedes the suppression.
     """
-    now, config, points, held = shard.now, shard.config, shard.points, shard.held
+    now, config, tuples, held = shard.now, shard.config, shard.tuples, shard.held
     if now.held == 0:
         return NONE
     new = now.held - now.carried
@@ -87,14 +87,14 @@ def next_due(shard: SuhdsaArrays, watermark: Int, ended: bool) -> Int:
     if now.window_tuples > 0 and now.held >= now.window_tuples and new >= min(config.k, now.window_tuples):
         return _CLOSE
     by_tuples, by_time, window = config.delay_tuples, config.delay_event_time, config.event_time
-    if by_tuples >= 0 and points.position[held[0]] < now.next_position - by_tuples:
+    if by_tuples >= 0 and tuples.position[held[0]] < now.next_position - by_tuples:
         return np.int64(0) if now.carried > 0 else _CLOSE
-    closes = new > 0 and window >= 0 and _passed(points.event_time[held[now.carried]], window, watermark)
+    closes = new > 0 and window >= 0 and _passed(now.opened, window, watermark)
     if by_time >= 0 and _passed(now.earliest, by_time, watermark):
         earliest = np.int64(0)
-        while points.event_time[held[earliest]] != now.earliest:
+        while tuples.event_time[held[earliest]] != now.earliest:
             earliest += 1
-        if not closes or now.earliest + by_time < points.event_time[held[now.carried]] + window:
+        if not closes or now.earliest + by_time < now.opened + window:
             return earliest if earliest < now.carried else _CLOSE
     if closes:
         return _CLOSE
@@ -114,28 +114,23 @@ def suppress_carried(shard: SuhdsaArrays, index: Int) -> None:
     """Suppress the carried tuple at an index in ``held``, whose delay is over."""
     now, held = shard.now, shard.held
     slot = np.int64(held[index])
-    suppress(shard, shard.points.position, slot, np.int64(shard.points.reason[slot]))
-    shard.points.waits[slot] = False
+    suppress(shard, shard.tuples.position, slot, np.int64(shard.reason[slot]))
+    shard.waits[slot] = False
     for i in range(index, now.held - 1):
         held[i] = held[i + 1]
     now.held -= 1
     now.carried -= 1
-    find_earliest(now, shard.config, shard.points, held)
+    find_earliest(shard)
 
 
 @leaf
-def find_earliest(now: Any, config: Any, points: Points, held: NDArray[np.int32]) -> None:
-    """Update ``now.earliest`` after tuples have left the buffer.
-
-    Parameters
-    ----------
-    held : (slots,) slots of the buffered tuples come first
-    """
+def find_earliest(shard: SuhdsaArrays) -> None:
+    """Update ``now.earliest`` after tuples have left the buffer."""
     earliest = FOREVER
-    if config.delay_event_time >= 0:
-        for i in range(now.held):
-            earliest = min(earliest, points.event_time[held[i]])
-    now.earliest = earliest
+    if shard.config.delay_event_time >= 0:
+        for i in range(shard.now.held):
+            earliest = min(earliest, shard.tuples.event_time[shard.held[i]])
+    shard.now.earliest = earliest
 
 
 @leaf
@@ -189,7 +184,7 @@ def release_groups(shard: SuhdsaArrays, made: Int) -> None:
         release(shard, group)
         loss += groups.loss[group] * (out.filled.members - start)
         for i in range(start, out.filled.members):
-            waited += now.next_position - 1 - shard.points.position[out.members[i]]
+            waited += now.next_position - 1 - shard.tuples.position[out.members[i]]
     released = out.filled.members - before
     if config.least_window > 0 and released > 0:
         adapt_size(now, config, loss / released, waited / released)
@@ -220,21 +215,21 @@ def carry_group(shard: SuhdsaArrays, group: Int) -> None:
     groups = shard.groups
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        shard.points.reason[slot] = shard.checks.reason[groups.broken[group]]
+        shard.reason[slot] = shard.checks.reason[groups.broken[group]]
         slot = np.int64(shard.work.next[slot])
 
 
 @leaf
 def carry(shard: SuhdsaArrays, reason: Int) -> None:
     """Carry unreleased tuples to the next window; ``reason`` applies to all, ``NONE`` keeps the reason of each."""
-    now, points, held = shard.now, shard.points, shard.held
+    now, held = shard.now, shard.held
     kept = 0
     for i in range(now.held):
         slot = held[i]
-        if points.waits[slot]:
+        if shard.waits[slot]:
             if reason != NONE:
-                points.reason[slot] = reason
+                shard.reason[slot] = reason
             held[kept] = slot
             kept += 1
     now.held = now.carried = shard.log.carried = kept
-    find_earliest(now, shard.config, points, held)
+    find_earliest(shard)

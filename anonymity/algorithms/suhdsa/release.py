@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays, points_as_boxes
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.controllers import entropy
 from crenel.anonymity.algorithms.suhdsa.representative import represent
-from crenel.anonymity.buffer.departure import Columns, complete, enclose_all, require_inside, validate_and_shuffle
+from crenel.anonymity.buffer.departure import complete, enclose_all, require_inside, validate_and_shuffle
 from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED
-from crenel.anonymity.compiled.jit import Int, inner, leaf
+from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.space.boxes import assign, contains, info_loss
 from crenel.anonymity.space.domain import NONE
@@ -23,8 +23,7 @@ def release(shard: SuhdsaArrays, group: Int) -> None:
 
     Where noise within releases leaves too few members for a release, they stay buffered for the next window.
     """
-    points, groups, out = shard.points, shard.groups, shard.out
-    domain, tuples = shard.domain, _columns(shard)
+    domain, tuples, groups, out = shard.domain, shard.tuples, shard.groups, shard.out
     number, start = out.filled.releases, out.filled.members
     suppressed, whole = out.filled.suppressed, start
     slot = np.int64(groups.head[group])
@@ -36,22 +35,22 @@ def release(shard: SuhdsaArrays, group: Int) -> None:
     require_inside(shard, tuples, groups.box, group, whole)
     stop, valid = validate_and_shuffle(shard, tuples, start, whole)
     for i in range(suppressed, out.filled.suppressed):
-        points.waits[out.suppressed[i]] = False
+        shard.waits[out.suppressed[i]] = False
     for i in range(start, stop):
         if valid:
-            points.waits[out.members[i]] = False
+            shard.waits[out.members[i]] = False
         else:
-            points.reason[out.members[i]] = shard.noise.config.reason
+            shard.reason[out.members[i]] = shard.noise.config.reason
     if not valid:
         return
     if stop < whole:
         _regroup(shard, group, start, stop)
     newest = NO_TIME
     for i in range(start, stop):
-        newest = max(newest, points.event_time[out.members[i]])
+        newest = max(newest, tuples.event_time[out.members[i]])
     loss = groups.loss[group]
     if shard.config.representative != 0:
-        represent(points, groups, shard.work, group, shard.config.median != 0, shard.config.ancestor != 0)
+        represent(tuples.points, groups, shard.work, group, shard.config.median != 0, shard.config.ancestor != 0)
         if not contains(domain, groups.box, group, groups.center, group):
             raise InvariantError("a representative lies outside its group; nothing of this release was emitted")
         assign(out.box, number, groups.center, group)
@@ -64,13 +63,6 @@ def release(shard: SuhdsaArrays, group: Int) -> None:
     _note(shard, start, stop)
 
 
-@inner
-def _columns(shard: SuhdsaArrays) -> Columns:
-    points, sensitive = shard.points, shard.points.value.shape[1] - 1
-    value = shard.work.code[:, 1 : 1 + sensitive]
-    return Columns(points_as_boxes(points), points.value[:, 0], value, points.event_time, points.position)
-
-
 @leaf
 def _regroup(shard: SuhdsaArrays, group: Int, start: Int, stop: Int) -> None:
     """Restrict a group to the members of the next release."""
@@ -78,7 +70,7 @@ def _regroup(shard: SuhdsaArrays, group: Int, start: Int, stop: Int) -> None:
     groups.head[group], groups.tuples[group] = members[start], stop - start
     for i in range(start, stop):
         following[members[i]] = members[i + 1] if i + 1 < stop else NONE
-    enclose_all(shard, groups.box, group, _columns(shard), members[start:stop])
+    enclose_all(shard, groups.box, group, shard.tuples, members[start:stop])
     groups.loss[group] = info_loss(shard.domain, groups.box, group)
 
 
@@ -107,6 +99,6 @@ def _satisfied(shard: SuhdsaArrays) -> bool:
 def _least_entropy(shard: SuhdsaArrays, start: Int, stop: Int) -> float:
     """Return the entropy in bits of released members' sensitive values, the minimum over the attributes."""
     least = np.inf
-    for column in range(1, shard.points.value.shape[1]):
+    for column in range(1, shard.codes.shape[1]):
         least = min(least, entropy(shard.work, np.int64(column), shard.out.members[start:stop], stop - start))
     return least if least < np.inf else 0.0

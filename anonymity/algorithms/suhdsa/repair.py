@@ -64,7 +64,7 @@ def repair(shard: SuhdsaArrays, made: Int) -> Int:
     group: Int = _most_urgent(groups, made)
     if group != NONE:
         for each in range(made):
-            represent(shard.points, groups, work, each, shard.config.median != 0, shard.config.ancestor != 0)
+            represent(shard.tuples.points, groups, work, each, shard.config.median != 0, shard.config.ancestor != 0)
     while group != NONE and done < len(actions):
         found = _nearest_groups(domain, shard.scale, groups, work, made, group)
         best: Int = NONE
@@ -124,7 +124,9 @@ def _price(weight: float, loss: float, time: float) -> float:
 @leaf
 def _renew(shard: SuhdsaArrays, group: Int) -> None:
     summarize(shard, group)
-    represent(shard.points, shard.groups, shard.work, group, shard.config.median != 0, shard.config.ancestor != 0)
+    represent(
+        shard.tuples.points, shard.groups, shard.work, group, shard.config.median != 0, shard.config.ancestor != 0
+    )
 
 
 @leaf

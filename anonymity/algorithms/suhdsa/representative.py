@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Groups, Points
+from crenel.anonymity.algorithms.suhdsa.arrays import Groups
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
-from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.domain import NONE, Boxes
 
 
 @leaf
-def represent(points: Points, groups: Groups, work: Work, group: Int, median: bool, ancestor: bool) -> None:
+def represent(points: Boxes, groups: Groups, work: Work, group: Int, median: bool, ancestor: bool) -> None:
     """Write ``Groups.center``, clipped to the group's intervals; of several modes the leftmost leaf wins."""
-    for a in range(points.numeric.shape[1]):
+    for a in range(points.lower.shape[1]):
         middle = _median(points, groups, work, group, a) if median else _mean(points, groups, work, group, a)
         middle = max(middle, groups.box.lower[group, a])
         groups.center.lower[group, a] = min(middle, groups.box.upper[group, a])
-    for a in range(points.leaf.shape[1]):
+    for a in range(points.node.shape[1]):
         node = groups.box.node[group, a]
         groups.center.node[group, a] = node if ancestor else _mode(points, groups, work, group, a)
 
 
 @leaf
-def _mean(points: Points, groups: Groups, work: Work, group: Int, a: Int) -> float:
+def _mean(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> float:
     total = 0.0
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        total += points.numeric[slot, a] / groups.tuples[group]  # divided first: the sum may overflow
+        total += points.lower[slot, a] / groups.tuples[group]  # divided first: the sum may overflow
         slot = np.int64(work.next[slot])
     return total
 
 
 @leaf
-def _median(points: Points, groups: Groups, work: Work, group: Int, a: Int) -> float:
+def _median(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> float:
     count = 0
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        work.values[count] = points.numeric[slot, a]
+        work.values[count] = points.lower[slot, a]
         count += 1
         slot = np.int64(work.next[slot])
     gap = count // 2
@@ -53,17 +53,17 @@ def _median(points: Points, groups: Groups, work: Work, group: Int, a: Int) -> f
 
 
 @leaf
-def _mode(points: Points, groups: Groups, work: Work, group: Int, a: Int) -> Int:
-    best = np.int64(points.leaf[groups.head[group], a])
+def _mode(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> Int:
+    best = np.int64(points.node[groups.head[group], a])
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        node = np.int64(points.leaf[slot, a])
+        node = np.int64(points.node[slot, a])
         work.leaves[node] += 1
         if work.leaves[node] > work.leaves[best] or (work.leaves[node] == work.leaves[best] and node < best):
             best = node
         slot = np.int64(work.next[slot])
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        work.leaves[points.leaf[slot, a]] = 0
+        work.leaves[points.node[slot, a]] = 0
         slot = np.int64(work.next[slot])
     return best

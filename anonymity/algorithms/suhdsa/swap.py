@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Groups, SuhdsaArrays, points_as_boxes
+from crenel.anonymity.algorithms.suhdsa.arrays import Groups, SuhdsaArrays, points_of
 from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
@@ -30,7 +30,7 @@ def has_what_lacks(shard: SuhdsaArrays, group: Int, other: Int) -> bool:
 def best_pair(shard: SuhdsaArrays, group: Int, other: Int) -> tuple[Int, Int]:
     """Return the feasible pair of tuples that fits best, ``NONE`` twice if there is none; both groups are counted."""
     domain, scale, groups, work = shard.domain, shard.scale, shard.groups, shard.work
-    where, alone = points_as_boxes(shard.points), shard.now.alone != 0
+    where, alone = points_of(shard), shard.now.alone != 0
     slot = np.int64(groups.head[group])
     while slot != NONE:
         work.fit[slot] = distance(domain, scale, groups.center, other, where, slot, np.inf)
@@ -91,7 +91,7 @@ def lacking_after_swap(shard: SuhdsaArrays, x: Int, y: Int) -> float:
 @leaf
 def swap_changes(shard: SuhdsaArrays, group: Int, other: Int, x: Int, y: Int) -> float:
     """Return the change in mean loss of two groups' tuples through a swap of x and y."""
-    domain, groups, work, where = shard.domain, shard.groups, shard.work, points_as_boxes(shard.points)
+    domain, groups, work, where = shard.domain, shard.groups, shard.work, points_of(shard)
     assign(work.box, 0, where, y)
     _enclose_others(domain, groups, work, where, 0, group, x)
     assign(work.box, 1, where, x)

@@ -80,7 +80,7 @@ KINDS = {
         lambda shard: (len(shard.arrays.tuples.position), len(shard.arrays.waiting.counts.owner) // 4),
     ),
     "suhdsa": Kind(
-        read(make_windows.HERE / "v2"),
+        read(make_windows.HERE / "v3"),
         make_windows.SETTING,
         SuhdsaState,
         BufferedTuples,
@@ -142,7 +142,7 @@ def run(name: str, case: Case, cut: tuple[int, ...]) -> bool:
         stored = sum(len(of.from_bytes(blob, case.setting.members)) for blob in after.values())
         assert waiting <= stored <= 4 * waiting
         if name == "suhdsa":
-            assert len(SuhdsaState.from_bytes(kept.stored.shard).carried) <= waiting
+            assert len(SuhdsaState.from_bytes(kept.stored.shard).reason) <= waiting
     return anew
 
 
@@ -233,19 +233,17 @@ STATE = SuhdsaState.from_bytes(KINDS["suhdsa"].golden.shard)
 @pytest.mark.parametrize(
     "changed",
     [
-        replace(STATE, carried=STATE.carried[::-1].copy()),
-        replace(STATE, carried=STATE.carried + STATE.first),
         replace(STATE, reason=np.full_like(STATE.reason, 9)),
-        replace(STATE, reason=STATE.reason[1:]),
-        replace(STATE, first=STATE.first - 1),
-        replace(STATE, numbers=STATE.numbers + 1),
-        replace(STATE, numbers=STATE.numbers[:3]),
-        replace(STATE, controllers=STATE.controllers - 9),
-        replace(STATE, control=np.full_like(STATE.control, np.nan)),
+        replace(STATE, reason=np.zeros(99, np.int8)),
+        replace(STATE, numbers=STATE.numbers - STATE.numbers[0]),
+        replace(STATE, numbers=STATE.numbers[:1]),
+        replace(STATE, kept={**STATE.kept, "target": -9}),
+        replace(STATE, kept={**STATE.kept, "entropy": float("nan")}),
+        replace(STATE, kept={**STATE.kept, "further": 1}),
         replace(STATE, lower=STATE.lower[1:]),
         replace(STATE, key=STATE.key + 2**40),
         replace(STATE, delays=STATE.delays + 10**6),
-        replace(STATE, carried=STATE.carried.astype(np.float64)),
+        replace(STATE, reason=STATE.reason.astype(np.float64)),
     ],
 )
 def test_numbers_of_a_stored_window_are_judged_before_they_are_used(changed: SuhdsaState) -> None:

@@ -36,7 +36,6 @@ _SHARD: dict[str, Any] = {
     "key_used": 5,
     "released": 7,
     "longest_delay": 3,
-    "merges": 2,
     "loss_sum": 0.75,
     "suppressed": {"outlier": 1},
     "kinds": np.arange(5),
@@ -50,18 +49,15 @@ STATE = CastleState(
     ring=np.array([0.25, 0.5]),
     ring_used=1,
     ring_next=1,
+    merges=2,
     splits=1,
 )
 STORED_SUHDSA = SuhdsaState(
     **_SHARD,
     fingerprint={"algorithm": "cc", "shards.count": "aa"},
-    first=7,
-    carried=np.array([3, 5]),
     reason=np.zeros(2, np.int8),
     reasons=("outlier",),
-    controllers=np.arange(6),
-    control=np.zeros(5),
-    swaps=1,
+    kept={"swaps": 1},
 )
 POLICY = Policy((Numeric("age", (17, 90)), Numeric("pay")), sensitive=("illness",), passthrough=("clinic",))
 KEY = SubjectKey.of(b"key", "direct")
