@@ -20,6 +20,9 @@ _NUMPY = {
 }
 
 
+_FEW = 16
+
+
 def in_milliseconds(column: pa.Array) -> pa.Array:
     """Return timestamps as int64, the form in which they are published; return other columns unchanged."""
     return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
@@ -28,9 +31,11 @@ def in_milliseconds(column: pa.Array) -> pa.Array:
 def listed(column: pa.Array) -> list[Any]:
     """Return the values of a published column as ``Releases.members`` has them; None where one is missing.
 
-    ``pyarrow.Array.to_pylist`` makes an object of Arrow for each value, and takes ten times as long.
+    ``pyarrow.Array.to_pylist`` makes an object of Arrow for each value, and takes ten times as long for many of them.
     """
     column = in_milliseconds(column)
+    if len(column) < _FEW:
+        return column.to_pylist()
     if column.type == pa.string():
         return _texts(column).tolist()
     if column.null_count:

@@ -48,7 +48,8 @@ class BufferedBlocks:
     """All buffered tuples, oldest first.
 
     A block is stored on arrival, under the position of its first tuple that is still buffered then. It is stored again
-    when some of its tuples have left the buffer, and deleted when all have.
+    when some of its tuples have left the buffer, and deleted when all have. Where most buffered tuples leave at once,
+    the rest becomes one block.
 
     Parameters
     ----------
@@ -92,7 +93,12 @@ class BufferedBlocks:
 
     def keep(self, stays: NDArray[np.bool_]) -> None:
         """Keep the tuples of the mask ``stays`` over ``all``, (tuples,), and remove the others."""
-        start = 0
+        kept, start = int(np.count_nonzero(stays)), 0
+        if 2 * kept <= len(stays):  # what is left becomes one block, instead of a few tuples in each
+            self._came = [self.all.part(stays)] if kept else []
+            self._changed.update(self._stored)
+            self._stored, self._count, self._all = {}, kept, None
+            return
         for number, tuples in list(self._stored.items()):
             mask = stays[start : start + len(tuples)]
             start += len(tuples)
@@ -109,7 +115,7 @@ class BufferedBlocks:
             start += len(tuples)
             if mask.any():
                 self._came.append(tuples if mask.all() else tuples.part(mask))
-        self._count, self._all = int(np.count_nonzero(stays)), None
+        self._count, self._all = kept, None
 
     def changes(self) -> dict[int, bytes | None]:
         """Return the blocks to write since the last call, None for those to delete."""
