@@ -7,6 +7,7 @@ in the files that are written from a table. Columns of plain types need nothing 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
@@ -66,15 +67,27 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([_plain_field(field) for field in schema])
 
 
-def appended(table: pa.Table, batch: pa.RecordBatch) -> pa.Table:
-    """Return a table with the rows of a batch after its own, as one chunk for each column; the batch may have others.
+def united(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of tables one after another, as one chunk for each column of the first table.
 
-    The values of an ordered dictionary stay in their order; where batches contradict each other, the newest decides.
+    The values of an ordered dictionary stay in their order; where tables contradict each other, the last decides.
     """
-    chunks = [[*table[name].chunks, batch[name]] for name in table.column_names]
-    columns = [pa.chunked_array(found, field.type) for found, field in zip(chunks, table.schema, strict=True)]
+    schema = tables[0].schema
+    chunks = [[chunk for table in tables for chunk in table[name].chunks] for name in schema.names]
+    columns = [pa.chunked_array(found, field.type) for found, field in zip(chunks, schema, strict=True)]
     found = [column if is_plain(column.type) else _united(column) for column in columns]
-    return pa.table(found, schema=table.schema).combine_chunks()
+    return pa.table(found, schema=schema).combine_chunks()
+
+
+def without_rows(table: pa.Table) -> pa.Table:
+    """Return the columns of a table without rows; ordered dictionaries keep their values."""
+    columns = [
+        pa.DictionaryArray.from_arrays(empty(of.index_type), _united(column).dictionary, ordered=True)
+        if pa.types.is_dictionary(of := column.type) and of.ordered
+        else empty(of)
+        for column in table.columns
+    ]
+    return pa.table(columns, schema=table.schema)
 
 
 def compacted(table: pa.Table) -> pa.Table:

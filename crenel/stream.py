@@ -34,7 +34,7 @@ from crenel.columns import (
     times_argument,
     type_of_nothing,
 )
-from crenel.copies import appended, compacted, empty, is_copyable, plain_schema
+from crenel.copies import compacted, empty, is_copyable, plain_schema, united, without_rows
 from crenel.evidence.input_warnings import LATENESS, late_warnings, rejection_warnings
 from crenel.evidence.replay import ROW
 from crenel.evidence.sample import Sample, Setting
@@ -355,10 +355,11 @@ class Stream:
         if self._plan is None:
             return pack("stream", _VERSION, {"meta": json.dumps({"schema": False}).encode()})
         self._drop_rows()
+        (rows,) = self._rows.pieces
         columns: dict[str, Any] = {
             "schema": self._plan.schema.serialize().to_pybytes(),
-            "row": self._rows.numbers,
-            "rows": _ipc(self._rows.table),
+            "row": rows.numbers,
+            "rows": _ipc(rows.table),
             "rejected": self._rejected,
         }
         entries: list[tuple[int, str, int]] = []
@@ -381,8 +382,8 @@ class Stream:
             return
         self.open(pa.ipc.read_schema(pa.py_buffer(raw(columns, "schema"))))
         plan = self._opened
-        self._rows.numbers = array(columns, "row").copy()
-        self._rows.table = pa.ipc.open_stream(pa.py_buffer(raw(columns, "rows"))).read_all()
+        rows = pa.ipc.open_stream(pa.py_buffer(raw(columns, "rows"))).read_all()
+        self._rows.replace(_Piece(array(columns, "row").copy(), rows))
         self._rejected = array(columns, "rejected").copy()
         self._watermark, self._next_row = meta["watermark"], meta["next_row"]
         self._first_row = self._next_row
@@ -543,7 +544,7 @@ class Stream:
         if self._plan is None:
             raise ValueError("data: nothing was pushed, so the columns are unknown; push a table, even an empty one")
         found = self._plan.outputs(parts, refused, self._rows, row_numbers=self._row_numbers)
-        if len(self._rows.numbers) > 2 * self._buffered + _SPARE_ROWS:
+        if len(self._rows) > 2 * self._buffered + _SPARE_ROWS:
             self._drop_rows()
         return replace(found, summary=self.summary)
 
@@ -575,7 +576,14 @@ class _ShardState(Generic[LiveT]):
     def keep(self, changes: Changes | None) -> None:
         """Apply the changes of a step to the stored state."""
         if changes is not None:
-            self.stored = self.stored.after(changes)
+            self.stored.apply(changes)
+
+
+class _Piece(NamedTuple):
+    """Some records: their numbers, which ascend, and their columns that are published unchanged."""
+
+    numbers: NDArray[np.int64]
+    table: pa.Table
 
 
 class _Rows:
@@ -583,32 +591,49 @@ class _Rows:
 
     Attributes
     ----------
-    numbers : (rows,) number of each record, ascending
-    table : their columns that are published unchanged
+    pieces : the records in order, one piece at least. A piece has at least twice the rows of the next one: so pieces
+        are few, and each record is copied a few times, however many records are pushed after it
+    order : the ordered dictionaries of all records, without a row
     """
 
     def __init__(self, schema: pa.Schema, kept: Sequence[str]) -> None:
         self.kept = tuple(kept)
-        self.numbers: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.table = pa.table({name: empty(schema.field(name).type) for name in self.kept})
+        nothing = pa.table({name: empty(schema.field(name).type) for name in self.kept})
+        self.replace(_Piece(np.zeros(0, np.int64), nothing))
+
+    def __len__(self) -> int:
+        return sum(len(piece.numbers) for piece in self.pieces)
+
+    def replace(self, piece: _Piece) -> None:
+        """Set all records."""
+        self.pieces, self.order = [piece], without_rows(piece.table)
 
     def add(self, batch: pa.RecordBatch, first: int) -> None:
         """Add the records of a batch, whose numbers begin with ``first``."""
-        self.numbers = np.concatenate([self.numbers, np.arange(first, first + batch.num_rows)])
-        if self.kept:
-            self.table = appended(self.table, batch)
+        numbers, tables = np.arange(first, first + batch.num_rows), [self.order, pa.Table.from_batches([batch])]
+        while self.pieces and len(self.pieces[-1].numbers) < 2 * len(numbers):
+            piece = self.pieces.pop()
+            numbers, tables = np.concatenate([piece.numbers, numbers]), [piece.table, *tables]
+        self.pieces.append(_Piece(numbers, united(tables)))
+        self.order = without_rows(self.pieces[-1].table)
 
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """Return the records with some numbers, in their order."""
         if not self.kept:
-            return self.table
-        return self.table.take(pa.array(np.searchsorted(self.numbers, rows)))
+            return self.order
+        of = np.searchsorted([piece.numbers[0] for piece in self.pieces[1:]], rows, "right")
+        by_piece = np.argsort(of, kind="stable")
+        chosen = np.split(rows[by_piece], np.searchsorted(of[by_piece], np.arange(1, len(self.pieces))))
+        tables = [
+            piece.table.take(pa.array(np.searchsorted(piece.numbers, own)))
+            for piece, own in zip(self.pieces, chosen, strict=True)
+            if len(own)
+        ]
+        return united([*tables, self.order]).take(pa.array(np.argsort(by_piece)))
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Drop all other records; ``rows`` ascend."""
-        if self.kept:
-            self.table = compacted(self.take(rows)).combine_chunks()
-        self.numbers = rows
+        self.replace(_Piece(rows, compacted(self.take(rows)).combine_chunks()))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ Entries: TypeAlias = Mapping[str, dict[int, bytes]]
 """Blobs by kind and key."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StoredShard:
     """The entire stored state of one shard.
 
@@ -46,19 +46,24 @@ class StoredShard:
     """
 
     shard: bytes
-    entries: Entries
+    entries: dict[str, dict[int, bytes]]
 
-    def after(self, changes: Changes) -> StoredShard:
-        """Return the stored state after applying changes."""
-        entries = {kind: dict(blobs) for kind, blobs in self.entries.items()}
+    def apply(self, changes: Changes) -> None:
+        """Apply the changes of a step."""
+        self.shard = changes.shard
         for kind, written in changes.entries.items():
-            blobs = entries.setdefault(kind, {})
+            blobs = self.entries.setdefault(kind, {})
             for key, blob in written.items():
                 if blob is None:
                     blobs.pop(key, None)
                 else:
                     blobs[key] = blob
-        return StoredShard(changes.shard, entries)
+
+    def after(self, changes: Changes) -> StoredShard:
+        """Return a copy to which changes are applied."""
+        copy = StoredShard(self.shard, {kind: dict(blobs) for kind, blobs in self.entries.items()})
+        copy.apply(changes)
+        return copy
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def test_forgetting_erases_the_buffered_records_of_a_person() -> None:
     with crenel.open_stream(made) as open_one:
         open_one.push(TABLE.slice(0, 50))
         open_one.forget({*people})
-        assert len(open_one._rows.numbers) == len(open_one._rows.table) == 0  # nothing of them stays in memory
+        assert len(open_one._rows) == len(open_one._rows.pieces[0].table) == 0  # nothing of them stays in memory
     assert parts[-1].summary.forgotten > 0
     with pytest.raises(ValueError, match="has finished"):
         stream.push(TABLE)
@@ -234,6 +234,19 @@ def test_a_snapshot_holds_what_is_buffered_alone() -> None:
     assert max(sizes) < 2 * sizes[0]
 
 
+def test_a_push_copies_few_of_the_records_and_entries_that_are_buffered() -> None:
+    stream = crenel.open_stream(replace(settings(), algorithm=crenel.Nearest(delay=crenel.Delay(tuples=10**6))))
+    pushes, copied, entries = 64, 0, []
+    for _ in range(pushes):
+        stream.push(TABLE.slice(0, 10))
+        copied += len(stream._rows.pieces[-1].numbers)
+        entries.append(stream._shards[0].stored.entries["blocks"])
+    assert len(stream._rows) == 10 * pushes
+    assert entries[0] is entries[-1]
+    assert len(entries[0]) == pushes
+    assert copied <= 10 * pushes * 7  # by a copy of all at each push, it were 10 * 65 * 32
+
+
 def test_a_snapshot_of_other_settings_is_refused_by_the_field_that_differs() -> None:
     stream = crenel.open_stream(settings("nearest"))
     stream.push(TABLE)
@@ -278,7 +291,7 @@ def test_sampled_records_leave_nothing_behind(algorithm: str) -> None:
     for _ in range(30):
         result = stream.push(TABLE)
     assert result.summary.sampled_out > 3000
-    assert len(stream._rows.numbers) < 10_000
+    assert len(stream._rows) < 10_000
     assert len(stream.snapshot()) < 400_000
 
 

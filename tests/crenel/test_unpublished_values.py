@@ -301,6 +301,21 @@ def test_an_ordered_dictionary_keeps_its_order_however_its_batches_are_made() ->
     assert crenel.anonymize(reader, made).released["rank"].chunk(0).dictionary.to_pylist() == order
 
 
+def test_records_of_several_pushes_are_published_in_order_with_the_order_of_all_their_values() -> None:
+    # The dictionary of the last two pushes together would not say which value is the lower one.
+    values, ages = [*["low", "high"] * 4, "high", "low"], [0, 50, 2, 99, 97, 52, 95, 90, 51, 1]
+    stream, found = crenel.open_stream(passing("rank"), row_numbers=True), []
+    for start, end, of in ((0, 8, ["low", "high"]), (8, 9, ["high"]), (9, 10, ["low"])):
+        place = pa.array([of.index(value) for value in values[start:end]], pa.int8())
+        rank = pa.DictionaryArray.from_arrays(place, of, ordered=True)
+        found.append(stream.push(pa.table({"age": ages[start:end], "rank": rank})).released)
+    released = pa.concat_tables([*found, stream.finish().released])
+    rows = released["row"].to_pylist()
+    assert rows != sorted(rows)
+    assert released["rank"].to_pylist() == [values[row] for row in rows]
+    assert released["rank"].chunk(len(found)).dictionary.to_pylist() == ["low", "high"]
+
+
 NOT_COPIED = {
     "union": pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array(["a", "b"])]),
     "dictionary of structs": pa.DictionaryArray.from_arrays([0, 1], pa.array([{"a": "a"}, {"a": "b"}])),
