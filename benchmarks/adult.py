@@ -92,6 +92,11 @@ class Stream:
             categorical=self.categorical[:, categorical].copy(),
         )
 
+    def numbered(self) -> Stream:
+        """Return the same tuples with the number of each as last published column, ``row``."""
+        members = self.members.append_column("row", pa.array(np.arange(len(self))))
+        return replace(self, policy=replace(self.policy, passthrough=("row",)), members=members)
+
     def of_people(self, each: int, seed: int = 0) -> Stream:
         """Return the same tuples as those of persons with ``each`` tuples, in random order."""
         random = np.random.default_rng(seed)

@@ -24,6 +24,7 @@ from experiments.harness import (
 
 EXPERIMENTS = {
     "castle-loss": ("Loss of CASTLE by k, l, delay and clusters.", "half a minute", "castle.parameters.results"),
+    "castle-streams": ("Loss by clusters on five streams.", "2 min", "castle.parameters.streams"),
     "castle-clusters": ("Loss by clusters and recent releases (Figure 4).", "1 min", "castle.losses.clusters"),
     "castle-attributes": ("Loss by attributes and k, beside others (Figure 5).", "3 min", "castle.losses.attributes"),
     "castle-skew": ("Loss by skew of the stream, beside others (Figure 6).", "10 min", "castle.losses.skew"),
@@ -76,7 +77,6 @@ EXPERIMENTS = {
     "nearest-ends": ("Loss by the grid of published ends.", "1 min", "nearest.comparison.ends"),
     "nearest-missing": ("Loss with missing numbers, kept or rejected.", "1 min", "nearest.comparison.missing"),
     "nearest-rare": ("Nearest with rare sensitive values.", "1 min", "nearest.rare.results"),
-    "nearest-rules": ("Nearest by alternative rules.", "10 min", "nearest.rules.results"),
     "nearest-attack": ("Guesses of a person's release, with and without a price.", "1 min", "nearest.attack.results"),
     "cells": ("Loss and query error of cells beside nearest and CASTLE.", "5 min", "cells.comparison.results"),
     "cells-safepub": ("Loss and query error of SafePub, at rest.", "3 min", "cells.comparison.at_rest"),
@@ -118,7 +118,9 @@ Modules are imported only for a run, because some import Flink.
 _NEEDS = {
     **dict.fromkeys(("castleguard-loss", "castleguard-scatter", "castleguard-fares"), (TAXI_FILE,)),
     "castleguard-quality": (PIMA_FILE,),
-    **dict.fromkeys(("nearest-loss", "nearest-rules", "nearest-attack", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)),
+    **dict.fromkeys(
+        ("castle-streams", "nearest-loss", "nearest-attack", "pycanon"), (ADULT_FILE, TAXI_FILE, PIMA_FILE)
+    ),
     **dict.fromkeys(("lasting", "cells", "cells-safepub"), (ADULT_FILE, TAXI_FILE)),
     "attacks-taxi": (TAXI_FILE,),
     **dict.fromkeys(("castle-skew", "attacks-demo", "attacks-placement-demo", "stream", "cells-agreement"), ()),

@@ -8,11 +8,10 @@ arrival fits. A single such row is re-identified, with its sensitive value.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.adult import FOUR, stream
@@ -108,16 +107,14 @@ def attacked(tuples: Stream, privacy: Privacy, parameters: Any, seed: int, block
 
     The attacker knows the arrival on which each release comes. For a singleton release it is the deadline of its tuple.
     """
-    rows = np.arange(len(tuples))
-    members = pa.record_batch([*tuples.members.columns, pa.array(rows)], names=[*tuples.members.schema.names, "row"])
-    policy = replace(tuples.policy, passthrough=("row",))
+    numbered = tuples.numbered()
     algorithm = NEAREST if isinstance(parameters, NearestParameters) else CASTLE
-    context = ShardContext(policy, privacy, parameters, members.schema, remembers=False)
+    context = ShardContext(numbered.policy, privacy, parameters, numbered.members.schema, remembers=False)
     shard: Any = algorithm.new(context, 0, bytes([seed]) * 32)
     early = int(parameters.delay_jitter * parameters.delay_tuples)
     due = _deadlines(shard.arrays.deadline_random, len(tuples), parameters.delay_tuples, early)
     found: list[int] = []
-    for some in replace(tuples, policy=policy, members=members).blocks(block):
+    for some in numbered.blocks(block):
         releases = shard.push(some).releases
         for release in np.flatnonzero(releases.kind == _REUSED).tolist():
             row = releases.members[-1][releases.offsets[release]]

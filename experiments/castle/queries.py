@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.adult import stream
@@ -85,9 +84,7 @@ def generalize(case: Case, seed: int) -> Generalized:
     if case.name == _CONDENSATION:
         return _condensed(tuples, case, seed)
     tuples = tuples.rows(np.arange(case.history, len(tuples)))
-    members = tuples.members.append_column("row", pa.array(np.arange(len(tuples))))
-    numbered = replace(tuples, policy=replace(tuples.policy, passthrough=("row",)), members=members)
-    setting = contender(case.name, numbered, case.k, case.delay)
+    setting = contender(case.name, tuples.numbered(), case.k, case.delay)
     made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
     return published(tuples, made)
 

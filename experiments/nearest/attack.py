@@ -1,4 +1,4 @@
-"""An attacker who guesses the release of a person: whether the price of lonely members tells more than the plain rule.
+"""An attacker who guesses the release of a person: whether the price of isolation tells more than the plain rule.
 
 The attacker knows a person's quasi-identifiers and the arrival of its tuple, all releases with their boxes and moments,
 and how often tuples of the same kind were released at each age. The strongest attacker also knows the radius, as if
@@ -15,17 +15,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.harness import Table, in_processes
-from experiments.nearest.prototype import Rule, prepare, process
-from experiments.nearest.streams import Setting, settings
+from crenel.anonymity.algorithm import ShardContext
+from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.builtin import NEAREST
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.space.domain import NONE
+from experiments.harness import Stream, Table, in_processes
+from experiments.nearest.streams import StreamSetting, settings
+from experiments.timing import inside
 
-_PRICE: dict[str, Any] = {"price": 0.65, "age_weight": 1.0}
-_RULES: tuple[tuple[str, dict[str, Any]], ...] = (("default", {}), ("price of 0.65", _PRICE))
+_PRICE = 0.55
+_RULES = (("default", 0.0), (f"isolation_price {_PRICE}", _PRICE))
 _TARGETS = 2000
 """Maximum number of persons whose releases are guessed; as many others are learned from."""
 
 _AGES, _LOSSES, _RADII = 10, 5, 5
 """Numbers of classes of age, of loss, and of radius that the attacker tells apart."""
+
+_BLOCK = 20
+"""Number of arrivals after which radii are read."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of nearest without reuse.
+
+    Attributes
+    ----------
+    tuples, delay : the stream, and the delay in tuples
+    releases : all of them
+    release : (tuples,) index of its release, ``NONE`` where it was suppressed
+    moment : (releases,) position of the arrival on which each comes
+    radius : (tuples,) at the end of its wait; 1 without a price
+    """
+
+    tuples: Stream
+    delay: int
+    releases: Releases
+    release: NDArray[np.int64]
+    moment: NDArray[np.int64]
+    radius: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,9 +97,9 @@ def results() -> Iterator[Table]:
     )
     streams = settings()
     given = [
-        (setting, changed, seed)
+        (setting, price, seed)
         for setting in streams
-        for _, changed in _RULES
+        for _, price in _RULES
         for seed in (setting.seeds if setting.shuffled else range(1))
     ]
     found = in_processes(_guesses, given)
@@ -81,31 +111,45 @@ def results() -> Iterator[Table]:
     yield table
 
 
-def _guesses(given: tuple[Setting, dict[str, Any], int]) -> Guesses:
-    setting, changed, seed = given
-    tuples = setting.of(seed)
-    base: dict[str, Any] = {"k": setting.k, "l": setting.l, "delay": setting.delay, "reuse_limit": 0}
-    priced = prepare(tuples, Rule(**base, **_PRICE), seed)
-    process(priced)  # the plain rule measures no radius
-    search = priced if changed else prepare(tuples, Rule(**base, **changed), seed)
-    if not changed:
-        process(search)
-    return guess(search, priced.radius, setting.delay, seed)
+def _guesses(given: tuple[StreamSetting, float, int]) -> Guesses:
+    setting, price, seed = given
+    tuples, privacy = setting.of(seed), Privacy(setting.k, setting.l)
+    priced = followed(tuples, privacy, setting.delay, _PRICE, seed)  # the plain rule measures no radius
+    return guess(priced if price else followed(tuples, privacy, setting.delay, 0.0, seed), priced.radius, seed)
 
 
-def guess(search: Any, radius: NDArray[np.float64], delay: int, seed: int) -> Guesses:
+def followed(tuples: Stream, privacy: Privacy, delay: int, price: float, seed: int) -> Run:
+    """Run a stream through nearest."""
+    stream, parameters = tuples.numbered(), NearestParameters(delay, isolation_price=price)
+    context = ShardContext(stream.policy, privacy, parameters, stream.members.schema, remembers=False)
+    shard: Any = NEAREST.new(context, 0, bytes([seed]) * 32)
+    radius, parts = np.ones(len(tuples)), []
+    for block in stream.blocks(_BLOCK):
+        parts.append(shard.push(block).releases)
+        isolation = shard.arrays.isolation
+        line = slice(isolation.now.begin, isolation.now.end)
+        slots = isolation.line.slot[line]
+        waits = slots != NONE
+        radius[shard.arrays.tuples.position[slots[waits]]] = isolation.radius[line][waits]
+    releases = Releases.joined([*parts, shard.finish().releases], parts[0])
+    rows = np.array(releases.members[-1], np.int64)
+    release = np.full(len(tuples), NONE)
+    release[rows] = np.repeat(np.arange(len(releases)), releases.tuples)
+    # A release comes when its oldest member is due, and the rest at the end of the stream.
+    moment = np.minimum(np.minimum.reduceat(rows, releases.offsets[:-1]) + delay, len(tuples) - 1)
+    return Run(tuples, delay, releases, release, moment, radius)
+
+
+def guess(run: Run, radius: NDArray[np.float64], seed: int) -> Guesses:
     """Guess the releases of persons, with frequencies of other persons.
 
     Parameters
     ----------
-    search : state after the last tuple
     radius : (tuples,) that the attacker knows
     """
-    released = np.flatnonzero(search.release >= 0)
-    drawn = np.random.default_rng(seed).permutation(released)[: 2 * _TARGETS]
+    drawn = np.random.default_rng(seed).permutation(np.flatnonzero(run.release != NONE))[: 2 * _TARGETS]
     middle = len(drawn) // 2
-    learned = fitting(search, radius, delay, drawn[:middle])
-    attacked = fitting(search, radius, delay, drawn[middle:])
+    learned, attacked = fitting(run, radius, drawn[:middle]), fitting(run, radius, drawn[middle:])
     fits = np.bincount(attacked.target)[attacked.target]
     return Guesses(
         chance=float((attacked.right / fits).sum() / (attacked.target.max() + 1)),
@@ -114,48 +158,23 @@ def guess(search: Any, radius: NDArray[np.float64], delay: int, seed: int) -> Gu
     )
 
 
-def fitting(search: Any, radius: NDArray[np.float64], delay: int, targets: NDArray[np.int64]) -> Candidates:
+def fitting(run: Run, radius: NDArray[np.float64], targets: NDArray[np.int64]) -> Candidates:
     """Return all releases within the delay of each target whose boxes contain it."""
-    lower, upper, first, last, moment, loss = _releases(search)
-    by_moment = np.argsort(moment, kind="stable")
-    moments = moment[by_moment]
+    targets, loss = np.sort(targets), run.releases.loss
     losses = np.quantile(loss, np.linspace(0, 1, _LOSSES + 1)[1:-1])
     radii = np.quantile(radius, np.linspace(0, 1, _RADII + 1)[1:-1])
     flat: tuple[list[Any], ...] = ([], [], [])
-    for i, t in enumerate(targets.tolist()):
-        near = by_moment[slice(*np.searchsorted(moments, (t, t + delay + 1)))]
-        number, node = search.points.lower[t], search.points.node[t]
-        inside = ((lower[near] <= number) & (number <= upper[near])).all(axis=1)
-        near = near[inside & ((first[near] <= node) & (node <= last[near])).all(axis=1)]
-        age = np.minimum((moment[near].astype(np.int64) - t) * _AGES // delay, _AGES - 1)
-        own = np.full(len(near), np.searchsorted(radii, radius[t]))
-        flat[0].append(np.full(len(near), i))
-        flat[1].append(np.column_stack([age, np.searchsorted(losses, loss[near]), own]))
-        flat[2].append(near == search.release[t])
+    for release, moment in enumerate(run.moment.tolist()):
+        near = np.arange(*np.searchsorted(targets, (moment - run.delay, moment + 1)))
+        own = targets[near]
+        fits = inside(run.tuples, run.releases, release, run.tuples.numeric[own], run.tuples.categorical[own])
+        near, own = near[fits], own[fits]
+        age = np.minimum((moment - own) * _AGES // run.delay, _AGES - 1)
+        flat[0].append(near)
+        loss_class = np.full(len(near), np.searchsorted(losses, loss[release]))
+        flat[1].append(np.column_stack([age, loss_class, np.searchsorted(radii, radius[own])]))
+        flat[2].append(run.release[own] == release)
     return Candidates(*map(np.concatenate, flat))
-
-
-def _releases(search: Any) -> tuple[NDArray[Any], ...]:
-    """Return bounds, moment and loss of each release; bounds of categories are leaf nodes."""
-    domain, count = search.domain, search.now.releases
-    numeric, categorical = search.points.lower.shape[1], search.points.node.shape[1]
-    made = np.empty((2, count, numeric)), np.empty((2, count, categorical), np.int64), np.empty((2, count))
-    members = np.argsort(search.release, kind="stable")
-    edges = np.searchsorted(search.release[members], np.arange(count + 1))
-    for r in range(count):
-        own = members[edges[r] : edges[r + 1]]
-        made[0][:, r] = search.points.lower[own].min(axis=0), search.points.lower[own].max(axis=0)
-        width = (made[0][1, r] - made[0][0, r]) * domain.scale
-        total = float(width.sum())
-        for a in range(categorical):
-            nodes = search.points.node[own, a]
-            node = int(nodes[0])
-            while domain.first[node] > nodes.min() or domain.last[node] < nodes.max():
-                node = int(domain.parent[node])
-            made[1][:, r, a] = domain.first[node], domain.last[node]
-            total += float(domain.loss[node])
-        made[2][:, r] = own[0] + search.waited[own[0]], total
-    return *made[0], *made[1], *made[2]
 
 
 def _right(learned: Candidates, attacked: Candidates, known: int) -> float:

@@ -1,4 +1,4 @@
-"""Streams on which rules are compared."""
+"""Streams of several kinds, each with a setting of its own (docs/decisions/0010-rules-of-nearest.md)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ROWS = 50_000
 
 
 @dataclass(frozen=True)
-class Setting:
+class StreamSetting:
     """A stream, with the privacy settings and the delay of its runs.
 
     Attributes
     ----------
     name : for tables
-    k, l, delay : as of ``Rule``
+    k, l, delay : privacy settings, and the delay in tuples
     shuffled : each seed has an order of its own, for short streams, which also have more seeds
     """
 
@@ -50,15 +50,15 @@ class Setting:
         return self.tuples.rows(np.random.default_rng(seed).permutation(len(self.tuples)))
 
 
-def settings() -> list[Setting]:
+def settings() -> list[StreamSetting]:
     """Return all streams with their settings."""
     ten = adult.stream()
     return [
-        Setting("Adult, 10 attributes", ten, 10, 1, 1000),
-        Setting("Adult, 4 attributes", ten.of_attributes(FOUR), 50, 1, 1000),
-        Setting("taxi", taxi_stream(), 10, 1, 200, shuffled=True),
-        Setting("Pima", pima_stream(), 5, 1, 200, shuffled=True),
-        Setting("demo", demo(), 10, 2, 200),
+        StreamSetting("Adult, 10 attributes", ten, 10, 1, 1000),
+        StreamSetting("Adult, 4 attributes", ten.of_attributes(FOUR), 50, 1, 1000),
+        StreamSetting("taxi", taxi_stream(), 10, 1, 200, shuffled=True),
+        StreamSetting("Pima", pima_stream(), 5, 1, 200, shuffled=True),
+        StreamSetting("demo", demo(), 10, 2, 200),
     ]
 
 

@@ -73,6 +73,77 @@ def radii_of(kept: Kept) -> dict[int, float]:
     return {int(position[isolation.line.slot[p]]): float(isolation.radius[p]) for p in found}
 
 
+class Priced:
+    """The rule of a price in plain steps: each radius and each cost is computed anew, for all buffered tuples."""
+
+    def __init__(self, setting: NearestSetting, rows: list[Row]) -> None:
+        self.k, self.delay = setting.privacy.k, setting.parameters.delay_tuples
+        self.price = setting.parameters.isolation_price
+        self.xy = np.array([row.values[:2] for row in rows]) / (8.0, 16.0)
+        self.z = np.array(["abcd".index(str(row.values[2])) for row in rows])
+        self.who = np.array([row.subject for row in rows])
+        (tree,) = Space(POLICY).trees
+        leaves = [tree.leaf[label] for label in "abcd"]
+        subsets = [[leaves[i] for i in range(4) if bits >> i & 1] for bits in range(1, 16)]
+        self.loss_of = np.array([0.0, *(tree.loss(tree.ancestor(subset)) for subset in subsets)])
+        self.radius = np.ones(len(rows))
+        self.waiting = np.zeros(0, np.int64)
+        self.classes: list[set[int]] = []
+        for newest in range(len(rows)):
+            self.measure(newest)
+            self.waiting = np.append(self.waiting, newest)
+            while self.waiting[0] + self.delay <= newest:
+                self.release(newest)
+        while len(self.waiting):
+            self.release(len(rows) - 1)
+
+    def growth(self, group: list[int], others: NDArray[np.int64]) -> NDArray[np.float64]:
+        own, more = self.xy[group], self.xy[others]
+        wide = np.maximum(own.max(axis=0), more) - np.minimum(own.min(axis=0), more)
+        bits = np.bitwise_or.reduce(1 << self.z[group])
+        numeric = (wide - np.ptp(own, axis=0)).sum(axis=1)
+        found: NDArray[np.float64] = (numeric + self.loss_of[bits | 1 << self.z[others]] - self.loss_of[bits]) / 3
+        return found
+
+    def measure(self, newest: int) -> None:
+        sample = max(256, (len(self.waiting) + 1) // 10)
+        neighbors = max(round(6 * 256 / sample), 1)
+        others = self.waiting[self.who[self.waiting] != self.who[newest]][-sample:]
+        distance = self.growth([newest], others)
+        near = np.argsort(distance, kind="stable")[:neighbors]
+        if len(near) == neighbors:
+            self.radius[newest] = min(distance[near[-1]], 1.0)
+        own, shrunk = others[near], np.maximum(distance[near], 0.9 * self.radius[others[near]])
+        self.radius[own] = np.minimum(shrunk, self.radius[own])
+
+    def release(self, newest: int) -> None:
+        waiting, due = self.waiting, int(self.waiting[0])
+        share = np.maximum(waiting + self.delay - newest, 0) / self.delay
+        weight, bias = 1 + 0.5 * share, -self.price * self.radius[waiting] * (1 - share)
+        cost = self.growth([due], waiting) * weight + bias
+        is_candidate = cost <= np.sort(cost)[: max(100, 8 * self.k)][-1]
+        group = [due]
+        while len(group) < self.k:
+            is_new = ~np.isin(self.who[waiting], self.who[group])
+            if not is_new.any():
+                break
+            chosen = is_new & is_candidate if (is_new & is_candidate).any() else is_new
+            cost = self.growth(group, waiting) * weight + bias
+            group.append(int(waiting[np.argmin(np.where(chosen, cost, np.inf))]))
+        if len(group) == self.k:
+            self.classes.append({*group})
+        self.waiting = waiting[~np.isin(waiting, group if len(group) == self.k else [due])]
+
+
+@pytest.mark.parametrize(("rows", "delay"), [(700, 60), (1000, 400), (5000, 4000)])
+def test_a_price_gives_the_classes_of_its_rule(rows: int, delay: int) -> None:
+    setting, stream = crowded(rows, delay)
+    found = [out for _, out in steps_of(setting, setting.shard(), [Push(tuple(stream)), Finish()])]
+    classes = [{*out.members[1][a:b]} for out in found for a, b in zip(out.offsets, out.offsets[1:], strict=False)]
+    assert classes == Priced(setting, stream).classes
+    assert len(classes) > rows / 5
+
+
 def test_radii_are_stored_where_they_change_and_a_restore_continues_with_them() -> None:
     setting, rows = crowded(3000)
     kept, whole, rows_written, rows_changed = Kept(setting), setting.shard(), 0, 0
