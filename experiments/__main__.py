@@ -11,6 +11,7 @@ import textwrap
 from importlib import import_module
 from pathlib import Path
 
+from experiments import castle, castleguard, kepsilon, suhdsa
 from experiments.harness import (
     ADULT_FILE,
     PIMA_FILE,
@@ -23,54 +24,10 @@ from experiments.harness import (
 )
 
 EXPERIMENTS = {
-    "castle-loss": ("Loss of CASTLE by k, l, delay and clusters.", "half a minute", "castle.parameters.results"),
-    "castle-streams": ("Loss by clusters on five streams.", "2 min", "castle.parameters.streams"),
-    "castle-clusters": ("Loss by clusters and recent releases (Figure 4).", "1 min", "castle.losses.clusters"),
-    "castle-attributes": ("Loss by attributes and k, beside others (Figure 5).", "3 min", "castle.losses.attributes"),
-    "castle-skew": ("Loss by skew of the stream, beside others (Figure 6).", "10 min", "castle.losses.skew"),
-    "castle-persons": ("Loss by tuples per person, beside others (Figure 7).", "20 min", "castle.losses.persons"),
-    "castle-records": ("Loss by the arrival of a person's tuples.", "30 s", "castle.losses.records"),
-    "castle-queries": ("Error of COUNT queries, beside others (Figure 8).", "10 min", "castle.queries.results"),
-    "castle-condensation": (
-        "Loss and query error beside dynamicGroup (Figures 9, 10).",
-        "10 min",
-        "castle.queries.condensation",
-    ),
-    "castle-arrival": ("Re-identification by order of arrival (Theorem 3).", "20 s", "castle.arrival.results"),
-    "castleguard-loss": ("Loss of CASTLEGUARD by clusters and noise, on taxi.", "15 s", "castleguard.loss.results"),
-    "castleguard-scatter": ("Sampled and perturbed trips (Figure 3).", "10 s", "castleguard.scatter.results"),
-    "castleguard-fares": ("Noise on the sensitive number, and its budget.", "10 s", "castleguard.fares.results"),
-    "castleguard-quality": ("Classifiers on CASTLEGUARD's releases of Pima.", "3 min", "castleguard.quality.results"),
-    "suhdsa-runtime": ("Run time of windows and baselines (Table 2).", "1 min", "suhdsa.tables.results:runtime"),
-    "suhdsa-loss": ("Loss in windows of 10 tuples (Table 3).", "1 min", "suhdsa.tables.results:loss"),
-    "suhdsa-privacy": ("Releases with l values, and entropy (Table 4).", "1 min", "suhdsa.tables.results:privacy"),
-    "suhdsa-l": ("Cost of l = 2, 3 and 5 (Table 5).", "1 min", "suhdsa.tables.results:l"),
-    "suhdsa-skew": ("Streams with one common income (Table 6).", "1 min", "suhdsa.tables.results:skew"),
-    "suhdsa-stress": ("Skew, bursts and drift (Tables 8 and 9).", "1 min", "suhdsa.tables.results:stress"),
-    "suhdsa-controller": ("The repair controller (Table 10).", "1 min", "suhdsa.tables.results:controller"),
-    "suhdsa-target": ("The adaptive target (Table 11).", "1 min", "suhdsa.tables.results:target"),
-    "suhdsa-window": ("The adaptive window.", "1 min", "suhdsa.tables.results:window"),
-    "suhdsa-policies": ("l_t by window and by group, in both directions.", "2 min", "suhdsa.controllers.policies"),
-    "suhdsa-delay": ("Windows by the p95 of the delay.", "1 min", "suhdsa.controllers.delays"),
-    "suhdsa-latency": ("Time from the end of a window to its releases.", "1 min", "suhdsa.tables.results:latency"),
-    "suhdsa-repair-cost": ("Time of a repair relative to grouping.", "1 min", "suhdsa.tables.results:repair-cost"),
-    "suhdsa-grid": ("Loss of repair over k and window, with tests.", "2 min", "suhdsa.tables.results:grid"),
-    "suhdsa-buffer": ("Loss of SUHDSA by the tuples that a window holds.", "1 min", "suhdsa.tables.results:buffer"),
-    "suhdsa-sensitivity": ("Repairs and time of windows (Appendix A).", "2 min", "suhdsa.sensitivity.results"),
-    "suhdsa-downstream": ("Downstream tasks, and repairs by sex and race.", "3 min", "suhdsa.downstream.results"),
-    "suhdsa-disclosure": ("Readings of attribute disclosure (Table 12).", "5 min", "suhdsa.disclosure.results"),
-    "kepsilon-loss": ("Loss with one more attribute (Figure 1).", "1 min", "kepsilon.loss.results"),
-    "kepsilon-distribution": ("Errors by kind of noise (Figure 2).", "1 min", "kepsilon.distribution.results"),
-    "kepsilon-noise": (
-        "Error, linking, suppression (Figures 3 to 6); kept in --out.",
-        "20 min",
-        "kepsilon.noise.results",
-    ),
-    "kepsilon-confidence": ("Suppression by confidence, 70 to 99.999 %.", "2 min", "kepsilon.noise.confidences"),
-    "kepsilon-speed": ("Run time of generalization and of noise (Figures 7 and 8).", "3 min", "kepsilon.speed.results"),
-    "kepsilon-parts": ("Search and program in the speed of OLA.", "2 min", "kepsilon.decomposition.results"),
-    "kepsilon-stream": ("Noise within releases on a stream.", "4 min", "kepsilon.stream.results"),
-    "kepsilon-causes": ("Causes of differences from the paper.", "1 min", "kepsilon.causes.results"),
+    **castle.EXPERIMENTS,
+    **castleguard.EXPERIMENTS,
+    **suhdsa.EXPERIMENTS,
+    **kepsilon.EXPERIMENTS,
     "mondrian": ("Mondrian on Adult by cut, k, l and window.", "1 min", "batch.mondrian"),
     "ola": ("OLA on Adult by k and metric; combinations that its search tests.", "2 min", "batch.ola"),
     "nearest-loss": ("Loss of nearest beside that of CASTLE.", "2 min", "nearest.comparison.losses"),
@@ -111,6 +68,8 @@ EXPERIMENTS = {
     "stream": ("The figure of the README, from a run of the demo.", "1 min", "stream_figure.results"),
 }
 """A sentence, the time on two cores, and a function below ``experiments`` with its argument, by name.
+
+The folder of a paper lists its own.
 
 Modules are imported only for a run, because some import Flink.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,10 @@ from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import NO_KEY
 from crenel.anonymity.regions.learn import learn, members_of
 from crenel.anonymity.regions.loss import Sample
+from crenel.jobs.config.load import Config, Source
+from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.operators.encode.encoder import Encoder
 from experiments.harness import Drawing, Stream, Table, legend_below, panels, replay, seeds
-from tests.support.layouts import encode_plan, layout_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -183,8 +184,12 @@ def fastest(work: Callable[[], object]) -> float:
 def encoder_of(tuples: Stream, shards: Shards) -> tuple[Encoder, list[pd.Series[Any]]]:
     """Return the encoder of a job on these tuples, and its input columns."""
     types = {a.name: "INT" if isinstance(a, Numeric) else "STRING" for a in tuples.policy.quasi_identifiers}
-    found = layout_of(tuples.policy, {**types, "income": "STRING"})
-    plan = encode_plan(found, shards, tuple(range(shards.count)), NO_KEY)
+    castle, outputs = CastleParameters(1_000), {"released": dict[str, str]()}
+    job = Config(
+        tuples.policy, Privacy(_K), CASTLE, castle, None, Shards(), None, NO_KEY, Source(""), outputs, {}, False
+    )
+    found = layout(job, SourceColumns({**types, "income": "STRING"}, False))
+    plan = replace(found.encode, shards=shards, keys=tuple(range(shards.count)))
     columns: dict[str, pd.Series[Any]] = {"income": tuples.members.column(0).to_pandas()}
     for attribute, numbers in zip(tuples.policy.numeric, tuples.numeric.T, strict=True):
         columns[attribute.name] = pd.Series(numbers)

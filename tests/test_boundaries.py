@@ -65,11 +65,19 @@ def test_a_package_imports_only_what_stands_to_its_right(package: str) -> None:
     assert wrong == {}
 
 
-def test_benchmarks_import_no_experiments() -> None:
-    modules = sorted((ROOT / "benchmarks").rglob("*.py"))
+@pytest.mark.parametrize(
+    ("folder", "unseen"),
+    [
+        ("benchmarks", {"experiments"}),
+        ("experiments", {"tests"}),
+        ("examples", {"benchmarks", "experiments", "tests"}),
+        ("tests", {"benchmarks", "experiments"}),
+    ],
+)
+def test_a_folder_beside_the_product_imports_none_of(folder: str, unseen: set[str]) -> None:
+    modules = [path for path in sorted((ROOT / folder).rglob("*.py")) if ROOT / "tests" / "night" not in path.parents]
     assert modules
-    wrong = [path for path in modules if "experiments" in imported_packages(path.read_text(encoding="utf-8"))]
-    assert wrong == []
+    assert [path for path in modules if imported_packages(path.read_text(encoding="utf-8")) & unseen] == []
 
 
 def test_an_import_is_found_wherever_it_stands() -> None:

@@ -27,7 +27,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _ARCHIVE = next((ZipFile(above) for above in _ROOT.parents if above.is_file()), None)
 """The zip file from which Python imports this module, as by Flink's ``-pyfs``; None for a folder."""
 
-_OURS = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "experiments", "tests")
+_OURS = ("jobs", "evidence", "operators", "anonymity", "state", "tests")
 _IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]+)|import +([\w.]+))", re.MULTILINE)
 
 

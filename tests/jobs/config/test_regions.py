@@ -13,7 +13,6 @@ import pytest
 import yaml
 from hypothesis import given
 
-from benchmarks.adult import DATA
 from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -25,6 +24,7 @@ from crenel.jobs.config.regions import read_regions, regions_text
 from tests.support.example_counts import LAWS
 from tests.support.regions import learned
 
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "adult"
 TOWNS = from_paths([(f"{side}{i}", side, "*") for side in ("north", "south") for i in range(4)])
 POLICY = Policy((Categorical("town", TOWNS), Numeric("age", (0, 90)), Numeric("pay")))
 CONFIG = """
