@@ -1,8 +1,8 @@
-"""Extension point for anonymization algorithms: the record and the shard interface that each one provides.
+"""Extension point for anonymization algorithms: the class and the shard interface that each one provides.
 
-An algorithm decides which tuples are released together, and when. One record (``Algorithm``) describes it completely,
-and no code outside its folder names it. Configuration, fingerprint, pipeline, savepoints, command line, metrics and
-warm-up read the record. ``crenel.anonymity.builtin`` lists the algorithms that come with Crenel.
+An algorithm decides which tuples are released together, and when. One class (``Algorithm``) describes it completely,
+with its settings as fields, and no code outside its folder names it. Configuration, fingerprint, pipeline, savepoints,
+command line, metrics and warm-up read the class. ``crenel.anonymity.builtin`` lists the algorithms of Crenel.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
-from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic.fields import FieldInfo
 
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.explain import fields_within
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import NO_TIME, Block, Rejected
@@ -35,7 +35,7 @@ class ShardContext:
     Attributes
     ----------
     policy, privacy : roles of the columns, and privacy models of each release
-    parameters : parameters of the algorithm, an instance of ``Algorithm.parameters``
+    algorithm : the algorithm with its settings
     members : names and types of the columns that are published unchanged, in the order of ``policy.members``
     sampling_and_noise : sampling and perturbation of the input; None: neither
     fingerprint : by field, properties that a restored shard must share (``crenel.anonymity.model.fingerprint``)
@@ -46,7 +46,7 @@ class ShardContext:
 
     policy: Policy
     privacy: Privacy
-    parameters: Any
+    algorithm: Any
     members: pa.Schema
     sampling_and_noise: SamplingAndNoise | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class ShardContext:
     @property
     def publishes_in_classes(self) -> bool:
         """Whether no tuple is ever published under the generalization of an earlier class."""
-        return not getattr(self.parameters, "reuse_limit", 0) and self.privacy.lasting is None
+        return not getattr(self.algorithm, "reuse_limit", 0) and self.privacy.lasting is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,64 +273,6 @@ class AdmissionStage:
     restored: Callable[[ShardContext, StoredShard, str], Admission]
 
 
-SettingKind: TypeAlias = Literal[
-    "positive",
-    "natural",
-    "share",
-    "weight",
-    "at least 2",
-    "above 0 to 1",
-    "duration",
-    "clock duration",
-    "choice",
-    "weights",
-    "regions",
-]
-"""Kinds of configuration values: whole numbers from 1 and from 0; numbers from 0 to 1, from 0, from 2, and above 0
-up to 1; durations in milliseconds, of event time as watermarks measure it, and of clocks; one of ``Setting.choices``; a
-mapping of quasi-identifiers to weights; the path of a regions file, of which the parameter is the ``RegionTree``."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Parameter of an algorithm in a configuration.
-
-    Attributes
-    ----------
-    path : dotted name within the algorithm's section, such as ``delay.tuples``
-    field : field of ``Algorithm.parameters`` that the setting fills, dotted for a nested dataclass
-    kind : kind of the value
-    description : description of valid values, for errors and documentation
-    required : whether the setting is required where its section is present
-    choices : valid values of the kind ``choice``
-    """
-
-    path: str
-    field: str
-    kind: SettingKind
-    description: str
-    required: bool = False
-    choices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Section:
-    """Nested section of an algorithm's configuration, a mapping of its own.
-
-    Attributes
-    ----------
-    path : dotted name
-    description : description of valid values
-    required : whether the section is required
-    empty : error message for a section that sets none of its settings without default; empty where that is valid
-    """
-
-    path: str
-    description: str
-    required: bool = False
-    empty: str = ""
-
-
 @dataclass(frozen=True)
 class Output:
     """Additional output of an algorithm, whose rows go to a sink of the same name.
@@ -341,165 +283,204 @@ class Output:
         ``event_time`` holds epoch milliseconds, and is published in the form of the source's event time
     meanings : meaning of each column by name, for the reference
     on_demand : whether shards write it only where ``ShardContext.logs`` names it
-    since : first version of Crenel that writes it
     """
 
     name: str
     columns: Mapping[str, str]
     meanings: Mapping[str, str] = field(default_factory=dict)
     on_demand: bool = False
-    since: str = "0.1"
 
 
 REPAIRS = "repairs"
 """Name of the output of an algorithm that tells how releases were formed: merges, splits, swaps and reuse."""
 
 
-@dataclass(frozen=True, repr=False)
-class Algorithm:
-    """Complete description of an algorithm.
+class Algorithm(ABC):
+    """An anonymization algorithm with its settings.
+
+    A class of an algorithm is made by ``crenel.anonymity.model.fields.setting``. Its fields are those of its section in
+    a configuration, and it is registered by ``add_algorithm``.
 
     Attributes
     ----------
     name : name in ``algorithm:``, and of its section in a configuration
-    parameters : frozen dataclass that validates itself
-    settings, sections : mapping from the configuration section to ``parameters``
     example : example of such a section, in one line
-    new : function that makes an empty shard from its context, its number from 0, and the 32 bytes of its random key
-    restored : function that restores a stored shard under a context that may differ where that is safe; its last
-        argument names the shard in errors. It raises ``crenel.state.codec.StateError`` where the bytes are damaged or
-        of an unknown version, and ``crenel.anonymity.model.errors.PolicyError`` where a fixed property differs
     state : kind (``crenel.state.codec.KINDS``) and class of the blob of a shard
     entries : kinds of the other blobs
-    problems : function that yields conflicts between policy, privacy models and parameters, each with its field
-    warnings : function that yields valid parameters with a weaker guarantee than they suggest, each with its field
-    noise : whether sampling and perturbation may precede the algorithm
-    lasting : whether the algorithm supports a guarantee over all releases of a person
-        (``crenel.anonymity.model.privacy.Lasting``)
-    arrays : whether the algorithm counts each value of a sensitive array (``Policy.arrays``)
-    delay_tuples : function from parameters to the maximum delay in tuples of the shard; None: unbounded
-    representative : function from parameters to whether one number, the group's representative, replaces an interval
-    synthetic : function from parameters to whether published records are synthetic; k, the privacy models and
-        ``subjects`` in the audit log then count records in the place of persons
-    private : whether the guarantee is one of differential privacy. It then needs choices that nobody can predict,
-        so that ``seed`` weakens it, all records of a person in one shard, and declared generalizations
-    account : function from privacy models and parameters to the figures of a private algorithm by name, as ``crenel
-        budget`` shows them
-    budgeted : function from privacy models and parameters to the fields, with their values, that decide on epsilon and
-        delta of what is published; where a restore changes one, the guarantees before and after it add up
-    fixed : names of parameters that a restore cannot change, because buffered tuples or counts depend on them
-    admission : first stage, by person, of the shards of a stream; None: each shard works by itself
-    outputs : additional outputs
-    stored_name : name in stored state and in the uid of the operator, if not ``name``; savepoints under that former
-        name still restore
     counted : counters that are metrics and part of the summary, with a short description of each
     gauges : additional metrics over the counters of all shards of a subtask; whole numbers
-    tell : function that yields the parameters for ``crenel check``, as (name, text)
-    summary : function from counts by name (``counted``) to a line of the run's summary, as (label, amount, words)
-    compile : function that compiles the procedures of the shards that need it under these privacy models
+    noise : whether sampling and perturbation may precede the algorithm
+    lasting : whether the algorithm supports a guarantee over all releases of a person
+        (``crenel.anonymity.model.privacy.Privacy.lasting``)
+    arrays : whether the algorithm counts each value of a sensitive array (``Policy.arrays``)
+    private : whether the guarantee is one of differential privacy. It then needs choices that nobody can predict,
+        so that ``seed`` weakens it, all records of a person in one shard, and declared generalizations
+    fixed : names of settings that a restore cannot change, because buffered tuples or counts depend on them
+    admission : first stage, by person, of the shards of a stream; None: each shard works by itself
+    outputs : additional outputs
+    section : ``name``, which begins the names of the fields in errors
     """
 
-    name: str
-    parameters: type
-    settings: tuple[Setting, ...]
-    sections: tuple[Section, ...]
-    example: str
-    new: Callable[[ShardContext, int, bytes], Shard]
-    restored: Callable[[ShardContext, StoredShard, str], Shard]
-    state: tuple[str, type[ShardState]]
-    entries: tuple[str, ...]
-    problems: Callable[[Policy, Privacy, Any], Iterator[str]]
-    counted: Mapping[str, str]
-    gauges: Mapping[str, Callable[[Sequence[Any]], int]]
-    tell: Callable[[Any], Iterator[tuple[str, str]]]
-    summary: Callable[[Mapping[str, int]], tuple[str, str, str]]
-    compile: Callable[[Privacy], object]
-    warnings: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
-    noise: bool = False
-    lasting: bool = False
-    arrays: bool = False
-    delay_tuples: Callable[[Any], int | None] = lambda parameters: None
-    representative: Callable[[Any], bool] = lambda parameters: False
-    synthetic: Callable[[Any], bool] = lambda parameters: False
-    private: bool = False
-    account: Callable[[Privacy, Any], Mapping[str, float]] | None = None
-    budgeted: Callable[[Privacy, Any], Mapping[str, object]] = lambda privacy, parameters: {}
-    fixed: tuple[str, ...] = ()
-    admission: AdmissionStage | None = None
-    outputs: tuple[Output, ...] = ()
-    stored_name: str = ""
+    name: ClassVar[str]
+    example: ClassVar[str]
+    state: ClassVar[tuple[str, type[ShardState]]]
+    entries: ClassVar[tuple[str, ...]]
+    counted: ClassVar[Mapping[str, str]]
+    gauges: ClassVar[Mapping[str, Callable[[Sequence[Any]], int]]] = {}
+    noise: ClassVar[bool] = False
+    lasting: ClassVar[bool] = False
+    arrays: ClassVar[bool] = False
+    private: ClassVar[bool] = False
+    fixed: ClassVar[tuple[str, ...]] = ()
+    admission: ClassVar[AdmissionStage | None] = None
+    outputs: ClassVar[tuple[Output, ...]] = ()
+    section: ClassVar[str] = ""
+
+    @staticmethod
+    @abstractmethod
+    def new(context: ShardContext, number: int, key: bytes) -> Shard:
+        """Return an empty shard, from its context, its number from 0, and the 32 bytes of its random key."""
+
+    @staticmethod
+    @abstractmethod
+    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+        """Return a stored shard under a context that may differ where that is safe.
+
+        Parameters
+        ----------
+        where : name of the shard in errors
+
+        Raises
+        ------
+        crenel.state.codec.StateError
+            The bytes are damaged or of an unknown version.
+        crenel.anonymity.model.errors.PolicyError
+            A fixed property differs.
+        """
+
+    @classmethod
+    @abstractmethod
+    def compile(cls, privacy: Privacy) -> None:
+        """Compile the procedures of the shards that need it under these privacy models."""
+
+    @classmethod
+    @abstractmethod
+    def summary(cls, counts: Mapping[str, int]) -> tuple[str, str, str]:
+        """Return a line of the run's summary, as (label, amount, words), from counts by name (``counted``)."""
+
+    def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
+        """Yield conflicts with the policy and the privacy models, each with its field and the valid values."""
+        return iter(())
+
+    def warnings(self) -> Iterator[str]:
+        """Yield valid settings with a weaker guarantee than they suggest, each with its field."""
+        return iter(())
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings as ``crenel check`` shows them, as (name, text)."""
+        return iter(())
 
     @property
-    def stored_as(self) -> str:
-        """Name of the algorithm in stored state and in the uid of its operator."""
-        return self.stored_name or self.name
+    def delay_tuples(self) -> int | None:
+        """Maximum delay in tuples of the shard; None: unbounded."""
+        return None
 
-    def fixed_parameters(self, parameters: Any) -> dict[str, object]:
-        """Return the parameters that a restore cannot change, by the names of their fields."""
-        return {f"{self.name}.{name}": getattr(parameters, name) for name in self.fixed}
+    @property
+    def has_representative(self) -> bool:
+        """Whether one number, the representative of a class, replaces an interval."""
+        return False
 
-    def admissions(self, shards: int) -> int:
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether published records are synthetic.
+
+        k, the privacy models and ``subjects`` in the audit log then count records in the place of persons.
+        """
+        return False
+
+    def account(self, privacy: Privacy) -> Mapping[str, float]:
+        """Return the figures of a private algorithm by name, as ``crenel budget`` shows them."""
+        return {}
+
+    def budgeted(self, privacy: Privacy) -> Mapping[str, object]:
+        """Return the fields, with their values, that decide on epsilon and delta of what is published.
+
+        Where a restore changes one, the guarantees before and after it add up.
+        """
+        return {}
+
+    @property
+    def fixed_settings(self) -> dict[str, object]:
+        """The settings that a restore cannot change, by the names of their fields."""
+        return {f"{self.name}.{name}": getattr(self, name) for name in self.fixed}
+
+    @classmethod
+    def admissions(cls, shards: int) -> int:
         """Return the number of admissions before some shards; 0: the shards decide themselves, as a single one does."""
-        return 0 if self.admission is None or shards == 1 else shards
+        return 0 if cls.admission is None or shards == 1 else shards
 
-    def logs(self, read: Collection[str]) -> frozenset[str]:
+    @classmethod
+    def logs(cls, read: Collection[str]) -> frozenset[str]:
         """Return the names of the outputs ``on_demand`` among those that have a reader."""
-        return frozenset(output.name for output in self.outputs if output.on_demand and output.name in read)
+        return frozenset(output.name for output in cls.outputs if output.on_demand and output.name in read)
 
-    def written(self, logs: Collection[str]) -> tuple[Output, ...]:
+    @classmethod
+    def written(cls, logs: Collection[str]) -> tuple[Output, ...]:
         """Return the outputs that shards write; ``logs`` as of ``ShardContext``."""
-        return tuple(output for output in self.outputs if not output.on_demand or output.name in logs)
+        return tuple(output for output in cls.outputs if not output.on_demand or output.name in logs)
 
-    def durations(self, parameters: Any) -> dict[str, int]:
-        """Return the durations among the parameters, in milliseconds of event time, by dotted setting name."""
-        found = {
-            setting.path: attrgetter(setting.field)(parameters)
-            for setting in self.settings
-            if setting.kind == "duration"
-        }
-        return {path: time for path, time in found.items() if time is not None}
+    @classmethod
+    def settings(cls) -> Iterator[tuple[str, FieldInfo]]:
+        """Yield the settings by their dotted names."""
+        return fields_within(cls)
 
-    def __repr__(self) -> str:
-        return f"<algorithm {self.name}>"
+    @classmethod
+    def bounds(cls) -> dict[str, str]:
+        """Return the unit, ``tuples`` or ``event_time``, of each setting that bounds a delay, by its dotted name."""
+        units = {path: path.rpartition(".")[2] for path, _ in cls.settings()}
+        return {path: unit for path, unit in units.items() if unit in ("tuples", "event_time")}
 
-    def __reduce__(self) -> tuple[Callable[[str, str], Algorithm], tuple[str, str]]:
-        # Another process imports the module and looks the algorithm up by name.
-        return _found, (self.new.__module__, self.name)
+    @property
+    def durations(self) -> dict[str, int]:
+        """The durations among the settings, in milliseconds of event time, by dotted name."""
+        times = {path: self.value_of(path) for path, unit in self.bounds().items() if unit == "event_time"}
+        return {path: time for path, time in times.items() if time is not None}
 
+    @property
+    def delay_bounds(self) -> tuple[int | None, int | None]:
+        """The configured delay bounds, in tuples and in milliseconds; None: unbounded."""
+        values: dict[str, int | None] = {"tuples": None, "event_time": None}
+        # The delay section is last, so that it takes precedence.
+        for path, unit in sorted(self.bounds().items(), key=lambda item: item[0].startswith("delay.")):
+            value = self.value_of(path)
+            values[unit] = values[unit] if value is None else value
+        return values["tuples"], values["event_time"]
 
-_KNOWN: dict[str, Algorithm] = {}
-
-
-def add_algorithm(algorithm: Algorithm) -> Algorithm:
-    """Register an algorithm by name, as ``extensions`` of a configuration do; repetition has no effect."""
-    if _KNOWN.setdefault(algorithm.name, algorithm).new is not algorithm.new:
-        raise ValueError(f"algorithm: there are two of the name {algorithm.name!r}")
-    return algorithm
-
-
-def tell_delay(parameters: Any) -> Iterator[tuple[str, str]]:
-    """Yield ``delay_tuples`` and ``delay_event_time`` of parameters as ``crenel check`` shows them."""
-    if parameters.delay_tuples is not None:
-        yield "delay.tuples", f"{parameters.delay_tuples} later tuples of the shard"
-    if parameters.delay_event_time is not None:
-        yield "delay.event_time", f"{parameters.delay_event_time} ms"
-
-
-def weights_setting(valid: str) -> Setting:
-    """Return the setting ``weights`` (``crenel.anonymity.model.weights``); ``valid`` describes a valid weight."""
-    return Setting("weights", "weights", "weights", f"a mapping of quasi-identifiers to numbers {valid}, as {{age: 2}}")
+    def value_of(self, path: str) -> Any:
+        """Return the value of a setting by its dotted name; None within a section that is None."""
+        value: Any = self
+        for name in path.split("."):
+            value = None if value is None else getattr(value, name)
+        return value
 
 
-def tell_weights(parameters: Any) -> Iterator[tuple[str, str]]:
-    """Yield ``weights`` of parameters as ``crenel check`` shows them."""
-    yield "weights", ", ".join(f"{name} {weight:.6g}" for name, weight in parameters.weights) or "all 1"
+A = TypeVar("A", bound=Algorithm)
+
+_KNOWN: dict[str, type[Algorithm]] = {}
 
 
-def _found(module: str, name: str) -> Algorithm:
-    import_module(module)
-    return _KNOWN[name]
+def add_algorithm(kind: type[A]) -> type[A]:
+    """Register the class of an algorithm by its name, as ``extensions`` of a configuration do.
+
+    Registering a class twice has no effect; another class of the same name raises ``ValueError``.
+    """
+    known = _KNOWN.setdefault(kind.name, kind)
+    if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise ValueError(f"algorithm: there are two of the name {kind.name!r}")
+    kind.section = kind.name
+    return kind
 
 
-def known_algorithms() -> dict[str, Algorithm]:
-    """Return all registered algorithms, by name."""
+def known_algorithms() -> dict[str, type[Algorithm]]:
+    """Return the classes of all registered algorithms, by name."""
     return dict(sorted(_KNOWN.items()))

@@ -12,28 +12,28 @@ from crenel.anonymity.privacy_models.entropy_diversity import ENTROPY_L
 from crenel.anonymity.privacy_models.beta_likeness import BETA
 from crenel.anonymity.privacy_models.recursive_diversity import RECURSIVE
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE
-from crenel.anonymity.algorithms.cells.algorithm import CELLS
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
-from crenel.anonymity.algorithms.ola.algorithm import OLA
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.cells.algorithm import Cells
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 
-ALGORITHMS = (CASTLE, CELLS, MONDRIAN, NEAREST, OLA, SUHDSA)
+ALGORITHMS = (Castle, Cells, Mondrian, Nearest, Ola, Suhdsa)
 PRIVACY_MODELS = (ALPHA, T, ENTROPY_L, BETA, RECURSIVE)
 
 __all__ = [
     "ALGORITHMS",
     "ALPHA",
     "BETA",
-    "CASTLE",
-    "CELLS",
     "ENTROPY_L",
-    "MONDRIAN",
-    "NEAREST",
-    "OLA",
     "PRIVACY_MODELS",
     "RECURSIVE",
-    "SUHDSA",
+    "Castle",
+    "Cells",
+    "Mondrian",
+    "Nearest",
+    "Ola",
+    "Suhdsa",
     "T",
 ]

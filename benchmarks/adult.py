@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import Categorical, Numeric, by_name
 from crenel.anonymity.model.hierarchy import load
 from crenel.anonymity.model.policy import Policy
 from crenel.state.block import NO_TIME, Block
@@ -84,10 +84,10 @@ class Stream:
         """Return the same tuples with some of the quasi-identifiers."""
         numeric = [i for i, attribute in enumerate(self.policy.numeric) if attribute.name in names]
         categorical = [i for i, attribute in enumerate(self.policy.categorical) if attribute.name in names]
-        chosen = tuple(attribute for attribute in self.policy.quasi_identifiers if attribute.name in names)
+        chosen = tuple(attribute for attribute in self.policy.attributes if attribute.name in names)
         return replace(
             self,
-            policy=replace(self.policy, quasi_identifiers=chosen),
+            policy=replace(self.policy, quasi_identifiers=by_name(chosen)),
             numeric=self.numeric[:, numeric].copy(),
             categorical=self.categorical[:, categorical].copy(),
         )
@@ -119,12 +119,12 @@ def stream(attributes: int = 10) -> Stream:
     numeric = [name for name in chosen if name in NUMERIC]
     categorical = [name for name in chosen if name in CATEGORICAL]
     policy = Policy(
-        tuple(
-            Numeric(name, (float(rows[name].min()), float(rows[name].max())))
+        {
+            name: Numeric((float(rows[name].min()), float(rows[name].max())))
             if name in NUMERIC
-            else Categorical(name, trees[name])
+            else Categorical(trees[name])
             for name in chosen
-        ),
+        },
         sensitive=("income",),
     )
     leaves = [pd.Index(trees[name].labels[: trees[name].leaves]).get_indexer(rows[name]) for name in categorical]

@@ -40,8 +40,8 @@ from crenel.jobs.config import load as config
 from crenel.jobs.pipeline import build as pipeline
 from crenel.jobs.pipeline import environment
 from crenel.jobs.pipeline.job import Job
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.rows import Emitter
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Block
 
 CONFIGURATION = Path(__file__).with_name("adult.yaml")
@@ -150,7 +150,7 @@ _AIMS = {
 class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
     """Returns each block as one release of all its tuples, under the most general box."""
 
-    def __init__(self, plan: OperatorPlan) -> None:
+    def __init__(self, plan: AnonymizationPlan) -> None:
         self._plan = plan
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -220,7 +220,7 @@ def settings_of(variant: Variant, rows: int) -> config.Config:
     if variant.form == "lines":
         # Of a line every field is a column of the policy.
         policy = replace(settings.policy, drop=("ms",))
-        return replace(settings, policy=policy, source=real.lines())
+        return replace(settings, settings=replace(settings.settings, policy=policy), source=real.lines())
     return real.live(settings) if variant.live else settings
 
 

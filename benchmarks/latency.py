@@ -28,7 +28,7 @@ from pyflink.table import Schema
 from benchmarks.adult import COLUMNS, DATA, SUHDSA_COLUMNS
 from benchmarks.measure import Table
 from benchmarks.state import worker
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.jobs.config import load as config
 from crenel.jobs.local.run import LOCAL
 from crenel.jobs.pipeline import build as pipeline
@@ -174,7 +174,7 @@ def run(algorithm: str, rate: int, flink: Mapping[str, str], mode: str = "proces
 
 
 def _windows() -> Mapping[str, str]:
-    (output,) = (output for output in SUHDSA.outputs if output.name == "windows")
+    (output,) = (output for output in Suhdsa.outputs if output.name == "windows")
     return output.columns
 
 

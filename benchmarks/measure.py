@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.adult import Stream
 from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
@@ -99,9 +99,9 @@ class Replay:
         return sum(self.counters.suppressed.values()) / max(self.counters.tuples_in, 1)
 
 
-def replay(tuples: Stream, algorithm: Algorithm, privacy: Privacy, parameters: Any, seed: int = 0) -> Replay:
+def replay(tuples: Stream, algorithm: Algorithm, privacy: Privacy, seed: int = 0) -> Replay:
     """Push a stream through one shard, to the end; the shard records no changes of its state."""
-    context = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema, remembers=False)
+    context = ShardContext(tuples.policy, privacy, algorithm, tuples.members.schema, remembers=False)
     shard, blocks = algorithm.new(context, 0, bytes([seed]) * 32), tuples.blocks(BLOCK)
     start = time.perf_counter()
     releases = [shard.push(block).releases for block in blocks]

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import adult
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.model.attributes import by_name
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.anonymity.regions.private import learn_privately
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.records import CsvSection, JsonSection
-from crenel.jobs.config.regions import regions_text
 from crenel.jobs.config.source import Source
+from crenel.regions_file import regions_text
 
 CONFIGURATION = Path(__file__).with_name("real.yaml")
 PERSONS = 100_000
@@ -42,7 +43,7 @@ def source(path: Path, form: str) -> str:
 def nested(settings: Config) -> Config:
     """Return the job with the columns of Adult as fields of a ROW, which take their roles by paths."""
     policy, section = settings.policy, "census"
-    attributes = tuple(replace(found, name=f"{section}.{found.name}") for found in policy.quasi_identifiers)
+    attributes = by_name(found.named(f"{section}.{name}") for name, found in policy.quasi_identifiers.items())
     sensitive = tuple(f"{section}.{name}" for name in policy.sensitive)
     fields = [f"`{name}` INT" for name in adult.NUMERIC]
     fields += [f"`{name}` STRING" for name in (*adult.CATEGORICAL, *policy.sensitive)]
@@ -51,11 +52,8 @@ def nested(settings: Config) -> Config:
           {section} ROW<{", ".join(fields)}>, person BIGINT, visit BIGINT, paid DECIMAL(10, 2), seen TIMESTAMP(3),
           ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
         ) WITH ({os.environ["BENCH_SOURCE"]})"""
-    return replace(
-        settings,
-        policy=replace(policy, quasi_identifiers=attributes, sensitive=sensitive, drop=("ms",)),
-        source=Source(ddl=ddl),
-    )
+    policy = replace(policy, quasi_identifiers=attributes, sensitive=sensitive, drop=("ms",))
+    return replace(settings, settings=replace(settings.settings, policy=policy), source=Source(ddl=ddl))
 
 
 def records() -> Source:
@@ -100,7 +98,7 @@ def partition_file(folder: Path, cells: int = 64) -> Path:
     path = folder / f"cells-{cells}.yaml"
     if not path.exists():
         tuples = adult.stream()
-        sample = Sample(tuples.numeric, tuples.categorical)
+        sample = EncodedSample(tuples.numeric, tuples.categorical)
         tree = learn_privately(tuples.policy, sample, cells, len(tuples) / cells / 2, 1e6, np.random.default_rng(0))
         path.write_text(regions_text(tuples.policy, replace(tree, epsilon=0.0), len(tuples), 0), encoding="utf-8")
     return path

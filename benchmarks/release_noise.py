@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,24 +12,23 @@ import pyarrow as pa
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.measure import Table
 from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Noised
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 
 _BLOCK, _K, _REPEATS = 2000, 10, 15
 _HOURS = "hours-per-week"
-_SETTINGS: tuple[tuple[str, Algorithm, Any], ...] = (
-    ("CASTLE, delta 1,000", CASTLE, CastleParameters(1000, reuse_limit=REUSE)),
-    ("windows of 50", SUHDSA, SuhdsaParameters(50)),
-    ("Mondrian, windows of 1,000", MONDRIAN, MondrianParameters(ClosedBy(1000))),
+_SETTINGS: tuple[tuple[str, Algorithm], ...] = (
+    ("CASTLE, delta 1,000", Castle(Delay(1000), reuse_limit=REUSE)),
+    ("windows of 50", Suhdsa(50)),
+    ("Mondrian, windows of 1,000", Mondrian(Window(1000))),
 )
-_NOISE = NoiseWithin(2.0)
+_NOISE = NoiseWithinRelease(2.0)
 _CONFIDENT = replace(_NOISE, confidence=Confidence(0.9, 3))
 
 
@@ -48,23 +46,23 @@ def variants() -> list[Variant]:
     """Return the hours left out, passed through, and noised without and with confidence."""
     adult = stream()
     hours = adult.numeric[:, [attribute.name for attribute in adult.policy.numeric].index(_HOURS)]
-    left_out = adult.of_attributes([a.name for a in adult.policy.quasi_identifiers if a.name != _HOURS])
+    left_out = adult.of_attributes([a.name for a in adult.policy.attributes if a.name != _HOURS])
     carried = replace(
         left_out, members=left_out.members.append_column(_HOURS, pa.array(hours.astype(np.int64), pa.int64()))
     )
     passed = replace(left_out.policy, passthrough=(_HOURS,))
-    noised = replace(left_out.policy, noised=(Noised(_HOURS, (float(hours.min()), float(hours.max())), 1.0),))
+    noised = replace(left_out.policy, noised={_HOURS: Noised((float(hours.min()), float(hours.max())), 1.0)})
     return [
         Variant("left out", left_out.policy, Privacy(_K), left_out),
         Variant("passed through", passed, Privacy(_K), carried),
-        Variant("noised", noised, Privacy(_K, noise_within=_NOISE), carried),
-        Variant("noised, confidence", noised, Privacy(_K, noise_within=_CONFIDENT), carried),
+        Variant("noised", noised, Privacy(_K, noise_within_release=_NOISE), carried),
+        Variant("noised, confidence", noised, Privacy(_K, noise_within_release=_CONFIDENT), carried),
     ]
 
 
-def run(variant: Variant, algorithm: Algorithm, parameters: Any) -> tuple[float, Counters]:
+def run(variant: Variant, algorithm: Algorithm) -> tuple[float, Counters]:
     """Return the seconds of one shard, from its first block to the end, changes of state included, and its counters."""
-    terms = ShardContext(variant.policy, variant.privacy, parameters, variant.tuples.members.schema)
+    terms = ShardContext(variant.policy, variant.privacy, algorithm, variant.tuples.members.schema)
     shard, blocks = algorithm.new(terms, 0, bytes(32)), variant.tuples.blocks(_BLOCK)
     start = time.perf_counter()
     for block in blocks:
@@ -81,17 +79,17 @@ def tables(repeats: int = _REPEATS) -> Iterator[Table]:
         ["algorithm", "hours per week", "microseconds a tuple", "against passed through", "linkable", "linked"],
     )
     of = variants()
-    for name, algorithm, parameters in _SETTINGS:
+    for name, algorithm in _SETTINGS:
         seconds: dict[str, list[float]] = {variant.name: [] for variant in of}
         counters = {}
         for turn in range(repeats + 1):
             for variant in of:
-                spent, counters[variant.name] = run(variant, algorithm, parameters)
+                spent, counters[variant.name] = run(variant, algorithm)
                 if turn:  # the first compiles
                     seconds[variant.name].append(spent)
         for variant in of:
             counted, each = counters[variant.name], np.array(seconds[variant.name])
-            noise, linkable = variant.privacy.noise_within, counted.suppressed.get(LINKABLE)
+            noise, linkable = variant.privacy.noise_within_release, counted.suppressed.get(LINKABLE)
             table.add(
                 name,
                 variant.name,

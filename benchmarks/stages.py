@@ -29,7 +29,7 @@ from benchmarks.measure import Table, save_figure, threads
 from crenel.jobs.pipeline import build as pipeline
 from crenel.jobs.pipeline import environment
 from crenel.operators.encode.encoder import Encoder
-from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.records import RecordArguments
 from crenel.operators.shards.function import KeyedShard, ShardFunction
 from crenel.state.block import Block
 
@@ -122,7 +122,7 @@ def _instrumented() -> None:
         return encode(encoder, *series)
 
     Encoder.encode = CLOCK.timed("encode", counted)  # type: ignore[method-assign]
-    RecordsPlan.read = CLOCK.timed("fields of records", RecordsPlan.read)  # type: ignore[method-assign]
+    RecordArguments.read = CLOCK.timed("fields of records", RecordArguments.read)  # type: ignore[method-assign]
     Block.from_bytes = CLOCK.timed("decode", decode)  # type: ignore[method-assign]
     for name, stage in (("arrow_to_pandas", "Arrow to pandas"), ("pandas_to_arrow", "pandas to Arrow")):
         setattr(coder_impl_fast, name, CLOCK.timed(stage, getattr(coder_impl_fast, name)))

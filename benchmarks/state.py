@@ -22,7 +22,9 @@ from benchmarks import job, measure
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.measure import Table
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
-from crenel.anonymity.builtin import CASTLE, NEAREST
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config import load as config
 from crenel.jobs.config.load import Source
@@ -30,11 +32,11 @@ from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.run import LOCAL, rest_address
 from crenel.jobs.pipeline import build as pipeline
 from crenel.jobs.pipeline import environment
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.shard import Changes, StoredShard
 
-_ALGORITHMS = {algorithm.name: algorithm for algorithm in (CASTLE, NEAREST)}
+_ALGORITHMS = {algorithm.name: algorithm for algorithm in (Castle, Nearest)}
 SIZES = (10_000, 100_000, 1_000_000)
 _COUNTED_SIZES = (100_000, 1_000_000)
 _TURNS = 4
@@ -66,37 +68,35 @@ _ROWS = 2_400_000
 _MEASURED = (1_050_000, 2_300_000)  # rows that have been let in: the shard is full, and the input goes on
 
 
-def _terms(algorithm: Algorithm, tuples: Stream, delay: int, diversity: int = 1) -> ShardContext:
-    parameters = algorithm.parameters(delay_tuples=delay, reuse_limit=1000, delay_jitter=0.0)
+def _terms(algorithm: type[Castle | Nearest], tuples: Stream, delay: int, diversity: int = 1) -> ShardContext:
+    parameters = algorithm(Delay(delay, jitter=0.0), reuse_limit=1000)
     return ShardContext(tuples.policy, Privacy(10, diversity), parameters, MEMBERS)
 
 
-def _fill(algorithm: Algorithm, terms: ShardContext, tuples: Stream, write: Callable[[Changes], object]) -> Shard:
+def _fill(algorithm: type[Algorithm], terms: ShardContext, tuples: Stream, write: Callable[[Changes], object]) -> Shard:
     shard = algorithm.new(terms, 0, bytes(32))
     for block in tuples.blocks(_BLOCK):
         changes = shard.push(block).changes
         if changes is not None:
             write(changes)
-    if shard.counters.buffered != len(tuples) <= terms.parameters.delay_tuples:
+    if shard.counters.buffered != len(tuples) <= terms.algorithm.delay_tuples:
         raise RuntimeError(f"{shard.counters.buffered:,} of {len(tuples):,} tuples are buffered")
     return shard
 
 
-def _store_and_restore(algorithm: Algorithm, tuples: Stream) -> list[float]:
+def _store_and_restore(algorithm: type[Castle | Nearest], tuples: Stream) -> list[float]:
     written: list[Changes] = []
     terms = _terms(algorithm, tuples, 2 * len(tuples))  # nothing leaves
     _fill(algorithm, terms, tuples, written.append)
-    entries = {}
-    for kind in algorithm.entries:
-        last = {key: blob for changes in written for key, blob in changes.entries[kind].items()}
-        entries[kind] = {key: blob for key, blob in last.items() if blob is not None}
-    kept = StoredShard(written[-1].shard, entries)
+    kept = StoredShard(b"", {})
+    for changes in written:
+        kept.apply(changes)
     start = time.perf_counter()
     shard = algorithm.restored(terms, kept, "")
     seconds = time.perf_counter() - start
     if shard.counters.buffered != len(tuples):
         raise RuntimeError(f"{shard.counters.buffered:,} of {len(tuples):,} tuples came back")
-    return [len(kept.shard) + sum(len(blob) for held in entries.values() for blob in held.values()), seconds]
+    return [len(kept.shard) + sum(len(blob) for held in kept.entries.values() for blob in held.values()), seconds]
 
 
 def _resident() -> int:
@@ -173,7 +173,9 @@ def memory_table() -> Table:
 
 
 def start(
-    settings: config.Config, flink: Mapping[str, str], operator: Callable[[OperatorPlan], ShardFunction] = ShardFunction
+    settings: config.Config,
+    flink: Mapping[str, str],
+    operator: Callable[[AnonymizationPlan], ShardFunction] = ShardFunction,
 ) -> tuple[JobClient, Rest, float]:
     """Start a job in this process; also the ``time.perf_counter()`` at which it had been planned, and was submitted."""
     ours = {"web.checkpoints.history": "1000"}

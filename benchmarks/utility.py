@@ -27,7 +27,7 @@ from crenel.assessment import outputs_of
 from crenel.evidence.attack.attack_data import Scene, groups
 from crenel.evidence.attack.queries import errors
 from crenel.evidence.losses import covered
-from crenel.evidence.outputs import Outputs, ends
+from crenel.evidence.outputs import RunOutputs, ends
 from crenel.evidence.published_sets import PublishedSets
 from crenel.stream import read_sample
 
@@ -138,7 +138,7 @@ def _scores(trained: _Rows, tested: _Rows) -> tuple[str, str]:
     return f"{made.score(tested.features, tested.label):.3f}", f"{roc_auc_score(tested.label, chance):.3f}"
 
 
-def _loss(outputs: Outputs) -> str:
+def _loss(outputs: RunOutputs) -> str:
     audit = outputs.audit
     if audit is None:
         raise ValueError("a result of the library has an audit log")
@@ -159,7 +159,7 @@ def utility_table() -> Table:
     data, unseen = (
         pa.Table.from_pandas(rows.iloc[part][columns], preserve_index=False) for part in (order[:cut], order[cut:])
     )
-    policy = _settings(rows, _KS[0], "intervals, ancestors").validated.policy
+    policy = _settings(rows, _KS[0], "intervals, ancestors").policy
     raw, tested = _used(policy, data), _used(policy, unseen)
     table.add("", "raw", "0.000", "0.000", "0.000", *_scores(raw, tested))
     for k in _KS:
@@ -176,7 +176,7 @@ def utility_table() -> Table:
     return table
 
 
-def _loss_of_ten(outputs: Outputs) -> float:
+def _loss_of_ten(outputs: RunOutputs) -> float:
     """Return the mean loss of the ten attributes; a number that only some records of a class have loses all of it."""
     audit, policy, found = outputs.audit, outputs.policy, []
     if audit is None:

@@ -9,10 +9,46 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 if TYPE_CHECKING:
+    from crenel.anonymity.algorithm import Algorithm as Algorithm
+    from crenel.anonymity.algorithms.castle.algorithm import Castle as Castle
+    from crenel.anonymity.algorithms.cells.algorithm import Cells as Cells
+    from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian as Mondrian
+    from crenel.anonymity.algorithms.nearest.algorithm import Nearest as Nearest
+    from crenel.anonymity.algorithms.ola.algorithm import Ola as Ola
+    from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa as Suhdsa
+    from crenel.anonymity.algorithms.suhdsa.parameters import Adaptive as Adaptive
+    from crenel.anonymity.algorithms.suhdsa.parameters import Target as Target
+    from crenel.anonymity.model.attributes import Categorical as Categorical
+    from crenel.anonymity.model.attributes import Generalized as Generalized
+    from crenel.anonymity.model.attributes import Noised as Noised
+    from crenel.anonymity.model.attributes import Numeric as Numeric
+    from crenel.anonymity.model.builders.addresses import Ip as Ip
+    from crenel.anonymity.model.builders.cells import Geohash as Geohash
+    from crenel.anonymity.model.builders.cells import Quadkey as Quadkey
+    from crenel.anonymity.model.builders.dates import Dates as Dates
+    from crenel.anonymity.model.builders.hexagons import H3 as H3
+    from crenel.anonymity.model.builders.mask import Mask as Mask
+    from crenel.anonymity.model.builders.numbers import Numbers as Numbers
+    from crenel.anonymity.model.builders.times import Times as Times
+    from crenel.anonymity.model.builders.times import Weekdays as Weekdays
+    from crenel.anonymity.model.delay import Delay as Delay
+    from crenel.anonymity.model.delay import Window as Window
+    from crenel.anonymity.model.errors import ConfigError as ConfigError
     from crenel.anonymity.model.errors import PolicyError as PolicyError
+    from crenel.anonymity.model.policy import Contract as Contract
+    from crenel.anonymity.model.policy import Policy as Policy
+    from crenel.anonymity.model.policy import Pseudonym as Pseudonym
+    from crenel.anonymity.model.policy import Shards as Shards
+    from crenel.anonymity.model.privacy import Confidence as Confidence
+    from crenel.anonymity.model.privacy import NoiseWithinRelease as NoiseWithinRelease
+    from crenel.anonymity.model.privacy import Persons as Persons
+    from crenel.anonymity.model.privacy import Privacy as Privacy
+    from crenel.anonymity.model.privacy import SamplingAndNoise as SamplingAndNoise
+    from crenel.anonymity.model.privacy import Sensitive as Sensitive
+    from crenel.anonymity.model.privacy import Tolerance as Tolerance
     from crenel.assessment import attack as attack
     from crenel.assessment import budget as budget
     from crenel.assessment import verify as verify
@@ -23,7 +59,6 @@ if TYPE_CHECKING:
     from crenel.evidence.report.context import ReportError as ReportError
     from crenel.evidence.verify.verdict import Verdict as Verdict
     from crenel.evidence.why.explanation import Explanation as Explanation
-    from crenel.jobs.config.file import ConfigError as ConfigError
     from crenel.planning import Plan as Plan
     from crenel.planning import plan as plan
     from crenel.planning import why as why
@@ -31,27 +66,39 @@ if TYPE_CHECKING:
     from crenel.reporting import report as report
     from crenel.results import Result as Result
     from crenel.results import Summary as Summary
-    from crenel.settings import *  # noqa: F403
+    from crenel.settings import PrivacyWarning as PrivacyWarning
+    from crenel.settings import Settings as Settings
+    from crenel.settings import load as load
     from crenel.state.codec import StateError as StateError
     from crenel.stream import Stream as Stream
     from crenel.stream import anonymize as anonymize
     from crenel.stream import open_stream as open_stream
 
+_MODEL = "crenel.anonymity.model"
+_BUILDERS = f"{_MODEL}.builders"
+_ALGORITHMS = "crenel.anonymity.algorithms"
+
 _NAMES = {
     **dict.fromkeys(("anonymize", "open_stream", "Stream"), "crenel.stream"),
     **dict.fromkeys(("Result", "Summary"), "crenel.results"),
-    **dict.fromkeys(
-        (
-            *("Settings", "load", "Policy", "Numeric", "Categorical", "Noised", "Generalized", "Pseudonym", "Contract"),
-            *("Numbers", "Mask", "Dates", "Ip", "Times", "Weekdays", "Geohash", "Quadkey", "H3"),
-            *("Privacy", "Sensitive", "Recursive", "Persons"),
-            *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "Cells", "CustomAlgorithm"),
-            *("Delay", "Window", "Target", "Adaptive"),
-            *("SamplingAndNoise", "Tolerance", "NoiseWithinRelease", "Confidence", "Shards"),
-            "PrivacyWarning",
-        ),
-        "crenel.settings",
-    ),
+    **dict.fromkeys(("Settings", "load", "PrivacyWarning"), "crenel.settings"),
+    **dict.fromkeys(("Policy", "Pseudonym", "Contract", "Shards"), f"{_MODEL}.policy"),
+    **dict.fromkeys(("Numeric", "Categorical", "Noised", "Generalized"), f"{_MODEL}.attributes"),
+    **{"Numbers": f"{_BUILDERS}.numbers", "Mask": f"{_BUILDERS}.mask", "Dates": f"{_BUILDERS}.dates"},
+    **{"Ip": f"{_BUILDERS}.addresses", "H3": f"{_BUILDERS}.hexagons"},
+    **dict.fromkeys(("Times", "Weekdays"), f"{_BUILDERS}.times"),
+    **dict.fromkeys(("Geohash", "Quadkey"), f"{_BUILDERS}.cells"),
+    **dict.fromkeys(("Privacy", "Sensitive", "Persons", "NoiseWithinRelease", "Confidence"), f"{_MODEL}.privacy"),
+    **dict.fromkeys(("SamplingAndNoise", "Tolerance"), f"{_MODEL}.privacy"),
+    **dict.fromkeys(("Delay", "Window"), f"{_MODEL}.delay"),
+    "Algorithm": "crenel.anonymity.algorithm",
+    "Castle": f"{_ALGORITHMS}.castle.algorithm",
+    "Nearest": f"{_ALGORITHMS}.nearest.algorithm",
+    "Suhdsa": f"{_ALGORITHMS}.suhdsa.algorithm",
+    **dict.fromkeys(("Target", "Adaptive"), f"{_ALGORITHMS}.suhdsa.parameters"),
+    "Mondrian": f"{_ALGORITHMS}.mondrian.algorithm",
+    "Ola": f"{_ALGORITHMS}.ola.algorithm",
+    "Cells": f"{_ALGORITHMS}.cells.algorithm",
     **dict.fromkeys(("verify", "attack", "budget"), "crenel.assessment"),
     "Verdict": "crenel.evidence.verify.verdict",
     **dict.fromkeys(("AttackResults", "AttackError"), "crenel.evidence.attack.result"),
@@ -62,8 +109,7 @@ _NAMES = {
     "ReportError": "crenel.evidence.report.context",
     "profile": "crenel.profiling",
     "Profile": "crenel.evidence.profile.profile",
-    "ConfigError": "crenel.jobs.config.file",
-    "PolicyError": "crenel.anonymity.model.errors",
+    **dict.fromkeys(("ConfigError", "PolicyError"), f"{_MODEL}.errors"),
     "StateError": "crenel.state.codec",
 }
 """Module of each public name, imported at its first use: numba, pandas and pyarrow take a second to import."""

@@ -10,19 +10,20 @@ import pyarrow.compute as pc
 
 from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.fields import DurationLike
+from crenel.anonymity.model.values import milliseconds
 from crenel.columns import decoded, texts
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.replays import attack_replays
 from crenel.evidence.attack.result import AttackResults, Effort, InputNames
 from crenel.evidence.budget import Budget, account
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.verdict import Verdict
 from crenel.frames import Frame
-from crenel.jobs.pipeline.sink_columns import written
 from crenel.operators.encode.columns import array_texts
-from crenel.operators.encode.values import milliseconds
+from crenel.operators.plan import output_schemas
 from crenel.results import Result
-from crenel.settings import Duration, Settings
+from crenel.settings import Settings
 from crenel.stream import milliseconds_of, read_sample
 
 
@@ -62,9 +63,9 @@ def verify(result: Result, settings: Settings) -> Verdict:
     []
     """
     from crenel.evidence.verify.verify import verify as verify_outputs
-    from crenel.jobs.pipeline.evidence_inputs import guarantees
+    from crenel.evidence_inputs import guarantees
 
-    return verify_outputs(outputs_of(result, settings), guarantees(settings.validated))
+    return verify_outputs(outputs_of(result, settings), guarantees(settings))
 
 
 def attack(
@@ -72,11 +73,11 @@ def attack(
     settings: Settings,
     *,
     result: Result | None = None,
-    lateness: Duration = 0,
+    lateness: DurationLike = 0,
     seeds: int = 5,
     targets: int = 1000,
     within_rows: Sequence[int] = (0, 50),
-    within_time: Sequence[Duration] = ("1 min",),
+    within_time: Sequence[DurationLike] = ("1 min",),
 ) -> AttackResults:
     """Estimate the re-identification risk of outputs, for attackers with different knowledge.
 
@@ -174,16 +175,16 @@ def budget(
     >>> figures.to_dict()["noise"][0]["scale"]
     11.0
     """
-    config = settings.validated
+    config = settings
     if config.sampling_and_noise is None:
         raise PolicyError("sampling_and_noise: is missing, so there is no budget to account for")
     return account(config.policy, config.privacy.k, config.sampling_and_noise, epsilons, wanted)
 
 
-def outputs_of(result: Result, settings: Settings) -> Outputs:
+def outputs_of(result: Result, settings: Settings) -> RunOutputs:
     """Return outputs in the types in which those of a job are read back."""
-    config = settings.validated
-    schemas = written(config)
+    config = settings
+    schemas = output_schemas(config, chained=False)
     frames = {name: Frame.of(getattr(result, name)) for name in ("released", "audit", "suppressed", "rejected")}
     sets = {attribute.name for attribute in config.policy.sets}
     arrays = dict(config.policy.arrays)
@@ -197,7 +198,9 @@ def outputs_of(result: Result, settings: Settings) -> Outputs:
         for name, amount in amounts.items()
     ]
     further["summary"] = pa.Table.from_pylist(counts, _SUMMARY)
-    return Outputs(config.policy, **found, further=further, read=result.summary.read if counts else None, kinds=kinds)
+    return RunOutputs(
+        config.policy, **found, further=further, read=result.summary.read if counts else None, kinds=kinds
+    )
 
 
 _SUMMARY = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import EXACT
+from crenel.anonymity.model import values
+from crenel.anonymity.model.attributes import EXACT, Numeric
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import Policy
 from crenel.copies import empty
-from crenel.jobs.config.file import ConfigError
-from crenel.operators.encode import values
-from crenel.operators.encode.cells import ArrayCells, Cells, CellType
-from crenel.operators.encode.columns import EARLIEST, LATEST, with_elements, without_nan
-from crenel.operators.encode.records import Form
+from crenel.operators.encode.cells import ArrayCells, CellType, FieldCells
+from crenel.operators.encode.columns import EARLIEST, LATEST, Form, with_elements, without_nan
 from crenel.operators.encode.records import argument as argument_of
 from crenel.operators.encode.try_cast import WHOLE
 from crenel.state.block import NO_TIME
@@ -54,13 +53,14 @@ def event_times(column: pa.Array) -> NDArray[np.int64]:
 
 def type_of_nothing(policy: Policy, name: str) -> pa.DataType:
     """Return a type that fits the role of a column without any value, whose type Arrow does not know."""
-    attribute: Any = next((of for of in (*policy.numeric, *policy.noised) if of.name == name), None)
+    attribute = next((of for of in (*policy.numeric, *policy.noised.values()) if of.name == name), None)
     if attribute is None:
         kind = pa.int64() if name == policy.event_time else pa.string()
         return pa.list_(kind) if name in dict(policy.arrays) else kind
     if attribute.is_temporal:
         return pa.timestamp("ms")
-    return pa.int64() if all(float(of or 0).is_integer() for of in (attribute.step, attribute.ends)) else pa.float64()
+    grids = attribute.step, attribute.ends if isinstance(attribute, Numeric) else None
+    return pa.int64() if all(float(of or 0).is_integer() for of in grids) else pa.float64()
 
 
 def decoded_type(of: pa.DataType) -> pa.DataType:
@@ -158,7 +158,7 @@ def times_argument(watermarks: NDArray[np.int64] | None) -> Any:
 def argument(column: pa.Array, form: Form) -> pd.Series[Any] | pa.Array:
     """Return a column as an argument of the encoder in a form; ``column`` is no dictionary."""
     if form != "list":
-        return argument_of(Cells(column if values.is_simple(column.type) else texts(column)), form)
+        return argument_of(FieldCells(column if values.is_simple(column.type) else texts(column)), form)
     element = values.sql_type(column.type.value_type).partition("(")[0]
     cells = column.cast(pa.list_(pa.int64() if element in WHOLE else column.type.value_type))
     return argument_of(ArrayCells(CellType(element), cells), form)

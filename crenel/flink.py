@@ -14,15 +14,13 @@ from pyflink.table import StatementSet, StreamTableEnvironment, Table
 from pyflink.util.java_utils import get_field
 
 from crenel.anonymity.algorithm import Output
-from crenel.anonymity.model.errors import PolicyError
-from crenel.jobs.config.delivery import OR_ACCEPT, clashing_sinks, repeating_sinks
-from crenel.jobs.config.explain import listed, suggestion
-from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.flink_settings import CHECKPOINTING, FOLDERS, repeating_settings
-from crenel.jobs.config.kafka import unfit_timeouts
+from crenel.anonymity.model.errors import ConfigError, PolicyError
+from crenel.anonymity.model.explain import listed, suggestion
+from crenel.anonymity.model.secret_field import read_secret
+from crenel.jobs.config.delivery import OR_ACCEPT, clashing_sinks, repeating_sinks, unfit_timeouts
+from crenel.jobs.config.flink_settings import CHECKPOINTING, FOLDERS, INTERVAL, repeating_settings
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from crenel.jobs.config.secrets import read_secret
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
 from crenel.jobs.pipeline.environment import instants_elsewhere, keep_java_threads
 from crenel.jobs.pipeline.job import JOB, Names, name_operators, upwards
@@ -30,14 +28,13 @@ from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.side_streams import Requests
 from crenel.jobs.pipeline.sink_columns import Column, written_null
 from crenel.jobs.pipeline.source_table import with_setting
-from crenel.jobs.pipeline.sql_types import parse
+from crenel.operators.column_types import parse
 from crenel.settings import Settings
 
 __all__ = ["Outputs", "anonymize", "execute"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _MODE = "execution.runtime-mode"
-_INTERVAL = "execution.checkpointing.interval"
 
 _CAST = "the table of requests"
 _OF_A_JOB = {"source.query": "the query of the table", "source.ddl": "the statement of its source"}
@@ -129,7 +126,8 @@ def anonymize(
         kind = type(settings).__qualname__
         raise TypeError(f"settings: is a {kind}; give crenel.Settings, such as crenel.load('visits.yaml')")
     keep_java_threads(get_gateway()._gateway_client)
-    config, unfit_key = _chained(settings.validated.with_repairs() if repairs else settings.validated, audit_chain)
+    sinks: dict[str, dict[str, str]] = {name: {} for name in settings.outputs(repairs=repairs)}
+    config, unfit_key = _chained(Config(settings, sinks=sinks), audit_chain)
     try:
         table = flattened(t_env, table, config.policy.roles)
     except ConfigError as error:
@@ -317,7 +315,7 @@ class Outputs:
             )
         if self._delivery == "checked":
             settings = {name: value for name in CHECKPOINTING if (value := used.get(name, ""))}
-            for problem in (*repeating_sinks(options), *repeating_settings({_INTERVAL: "0"} | settings)):
+            for problem in (*repeating_sinks(options), *repeating_settings({INTERVAL: "0"} | settings)):
                 yield problem.replace(OR_ACCEPT, "or accept that with delivery='caller'")
 
     def _handed_out(self, name: str) -> Table:

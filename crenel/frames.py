@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import ITEMS
-from crenel.jobs.pipeline.nested import flat_paths
+from crenel.anonymity.model.values import is_list
 from crenel.operators.encode.columns import field_at
-from crenel.operators.encode.values import is_list
+from crenel.operators.encode.nested import flat_paths
 
 ROWS = 32_768
 """Maximum number of rows of a batch."""
@@ -167,7 +168,7 @@ def flat_schema(schema: pa.Schema, roles: Collection[str]) -> pa.Schema:
     Raises
     ------
     ConfigError
-        As ``crenel.jobs.pipeline.nested.flat_paths``.
+        Lists the problems of ``crenel.operators.encode.nested.flat_paths``.
     """
     found = [
         pa.field(name, field_at(pa.nulls(0, schema.field(_first(schema, path)).type), path).type)
@@ -179,7 +180,10 @@ def flat_schema(schema: pa.Schema, roles: Collection[str]) -> pa.Schema:
 
 
 def _paths(schema: pa.Schema, roles: Collection[str]) -> dict[str, tuple[str, ...]]:
-    return flat_paths({field.name: field.type for field in schema}, roles, _fields, _element)
+    paths, problems = flat_paths({field.name: field.type for field in schema}, roles, _fields, _element)
+    if problems:
+        raise ConfigError("source", problems)
+    return paths
 
 
 def _first(schema: pa.Schema, path: tuple[str, ...]) -> str:

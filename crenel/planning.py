@@ -11,14 +11,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from crenel.anonymity.algorithm import known_algorithms
-from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.fields import DurationLike
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Shards
 from crenel.assessment import outputs_of
 from crenel.evidence.plan import plan as evidence
 from crenel.evidence.plan.grid import Wait
 from crenel.evidence.why.explanation import Explanation, explain
-from crenel.jobs.pipeline.plan_configuration import PlanConfiguration, overridden
+from crenel.plan_settings import PlannedSettings
 from crenel.results import Result
-from crenel.settings import Delay, Duration, Settings, Shards, settings_of
+from crenel.settings import Settings
 from crenel.stream import milliseconds_of, read_sample
 
 
@@ -55,7 +57,7 @@ def plan(
     vary: Mapping[str, Sequence[Any]] | None = None,
     replays: int = 100,
     rows: int = 50_000,
-    lateness: Duration = 0,
+    lateness: DurationLike = 0,
     regions: str | Path | None = None,
     processes: int | None = 1,
 ) -> Plan:
@@ -113,22 +115,19 @@ def plan(
     sample, setting = read_sample(data, settings, lateness=lateness, rows=rows)
     delay = None if max_delay is None else _delay_limit(max_delay, timed=sample.milliseconds > 0)
     limits = evidence.Limits(max_loss, delay, max_suppressed, min_k)
-    content, folder = settings._sections(), Path(settings.folder).absolute()
     with TemporaryDirectory("crenel-plan") if regions is not None else nullcontext() as temporary:
-        configuration = PlanConfiguration.of_sections(
-            content, folder, settings.validated, setting.privacy, None if temporary is None else Path(temporary)
-        )
+        planned = PlannedSettings(settings, setting.privacy, None if temporary is None else Path(temporary))
         request = evidence.Request(sample, setting, limits, varied, replays)
-        found = evidence.plan(request, configuration, _silent, processes=processes)
+        found = evidence.plan(request, planned, _silent, processes=processes)
         recommended, written = None, None
         if found.chosen is not None:
             point = found.chosen.setting
-            learned = configuration.learned_regions(point)
+            learned = planned.learned_regions(point)
             if regions is not None and learned is not None:
                 written = Path(regions).absolute()
                 written.write_text(learned, encoding="utf-8")
-                configuration.regions[point.shards] = str(written)
-            recommended = settings_of(overridden(content, configuration.changes(point)), folder, "settings")
+                planned.regions[point.shards] = str(written)
+            recommended = planned.of(point)
     known = {f.name: getattr(found, f.name) for f in fields(found)}
     return Plan(**known, settings=recommended, regions=written)
 
@@ -139,7 +138,7 @@ def why(
     *,
     result: Result | None = None,
     rows: int = 50_000,
-    lateness: Duration = 0,
+    lateness: DurationLike = 0,
 ) -> Explanation:
     """Explain suppression, rejection and loss of data under settings, by replays of changed settings.
 
@@ -176,11 +175,9 @@ def why(
     'a delay of 10 tuples'
     """
     sample, setting = read_sample(data, settings, lateness=lateness, rows=rows)
-    configuration = PlanConfiguration.of_sections(
-        settings._sections(), Path(settings.folder).absolute(), settings.validated, setting.privacy, None
-    )
+    planned = PlannedSettings(settings, setting.privacy, None)
     outputs = None if result is None else outputs_of(result, settings)
-    return explain(sample, setting, configuration.make, _silent, outputs)
+    return explain(sample, setting, planned.make, _silent, outputs)
 
 
 def _silent(replays: int) -> Callable[[], object]:

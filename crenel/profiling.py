@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from crenel.anonymity.model.values import sql_type
 from crenel.columns import decoded, decoded_type
 from crenel.evidence.profile.profile import SMALL, Profile, measure
 from crenel.frames import Frame
-from crenel.operators.encode.values import sql_type
 
 
 def profile(data: Any, *, rows: int = 100_000, k: int = SMALL) -> Profile:

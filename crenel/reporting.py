@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crenel.anonymity.model.fields import DurationLike
 from crenel.assessment import outputs_of
 from crenel.evidence.attack.result import AttackResults
 from crenel.evidence.report.context import Flow
 from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import Place, ReportPage
-from crenel.jobs.pipeline.evidence_inputs import about
+from crenel.evidence_inputs import about
 from crenel.results import Result, Summary
-from crenel.settings import Duration, Settings
+from crenel.settings import Settings
 from crenel.stream import read_sample
 
 _DELAY = "delay."
@@ -28,7 +29,7 @@ def report(
     data: Any = None,
     attacks: Sequence[AttackResults] = (),
     name: str = "result",
-    lateness: Duration = 0,
+    lateness: DurationLike = 0,
 ) -> str:
     """Return the HTML page of a result, as ``crenel report`` writes it for a job; needs the extra ``report``.
 
@@ -68,7 +69,7 @@ def report(
     True
     """
     place = None if path is None else Place(Path(path))
-    config, summary = settings.validated, result.summary
+    config, summary = settings, result.summary
     outputs = outputs_of(result, settings)
     rows, warnings = outputs.released.num_rows, [*config.warnings]
     if rows != summary.released:

@@ -17,7 +17,7 @@ from crenel.evidence.replay import Waited, delays_of
 from crenel.operators.output_columns import summary_counts
 
 if TYPE_CHECKING:
-    from crenel.jobs.config.load import Config
+    from crenel.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Result:
 
 
 def summarize(
-    settings: Config,
+    settings: Settings,
     shards: Mapping[int, Counters],
     read: int,
     rejected: NDArray[np.int64],

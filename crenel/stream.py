@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Admission, Shard, ShardContext, Step
 from crenel.anonymity.compiled.notice import announce_compilation
-from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.attributes import EXACT, SEPARATOR
+from crenel.anonymity.model.errors import ConfigError
+from crenel.anonymity.model.fields import DurationLike
 from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.values import is_simple, is_text, limits_of, sql_type
 from crenel.columns import (
     argument,
     as_type,
@@ -36,26 +38,22 @@ from crenel.columns import (
 )
 from crenel.copies import compacted, empty, is_copyable, plain_schema, united, without_rows
 from crenel.evidence.input_warnings import LATENESS, late_warnings, rejection_warnings
-from crenel.evidence.replay import ROW
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
+from crenel.evidence.shard_driver import ShardDriver
 from crenel.evidence.tables import ShardOutput, TableWriter, joined
 from crenel.frames import Frame, flat_schema
-from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.load import Config
-from crenel.jobs.pipeline.digests import stored_under
-from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
-from crenel.jobs.pipeline.references import with_codes
 from crenel.operators.bounds import as_written
+from crenel.operators.column_types import parse
 from crenel.operators.encode.columns import normalized, without_formulas, without_nan
 from crenel.operators.encode.encoder import Encoded, Encoder
 from crenel.operators.encode.hashing import text_codes
-from crenel.operators.encode.values import is_simple, is_text, limits_of, sql_type
+from crenel.operators.plan import ROW, AnonymizationPlan, by_row, output_schemas, plan_of, repeated
 from crenel.operators.shards.stream import late_tuples
 from crenel.results import Result, Summary, summarize
-from crenel.settings import Duration, Settings, Shards
+from crenel.settings import Settings
 from crenel.state.block import NO_TIME, Block, Rejected
 from crenel.state.codec import array, pack, raw, unpack
-from crenel.state.shard import Changes, StoredShard
+from crenel.state.shard import StoredShard
 
 _SPARE_ROWS = 4096
 """Rows that are kept beyond twice the buffered ones before the others are dropped."""
@@ -66,7 +64,7 @@ LiveT = TypeVar("LiveT")
 
 
 def anonymize(
-    data: Any, settings: Settings, *, lateness: Duration = 0, row_numbers: bool = False, repairs: bool = False
+    data: Any, settings: Settings, *, lateness: DurationLike = 0, row_numbers: bool = False, repairs: bool = False
 ) -> Result:
     """Anonymize data that ends, and return all outputs.
 
@@ -122,7 +120,7 @@ def anonymize(
 def open_stream(
     settings: Settings,
     *,
-    lateness: Duration = 0,
+    lateness: DurationLike = 0,
     row_numbers: bool = False,
     snapshot: bytes | None = None,
     repairs: bool = False,
@@ -165,8 +163,8 @@ def open_stream(
 
 
 def read_sample(
-    data: Any, settings: Settings, *, lateness: Duration = 0, rows: int | None = None
-) -> tuple[Sample, Setting]:
+    data: Any, settings: Settings, *, lateness: DurationLike = 0, rows: int | None = None
+) -> tuple[Sample, ReplaySetting]:
     """Encode data as ``anonymize`` does, for replays; return the sample, and the setting to replay it under.
 
     ``rows``: maximum number of valid records, the first ones; None: all.
@@ -176,11 +174,11 @@ def read_sample(
     ConfigError, TypeError, ValueError
         As ``anonymize``; or fewer than two records are valid.
     """
-    from crenel.jobs.pipeline.evidence_inputs import setting_of  # ``anonymize`` needs no evidence
+    from crenel.plan_settings import setting_of  # ``anonymize`` needs no evidence
 
     stream = Stream(replace(settings, shards=Shards()), lateness=lateness, restorable=False)
     sample, privacy = stream._sample(Frame.of(data), rows)
-    return sample, setting_of(settings.validated, privacy)
+    return sample, setting_of(settings, privacy)
 
 
 class Stream:
@@ -194,7 +192,7 @@ class Stream:
         self,
         settings: Settings,
         *,
-        lateness: Duration = 0,
+        lateness: DurationLike = 0,
         row_numbers: bool = False,
         snapshot: bytes | None = None,
         restorable: bool = True,
@@ -202,20 +200,18 @@ class Stream:
     ) -> None:
         announce_compilation()
         self._settings = settings
-        self._config = settings.validated.with_repairs() if repairs else settings.validated
+        self._config, self._outputs = settings, settings.outputs(repairs=repairs)
         self._lateness, self._row_numbers, self._restorable = (
             milliseconds_of(lateness, "lateness"),
             row_numbers,
             restorable,
         )
-        self._plan: _Plan | None = None
-        self._shards: dict[int, _ShardState[Shard]] = {}
-        self._admissions: dict[int, _ShardState[Admission]] = {}
+        self._tables: _Tables | None = None
         self._watermark = int(NO_TIME)
         self._next_row = 0
         self._rejected = np.zeros(len(REJECTIONS), np.int64)
         self._rejected_in, self._first_row, self._late = Counter[tuple[int, int]](), 0, 0
-        self._delay = max(self._config.algorithm.durations(self._config.parameters).values(), default=None)
+        self._delay = max(self._config.algorithm.durations.values(), default=None)
         self._finished = False
         if snapshot is not None:
             self._restore(snapshot)
@@ -226,8 +222,8 @@ class Stream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._shards.clear()
-        self._admissions.clear()
+        if self._tables is not None:
+            self._tables.shards.clear()
 
     def open(self, schema: pa.Schema) -> None:
         """Check the columns of the data; the first ``push`` does so otherwise.
@@ -241,13 +237,13 @@ class Stream:
             schema = plain_schema(flat_schema(schema, self._config.policy.roles))
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
-        if self._plan is None:
-            plan = _Plan.of(self._config, schema, restorable=self._restorable)
-            if self._row_numbers and any(column.name == "row" for column in plan.layout.sinks["released"]):
+        if self._tables is None:
+            tables = _Tables.of(self._config, schema, self._outputs, restorable=self._restorable)
+            if self._row_numbers and "row" in output_schemas(self._config, chained=False)["released"].names:
                 raise ConfigError("data", ["row_numbers: adds a column 'row', and released has one; rename that one"])
-            self._plan, self._rows = plan, _Rows(schema, plan.kept)
+            self._tables, self._rows = tables, _Rows(schema, tables.kept)
             return
-        conformed(pa.RecordBatch.from_arrays([empty(of) for of in schema.types], schema=schema), self._plan.schema)
+        conformed(pa.RecordBatch.from_arrays([empty(of) for of in schema.types], schema=schema), self._tables.schema)
 
     def push(self, data: Any) -> Result:
         """Admit records in their order, and return the outputs that are due by then.
@@ -297,8 +293,7 @@ class Stream:
         """Return the outputs of ``finish``, whose dictionaries hold values of other records too."""
         self._require_open()
         self._finished = True
-        parts = [self._part(shard, shard.live.finish()) for shard in self._in_order()]
-        return self._result(parts, [])
+        return self._result([] if self._tables is None else [*self._tables.shards.finish()], [])
 
     def forget(self, subjects: Iterable[Any]) -> Result:
         """Erase the buffered records of persons, unpublished, and what is stored of the persons.
@@ -319,20 +314,20 @@ class Stream:
         name = self._config.policy.subject
         if name is None:
             raise ValueError("policy.subject: names no column, so no person can be forgotten; name one")
-        if self._plan is None:
+        if self._tables is None:
             return self._result([], [])
-        values = texts(_exactly(subjects, name, decoded_type(self._plan.schema.field(name).type)))
+        values = texts(_exactly(subjects, name, decoded_type(self._tables.schema.field(name).type)))
         key = self._config.subject_key.hash_key
         values = normalized(values, self._config.policy.subject_normalization)
         hashes = text_codes(values.to_numpy(zero_copy_only=False), key, repeated=False)
-        found = self._result([self._part(shard, shard.live.forget(hashes)) for shard in self._in_order()], [])
+        found = self._result([*self._tables.shards.forget(hashes)], [])
         self._drop_rows()  # of the persons, nothing stays
         return found.mapped(compacted)
 
     @property
     def summary(self) -> Summary:
         """Figures of the stream so far."""
-        counters = {shard.number: shard.live.counters for shard in self._in_order()}
+        counters = {} if self._tables is None else self._tables.shards.counters
         return summarize(
             self._config, counters, self._next_row, self._rejected, finished=self._finished, warnings=self._warnings()
         )
@@ -340,8 +335,8 @@ class Stream:
     def _warnings(self) -> Iterator[str]:
         """Yield warnings about input of which much is rejected or late, since the stream was opened."""
         config, rows = self._config, self._next_row - self._first_row
-        if self._plan is not None:
-            encoded = self._plan.layout.encode.checked
+        if self._tables is not None:
+            encoded = self._tables.plan.checked
             rejected = {(encoded[column], REJECTIONS[of]): n for (column, of), n in self._rejected_in.items()}
             yield from rejection_warnings(config.policy, rows, rejected)
         if config.counts_event_time is not None:
@@ -352,21 +347,18 @@ class Stream:
         """Return the state of the stream, including buffered records as they were read: keep it as safe as these."""
         self._require_open()
         self._settings._warn(of_all=False)
-        if self._plan is None:
+        if self._tables is None:
             return pack("stream", _VERSION, {"meta": json.dumps({"schema": False}).encode()})
         self._drop_rows()
         (rows,) = self._rows.pieces
         columns: dict[str, Any] = {
-            "schema": self._plan.schema.serialize().to_pybytes(),
+            "schema": self._tables.schema.serialize().to_pybytes(),
             "row": rows.numbers,
             "rows": _ipc(rows.table),
             "rejected": self._rejected,
         }
         entries: list[tuple[int, str, int]] = []
-        stored_shards = {number: shard.stored for number, shard in self._shards.items()}
-        # The number of an admission is stored as -1 - number.
-        stored_shards |= {~number: admission.stored for number, admission in self._admissions.items()}
-        for number, stored in sorted(stored_shards.items()):
+        for number, stored in sorted(self._tables.shards.stored.items()):
             for kind, key, blob in [("", 0, stored.shard)] + [
                 (kind, key, blob) for kind, blobs in stored.entries.items() for key, blob in blobs.items()
             ]:
@@ -381,7 +373,6 @@ class Stream:
         if not meta["schema"]:
             return
         self.open(pa.ipc.read_schema(pa.py_buffer(raw(columns, "schema"))))
-        plan = self._opened
         rows = pa.ipc.open_stream(pa.py_buffer(raw(columns, "rows"))).read_all()
         self._rows.replace(_Piece(array(columns, "row").copy(), rows))
         self._rejected = array(columns, "rejected").copy()
@@ -395,31 +386,20 @@ class Stream:
                 blobs[number], entries[number] = blob, {}
             else:
                 entries[number].setdefault(kind, {})[key] = blob
-        stored = {number: StoredShard(blob, entries[number]) for number, blob in blobs.items()}
-        algorithm = plan.settings.algorithm
-        for number, state in stored.items():
-            if number >= 0:
-                live = algorithm.restored(plan.context, state, f"shard {number}")
-                self._shards[number] = _ShardState(number, live, state)
-            elif algorithm.admission is not None:
-                admission = algorithm.admission.restored(plan.context, state, f"shard {~number}")
-                self._admissions[~number] = _ShardState(~number, admission, state)
+        self._opened.shards.restore({number: StoredShard(blob, entries[number]) for number, blob in blobs.items()})
 
     @property
-    def _opened(self) -> _Plan:
-        if self._plan is None:
+    def _opened(self) -> _Tables:
+        if self._tables is None:
             raise RuntimeError("the stream has no schema yet")
-        return self._plan
+        return self._tables
 
     def _require_open(self) -> None:
         if self._finished:
             raise ValueError("the stream has finished; open another one")
 
-    def _in_order(self) -> list[_ShardState[Shard]]:
-        return [shard for _, shard in sorted(self._shards.items())]
-
     def _push(self, batch: pa.RecordBatch, parts: list[ShardOutput], refused: list[_Refused]) -> None:
-        plan, batch = self._opened, _without_nan(batch)
+        tables, batch = self._opened, _without_nan(batch)
         first, self._next_row = self._next_row, self._next_row + batch.num_rows
         if not batch.num_rows:
             return
@@ -435,35 +415,19 @@ class Stream:
                 continue
             if self._delay is not None:
                 self._late += late_tuples(block, self._watermark, self._delay)
-            block = replace(block, members=plan.members(block, encoded.rows + first), rejected=Rejected.none())
-            if plan.context.admissions:
-                self._admit(block, parts)
-                continue
-            shard = self._shard(block.shard)
-            parts.append(self._part(shard, shard.live.push(block, self._watermark)))
+            block = replace(block, members=tables.members(block, encoded.rows + first), rejected=Rejected.none())
+            parts += tables.shards.push(block, self._watermark)
         self._advance(newest, parts)
-
-    def _admit(self, block: Block, parts: list[ShardOutput]) -> None:
-        """Push the tuples of a block that its admission lets in."""
-        admission = self._admission(block.shard)
-        admitted = admission.live.admit(block)
-        admission.keep(admitted.changes)
-        for part in admitted.blocks(block):
-            shard = self._shard(part.shard)
-            parts.append(self._part(shard, shard.live.push(part, self._watermark)))
-        own = self._shard(block.shard)
-        own.live.observe_report(admission.number, admission.live.report)
-        parts.append(self._part(own, own.live.advance(self._watermark)))  # stores the counts
 
     def _encoded(self, batch: pa.RecordBatch) -> tuple[Iterator[Encoded], int]:
         """Return the blocks of a batch, and the watermark after it."""
-        plan = self._opened
-        columns = {read.name: decoded(batch.column(read.name)) for read in plan.layout.encode.reads}
+        tables = self._opened
+        columns = {read.name: decoded(batch.column(read.name)) for read in tables.plan.reads}
         columns = {
-            name: as_type(of, plan.types[name]) if pa.types.is_null(of.type) else of for name, of in columns.items()
+            name: as_type(of, tables.types[name]) if pa.types.is_null(of.type) else of for name, of in columns.items()
         }
         watermarks, newest = self._watermarks(columns)
-        return plan.encoder.blocks(*plan.arguments(columns, watermarks)), newest
+        return tables.encoder.blocks(*tables.arguments(columns, watermarks)), newest
 
     def _sample(self, frame: Frame, rows: int | None) -> tuple[Sample, Privacy]:
         """Return the first valid records as a sample, without columns that are passed through, and the privacy models.
@@ -472,7 +436,7 @@ class Stream:
         """
         self.open(frame.schema)
         frame = frame.flattened(self._config.policy.roles)
-        plan, blocks = self._opened, list[Block]()
+        plan, blocks = self._opened.plan, list[Block]()
         for batch in frame.batches():
             if batch.num_rows:
                 encoded, newest = self._encoded(_without_nan(batch))
@@ -483,16 +447,7 @@ class Stream:
         tuples = sum(map(len, blocks))
         if tuples < 2:
             raise ValueError(f"data: has {tuples} valid record{'s' * (tuples != 1)}; a replay needs a few thousand")
-        generalization = plan.writer.generalization
-        sample = Sample.of_blocks(
-            replace(plan.layout.policy, passthrough=()),
-            blocks,
-            lag=self._lateness,
-            integers=generalization.integers,
-            extremes=generalization.extremes,
-            checked=plan.layout.encode.checked,
-            subject_key=self._config.subject_key,
-        )
+        sample = Sample.of_blocks(replace(plan.policy, passthrough=()), blocks, lag=self._lateness, plan=plan)
         return sample if rows is None else sample.first(rows), plan.context.privacy
 
     def _watermarks(self, columns: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64] | None, int]:
@@ -515,47 +470,24 @@ class Stream:
 
     def _advance(self, watermark: int, parts: list[ShardOutput]) -> None:
         self._watermark = max(self._watermark, watermark)
-        for shard in self._in_order():
-            due = shard.live.next_deadline
-            if due is not None and due <= self._watermark:
-                parts.append(self._part(shard, shard.live.advance(self._watermark)))
-
-    def _shard(self, number: int) -> _ShardState[Shard]:
-        if number not in self._shards:
-            plan = self._opened
-            live = plan.settings.algorithm.new(plan.context, number, shard_key(plan.settings.seed, number))
-            self._shards[number] = _ShardState(number, live)
-        return self._shards[number]
-
-    def _admission(self, number: int) -> _ShardState[Admission]:
-        if number not in self._admissions:
-            plan = self._opened
-            stage = plan.settings.algorithm.admission
-            assert stage is not None
-            live = stage.new(plan.context, number, shard_key(plan.settings.seed, number))
-            self._admissions[number] = _ShardState(number, live)
-        return self._admissions[number]
-
-    def _part(self, shard: _ShardState[Shard], step: Step) -> ShardOutput:
-        shard.keep(step.changes)
-        return ShardOutput.of(shard.live, step)
+        if self._tables is not None:
+            parts += self._tables.shards.advance(self._watermark)
 
     def _result(self, parts: list[ShardOutput], refused: list[_Refused]) -> Result:
-        if self._plan is None:
+        if self._tables is None:
             raise ValueError("data: nothing was pushed, so the columns are unknown; push a table, even an empty one")
-        found = self._plan.outputs(parts, refused, self._rows, row_numbers=self._row_numbers)
+        found = self._tables.outputs(parts, refused, self._rows, row_numbers=self._row_numbers)
         if len(self._rows) > 2 * self._buffered + _SPARE_ROWS:
             self._drop_rows()
         return replace(found, summary=self.summary)
 
     @property
     def _buffered(self) -> int:
-        return sum(shard.live.counters.buffered for shard in self._shards.values())
+        return sum(counters.buffered for counters in self._opened.shards.counters.values())
 
     def _drop_rows(self) -> None:
         """Drop records that no shard holds any more."""
-        buffered = [shard.live.buffered().column(ROW).to_numpy() for shard in self._shards.values()]
-        self._rows.keep(np.sort(np.concatenate([np.zeros(0, np.int64), *buffered])))
+        self._rows.keep(self._opened.shards.buffered_rows)
 
 
 class _Refused(NamedTuple):
@@ -563,20 +495,6 @@ class _Refused(NamedTuple):
 
     block: Block
     rows: NDArray[np.int64]
-
-
-@dataclass
-class _ShardState(Generic[LiveT]):
-    """A live shard or admission, and its stored state where the stream can be restored."""
-
-    number: int
-    live: LiveT
-    stored: StoredShard = field(default_factory=lambda: StoredShard(b"", {}))
-
-    def keep(self, changes: Changes | None) -> None:
-        """Apply the changes of a step to the stored state."""
-        if changes is not None:
-            self.stored.apply(changes)
 
 
 class _Piece(NamedTuple):
@@ -637,78 +555,62 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Everything that follows from the settings and the columns of the data.
+class _Tables:
+    """Arrow data as arguments of the encoder, and outputs as Arrow tables of one stream.
 
     Attributes
     ----------
     settings : of the stream
     schema : columns of the data
     types : type in which each column is read, which differs from ``schema`` for dictionaries, and without any value
-    layout : columns between data and outputs
+    plan : of the anonymization; shards hold the number of each record
     encoder : encoder of the data
-    context : of all shards
+    shards : of the stream
     writer : conversion of outputs to tables
     """
 
-    settings: Config
+    settings: Settings
     schema: pa.Schema
     types: Mapping[str, pa.DataType]
-    layout: Layout
+    plan: AnonymizationPlan
     encoder: Encoder
-    context: ShardContext
+    shards: ShardDriver
     writer: TableWriter
 
     @classmethod
-    def of(cls, settings: Config, schema: pa.Schema, *, restorable: bool) -> _Plan:
+    def of(cls, settings: Settings, schema: pa.Schema, outputs: Sequence[str], *, restorable: bool) -> _Tables:
         policy, kinds = settings.policy, {field.name: decoded_type(field.type) for field in schema}
         kinds |= {name: type_of_nothing(policy, name) for name, kind in kinds.items() if pa.types.is_null(kind)}
-        types = {name: sql_type(kind) for name, kind in kinds.items()}
+        texts = {name: sql_type(kind) for name, kind in kinds.items()}
         # Columns that are only passed through may have any type.
-        types |= {name: "STRING" for name in policy.passthrough if name in types and not is_simple(kinds[name])}
+        texts |= {name: "STRING" for name in policy.passthrough if name in texts and not is_simple(kinds[name])}
         timed = {name: of for name, of in kinds.items() if name == policy.event_time}
-        types |= {name: event_time_type(of) for name, of in timed.items()}
-        problems = tuple(problem for name, of in timed.items() for problem in event_time_problems(name, of))
-        limits = {name: ends for name, of in kinds.items() if (ends := limits_of(of)) is not None}
-        try:
-            found = layout(settings, SourceColumns(types, True, problems, limits=limits), "data")
-        except ConfigError as error:
-            raise ConfigError("data", map(_in_data, error.problems)) from None
+        texts |= {name: event_time_type(of) for name, of in timed.items()}
+        problems = [problem for name, of in timed.items() for problem in event_time_problems(name, of)]
+        types = {name: replace(parse(text), limits=limits_of(kinds[name])) for name, text in texts.items()}
+        plan, unfit = plan_of(settings, types, outputs=outputs)
+        problems += unfit
+        for output, columns in plan.outputs.items():
+            problems += repeated(output, (column.name for column in columns))
+        if problems:
+            raise ConfigError("data", map(_in_data, problems))
         unfit = [_unfit(name, kind) for name in policy.unchanged if not is_copyable(kind := schema.field(name).type)]
         if unfit:
             raise ConfigError("data", unfit)
-        found = replace(found, encode=found.encode.readable)
-        if not found.encode.divided_by_row:
-            found = replace(found, encode=replace(found.encode, passthrough=()))
-        generalized = {attribute.name for attribute in policy.generalized}
-        members = [(name, pa.string() if name in generalized else pa.bool_()) for name in policy.sensitive]
-        members += [(read.name, found.members_schema.field(read.name).type) for read in found.encode.noised]
-        privacy = with_codes(settings.privacy, found, "data")
+        plan = plan.readable
+        context = replace(by_row(plan.context, policy.unchanged), remembers=restorable)
+        plan = replace(plan, context=context, passthrough=plan.passthrough if plan.divided_by_row else ())
         is_end = (attribute.name for attribute in policy.numeric if not is_text(kinds[attribute.name]))
         times = None if policy.event_time is None else kinds[policy.event_time]
         return cls(
             settings=settings,
             schema=schema,
             types=kinds,
-            layout=found,
-            encoder=Encoder(found.encode),
-            context=ShardContext(
-                policy=replace(found.policy, passthrough=(ROW,)),
-                privacy=privacy,
-                parameters=settings.parameters,
-                members=pa.schema([*members, (ROW, pa.int64())]),
-                sampling_and_noise=settings.sampling_and_noise,
-                fingerprint=stored_under(settings, found),
-                remembers=restorable,
-                admissions=settings.admissions,
-                logs=(logs := settings.algorithm.logs(settings.sinks)),
-            ),
+            plan=plan,
+            encoder=Encoder(plan),
+            shards=ShardDriver(plan),
             writer=TableWriter(
-                generalization=found.generalization,
-                privacy=privacy,
-                sampling_and_noise=settings.sampling_and_noise,
-                outputs=settings.algorithm.written(logs),
-                checked=found.encode.checked,
+                plan,
                 event_time=pa.timestamp("ms") if times is not None and pa.types.is_date(times) else times or pa.int64(),
                 ends={name: kinds[name] for name in is_end},
             ),
@@ -721,27 +623,27 @@ class _Plan:
 
     def arguments(self, columns: Mapping[str, pa.Array], watermarks: NDArray[np.int64] | None) -> list[Any]:
         """Return the arguments of the encoder for one batch."""
-        found: list[Any] = [None] * len(self.layout.arguments)
-        for read in self.layout.encode.reads:
+        found: list[Any] = [None] * len(self.plan.arguments)
+        for read in self.plan.reads:
             for position in (read.value, read.missing):
                 if position is None:
                     continue
-                form = self.layout.argument_forms[position]
-                # The watermark alone has no form: no column of a program has its type.
-                found[position] = times_argument(watermarks) if form is None else argument(columns[form[0]], form[1])
+                name, form = self.plan.arguments[position]
+                is_mark = form == "watermark"
+                found[position] = times_argument(watermarks) if is_mark else argument(columns[name], form)
         return found
 
     def members(self, block: Block, rows: NDArray[np.int64]) -> pa.RecordBatch:
         """Return the published values that are not those of the records, and the number of each record."""
         columns = []
-        for member in self.context.members:
+        for member in self.plan.context.members:
             if member.name == ROW:
                 columns.append(pa.array(rows, pa.int64()))
             elif member.name in self.kept:  # the records have their values
                 columns.append(pa.array(np.zeros(len(block), np.bool_)))
             else:
                 columns.append(block.members.column(member.name))
-        return pa.record_batch(columns, schema=self.context.members)
+        return pa.record_batch(columns, schema=self.plan.context.members)
 
     def outputs(
         self, parts: Sequence[ShardOutput], refused: Sequence[_Refused], rows: _Rows, *, row_numbers: bool
@@ -757,11 +659,11 @@ class _Plan:
                 released[name] = self._neutralized(kept.column(name))
                 continue
             values = [value for part in parts for value in part.releases.members[i]]
-            found = pa.array(values, self.context.members.field(name).type)
+            found = pa.array(values, self.plan.context.members.field(name).type)
             if name not in self.settings.policy.sensitive:
                 found = as_written(found, self.types[name])
             released[name] = found
-        released |= self.writer.pseudonyms(self.settings.subject_key, parts)
+        released |= self.writer.pseudonyms(parts)
         suppressed = self.writer.suppressed(parts)
         rejected = self.writer.rejected([each.block.rejected for each in refused])
         if row_numbers:
@@ -840,7 +742,7 @@ def _ipc(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def milliseconds_of(value: Duration, name: str = "duration") -> int:
+def milliseconds_of(value: DurationLike, name: str = "duration") -> int:
     """Return a duration in milliseconds.
 
     Raises
@@ -850,7 +752,7 @@ def milliseconds_of(value: Duration, name: str = "duration") -> int:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    from crenel.jobs.config.fields import Duration as Milliseconds
+    from crenel.anonymity.model.fields import Duration as Milliseconds
 
     given: object = value / timedelta(milliseconds=1) if isinstance(value, timedelta) else value
     try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import NoiseWithin, SamplingAndNoise
+from crenel.anonymity.model.privacy import NoiseWithinRelease, SamplingAndNoise
 from crenel.anonymity.noise.budget import (
     GeometricNoise,
     delta,
@@ -150,8 +150,8 @@ def account(
     return Budget(
         k=k,
         sample_rate=rate,
-        phi=chosen.phi,
-        observed_range=chosen.observed_range,
+        phi=chosen.inverse_scale,
+        observed_range=chosen.has_observed_range,
         smallest=smallest,
         deltas=tuple((e, log_delta(k, rate, e) if e >= smallest else None) for e in epsilons),
         reaches=tuple(_reaches(policy, chosen)),
@@ -161,14 +161,14 @@ def account(
 
 
 def _reaches(policy: Policy, chosen: SamplingAndNoise) -> Iterator[Reach]:
-    phi = chosen.phi
-    for attribute in policy.quasi_identifiers:
+    phi = chosen.inverse_scale
+    for attribute in policy.attributes:
         if not isinstance(attribute, Numeric):
             span = float(attribute.hierarchy.leaves - 1)
             noise = GeometricNoise(span, phi)
             within = tuple(map(noise.reach, SHARES))
             yield Reach(attribute.name, "categorical", "leaves", span, 1.0, noise.scale, within)
-        elif chosen.observed_range or attribute.domain is None:
+        elif chosen.has_observed_range or attribute.domain is None:
             within = tuple(round(100 * share_within(phi, share), 3) for share in SHARES)
             yield Reach(attribute.name, "numeric", "% of range", None, attribute.step, 100 / phi, within)
         else:
@@ -200,7 +200,7 @@ class ReachWithin:
     within: tuple[float, ...]
 
 
-def reaches_within(policy: Policy, noise: NoiseWithin) -> Iterator[ReachWithin]:
+def reaches_within(policy: Policy, noise: NoiseWithinRelease) -> Iterator[ReachWithin]:
     """Yield the displacement of each noised attribute, for classes from the minimum width to the whole domain.
 
     An integer column with an unknown step has steps of 1.
@@ -209,7 +209,7 @@ def reaches_within(policy: Policy, noise: NoiseWithin) -> Iterator[ReachWithin]:
     if noise.scale == "domain":
         widths = {"whole": 1.0}
     count = len(policy.noised)
-    for attribute, epsilon in zip(policy.noised, noise.of(count), strict=True):
+    for attribute, epsilon in zip(policy.noised.values(), noise.of([*policy.noised]), strict=True):
         lowest, highest = attribute.domain or (0.0, 0.0)
         for width_name, share in widths.items():
             drawn = GeometricNoise(share * (highest - lowest), epsilon, attribute.step or 1.0)

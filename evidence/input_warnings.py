@@ -28,7 +28,7 @@ def place_of(policy: Policy, column: str | None) -> str:
         return "policy.subject"
     if column == policy.event_time:
         return "policy.event_time"
-    attributes = (*policy.quasi_identifiers, *policy.noised, *policy.generalized)
+    attributes = (*policy.attributes, *policy.noised.values(), *policy.generalized.values())
     return next(
         (attribute.place for attribute in attributes if attribute.name == column),
         f"policy.sensitive: column {column!r}",
@@ -59,10 +59,10 @@ def _of_missing(policy: Policy, column: str | None) -> str:
         return f"{check}. A record without a person is never admitted; leave such records out if they are of nobody"
     if column == policy.event_time:
         return f"{check}. A job reads times of RFC 3339 in SQL by crenel_instant"
-    numeric = {attribute.name: attribute for attribute in policy.quasi_identifiers if isinstance(attribute, Numeric)}
+    numeric = {attribute.name: attribute for attribute in policy.attributes if isinstance(attribute, Numeric)}
     if column in numeric and numeric[column].missing != "value":
         return f"{check}. 'missing: value' of this attribute admits records without the number"
-    if column in {attribute.name for attribute in policy.noised}:
+    if column in {attribute.name for attribute in policy.noised.values()}:
         return f"{check}. A noised number is always required"
     if policy.missing != "value":
         return f"{check}. 'policy.missing: value' admits records without a category or a sensitive value"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.outputs import Outputs, ends, published_nodes
+from crenel.evidence.outputs import RunOutputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 
 
@@ -19,7 +19,9 @@ def covered(lower: NDArray[np.float64], upper: NDArray[np.float64], domain: tupl
     return np.minimum((upper / 2 - lower / 2) / width, 1.0) if width > 0 else np.zeros(len(lower))
 
 
-def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:
+def losses(
+    outputs: RunOutputs, *, policy: Policy | None = None, representative: bool = False
+) -> dict[str, float | None]:
     """Return the mean loss of each quasi-identifier over released tuples, 0 to 1, in the order of the policy.
 
     Their mean is InfoLoss (CASTLE, Section 2.2), with the loss of the listed values for a set. A number without a
@@ -38,12 +40,12 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
     if not table.num_rows:
         return {}
     if representative:
-        return {attribute.name: None for attribute in policy.quasi_identifiers}
+        return {attribute.name: None for attribute in policy.attributes}
     weight = np.ones(table.num_rows) if outputs.audit is None else _numbers(table, "tuples")
     measured: dict[str, float] = {}
     observed: dict[str, float] = {}
     unknown: list[str] = []
-    for attribute in policy.quasi_identifiers:
+    for attribute in policy.attributes:
         name = attribute.name
         if not isinstance(attribute, Numeric):
             if attribute.has_representative:
@@ -68,7 +70,7 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
     known = [loss for name, loss in measured.items() if name not in observed]
     if stated is not None and observed:
         measured |= _divided(max(stated * len(measured) - sum(known), 0.0), observed)
-    return {attribute.name: measured.get(attribute.name) for attribute in policy.quasi_identifiers}
+    return {attribute.name: measured.get(attribute.name) for attribute in policy.attributes}
 
 
 def _divided(loss: float, widths: dict[str, float]) -> dict[str, float]:

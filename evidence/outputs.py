@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import EXACT, Instant, Numeric
+from crenel.anonymity.model.attributes import EXACT, Numeric
+from crenel.anonymity.model.fields import Instant
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.operators.output_columns import CLOSING, generalized_names
@@ -37,7 +38,7 @@ _UNITS = (10, 100, 1000, 86_400_000)
 
 
 @dataclass(frozen=True)
-class Outputs:
+class RunOutputs:
     """The outputs of one run, as columns; names and meaning as in ``crenel.operators.output_columns``.
 
     Ends of intervals, losses, and figures of noise are ``float64``. Counts, shards, ids, positions and event times
@@ -74,7 +75,7 @@ class Outputs:
     def generalization(self) -> tuple[str, ...]:
         """The columns that the members of a release share, in the order of ``released`` and ``audit``."""
         columns = set(self.released.column_names)
-        names = (name for a in self.policy.quasi_identifiers for name in generalized_names(a.name))
+        names = (name for a in self.policy.attributes for name in generalized_names(a.name))
         return tuple(name for name in names if name in columns)
 
 
@@ -145,7 +146,7 @@ def published_nodes(tree: Hierarchy, column: pa.ChunkedArray) -> NDArray[np.int6
     return nodes
 
 
-def values_of(outputs: Outputs, name: str) -> tuple[NDArray[np.int64], pa.ChunkedArray]:
+def values_of(outputs: RunOutputs, name: str) -> tuple[NDArray[np.int64], pa.ChunkedArray]:
     """Return the values of a sensitive column of ``released``, each with its row.
 
     A row has one value, and of a sensitive array each of its distinct values. An empty array, like a missing one, has

@@ -8,25 +8,23 @@ watermarks does. A real job differs as far as its watermarks come later, or its 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Counters, Shard, ShardContext
+from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, delay_of_bucket
-from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.outcomes import KINDS
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.replay_steps import Steps, driven
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
+from crenel.evidence.shard_driver import ShardDriver
 from crenel.evidence.tables import ShardOutput, joined, outputs_of
+from crenel.operators.plan import ROW
 from crenel.state.block import Block
-
-ROW = "\0row"
-"""Name of the column that identifies a tuple; no source has a column of this name."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class Replayed:
     suppressed_row : (suppressed rows,) sample row of each
     """
 
-    outputs: Outputs
+    outputs: RunOutputs
     totals: Totals
     row: NDArray[np.int64]
     shard: NDArray[np.int64]
@@ -104,7 +102,7 @@ class Replayed:
     suppressed_row: NDArray[np.int64]
 
 
-def replay(sample: Sample, setting: Setting) -> Totals:
+def replay(sample: Sample, setting: ReplaySetting) -> Totals:
     """Replay a sample under a setting and return its figures.
 
     Raises
@@ -113,11 +111,11 @@ def replay(sample: Sample, setting: Setting) -> Totals:
         The setting contradicts itself or the policy.
     """
     started_at = time.perf_counter()
-    shards, left = _taken(sample, setting, fine=sample.milliseconds > 0 or setting.shards.count > 1)
-    return _totals(sample, setting, (shards, left), time.perf_counter() - started_at)
+    counters, left = _taken(sample, setting, fine=sample.milliseconds > 0 or setting.shards.count > 1)
+    return _totals(sample, setting, counters, left, time.perf_counter() - started_at)
 
 
-def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None) -> Replayed:
+def replay_outputs(sample: Sample, setting: ReplaySetting, at_once: int | None = None) -> Replayed:
     """Replay a sample under a setting and return its outputs as tables.
 
     Parameters
@@ -130,8 +128,8 @@ def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None)
         As ``replay``.
     """
     started_at = time.perf_counter()
-    shards, left = _taken(sample, setting, fine=True, at_once=at_once)
-    totals = _totals(sample, setting, (shards, left), time.perf_counter() - started_at)
+    counters, left = _taken(sample, setting, fine=True, at_once=at_once)
+    totals = _totals(sample, setting, counters, left, time.perf_counter() - started_at)
     left.sort(key=lambda part: part.after)  # stable: releases of each shard keep their order
     return Replayed(
         outputs=outputs_of(sample, setting, left),
@@ -144,84 +142,59 @@ def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None)
     )
 
 
-def replay_shard(sample: Sample, setting: Setting, number: int, at_once: int) -> Iterator[ShardOutput]:
+def replay_shard(sample: Sample, setting: ReplaySetting, number: int, at_once: int) -> Iterator[ShardOutput]:
     """Replay one shard, and yield the output of each step that released or suppressed tuples.
 
     Parameters
     ----------
     at_once : as of ``replay_outputs``
     """
-    for shard, outputs in _shards(sample, setting, fine=False, at_once=at_once):
-        if shard.number == number:
+    shards = ShardDriver(sample.plan_under(setting))
+    for shard, outputs in _shards(sample, setting, shards, fine=False, at_once=at_once):
+        if shard == number:
             yield from outputs
 
 
 def _taken(
-    sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
-) -> tuple[list[Shard], list[ShardOutput]]:
-    """Run all shards to their end and return their releases; ``fine``: in steps small enough to date releases."""
-    shards: list[Shard] = []
-    left: list[ShardOutput] = []
-    for shard, outputs in _shards(sample, setting, fine=fine, at_once=at_once):
+    sample: Sample, setting: ReplaySetting, *, fine: bool, at_once: int | None = None
+) -> tuple[list[Counters], list[ShardOutput]]:
+    """Run all shards to their end; return their counters and releases. ``fine``: in steps that date releases."""
+    shards, left = ShardDriver(sample.plan_under(setting)), list[ShardOutput]()
+    for _, outputs in _shards(sample, setting, shards, fine=fine, at_once=at_once):
         left += outputs
-        shards.append(shard)
-    return shards, left
+    return [*shards.counters.values()], left
 
 
 def _shards(
-    sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
-) -> Iterator[tuple[Shard, Iterator[ShardOutput]]]:
-    """Yield each shard, and its outputs, which run it."""
+    sample: Sample, setting: ReplaySetting, shards: ShardDriver, *, fine: bool, at_once: int | None = None
+) -> Iterator[tuple[int, Iterator[ShardOutput]]]:
+    """Yield the number of each shard, and its outputs, which run it."""
     members = _members(sample)
-    terms = ShardContext(
-        policy=replace(sample.policy, passthrough=(ROW,)),
-        privacy=setting.privacy,
-        parameters=setting.parameters,
-        members=members.schema,
-        sampling_and_noise=setting.sampling_and_noise,
-        remembers=False,
-        admissions=setting.algorithm.admissions(setting.shards.count),
-        logs=setting.logs,
-    )
     of_shard = sample.shards(setting.shards)
     numbers = np.unique(of_shard).tolist()
-    reports: dict[int, Mapping[str, int]] = {}
-    if terms.admissions:
-        of_shard, reports = _admitted(sample, setting, terms, members, of_shard)
-        numbers = sorted({*np.unique(of_shard[of_shard >= 0]).tolist(), *reports})
+    if setting.algorithm.admissions(setting.shards.count):
+        admissions, of_shard = numbers, _admitted(sample, shards, members, of_shard)
+        numbers = sorted({*np.unique(of_shard[of_shard >= 0]).tolist(), *admissions})
+        for number in admissions:
+            shards.report(number)
     steps = Steps.of(sample, setting, fine=fine)
     if at_once is not None:
         steps = replace(steps, tuples=min(steps.tuples, at_once))
     for number in numbers:
-        shard = setting.algorithm.new(terms, number, shard_key(setting.seed, number))
-        if number in reports:
-            shard.observe_report(number, reports[number])
-        yield shard, _outputs(sample, members, shard, np.flatnonzero(of_shard == number), steps)
-
-
-def _outputs(
-    sample: Sample, members: pa.RecordBatch, shard: Shard, mine: NDArray[np.int64], steps: Steps
-) -> Iterator[ShardOutput]:
-    for step, after in driven(sample, members, shard, mine, steps):
-        releases = step.releases
-        if len(releases) or len(releases.suppressed_reason) or step.further:
-            yield ShardOutput.of(shard, step, after)
+        outputs = driven(sample, members, shards, number, np.flatnonzero(of_shard == number), steps)
+        yield number, (each for each in outputs if not each.is_empty)
 
 
 def _admitted(
-    sample: Sample, setting: Setting, terms: ShardContext, members: pa.RecordBatch, of_admission: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], dict[int, Mapping[str, int]]]:
-    """Return the shard to which the admission of each tuple sends it, -1 for none, and the reports of admissions."""
-    stage = setting.algorithm.admission
-    assert stage is not None
-    shard, reports = np.full(len(sample), -1, np.int64), dict[int, Mapping[str, int]]()
+    sample: Sample, shards: ShardDriver, members: pa.RecordBatch, of_admission: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the shard to which the admission of each tuple sends it, -1 for none."""
+    shard = np.full(len(sample), -1, np.int64)
     whole = Block(shard=0, **(sample.tuples.chosen(np.ones(len(sample), np.bool_)) | {"members": members}))
     for number in np.unique(of_admission).tolist():
-        admission = stage.new(terms, number, shard_key(setting.seed, number))
         mine = of_admission == number
-        shard[mine] = admission.admit(Block(shard=number, **whole.chosen(mine))).shard
-        reports[number] = admission.report
-    return shard, reports
+        shard[mine] = shards.admit(Block(shard=number, **whole.chosen(mine))).shard
+    return shard
 
 
 def _members(sample: Sample) -> pa.RecordBatch:
@@ -231,14 +204,14 @@ def _members(sample: Sample) -> pa.RecordBatch:
     """
     policy, members = sample.policy, sample.tuples.members
     columns: dict[str, pa.Array] = {name: pa.array(np.zeros(len(sample), np.bool_)) for name in policy.sensitive}
-    columns |= {attribute.name: members.column(attribute.name) for attribute in policy.noised}
+    columns |= {attribute.name: members.column(attribute.name) for attribute in policy.noised.values()}
     columns[ROW] = pa.array(np.arange(len(sample)))
     return pa.record_batch(list(columns.values()), list(columns))
 
 
-def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[ShardOutput]], seconds: float) -> Totals:
-    shards, left = taken
-    counters: list[Counters] = [shard.counters for shard in shards]
+def _totals(
+    sample: Sample, setting: ReplaySetting, counters: Sequence[Counters], left: Sequence[ShardOutput], seconds: float
+) -> Totals:
     suppressed, releases = (
         {name: sum(getattr(of, group)[name] for of in counters) for name in names}
         for group, names in (("suppressed", setting.privacy.reasons), ("releases", KINDS))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Shard, Step
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
+from crenel.evidence.shard_driver import ShardDriver
+from crenel.evidence.tables import ShardOutput
 from crenel.state.block import NO_TIME, Block, TupleColumns
 
 _MOST = 2000
@@ -38,25 +38,25 @@ class Steps:
     milliseconds: int
 
     @classmethod
-    def of(cls, sample: Sample, setting: Setting, *, fine: bool) -> Steps:
+    def of(cls, sample: Sample, setting: ReplaySetting, *, fine: bool) -> Steps:
         """Return steps that are small relative to the delay bounds of a setting.
 
         ``fine``: also where the step size does not affect the releases, so that their times are known.
         """
-        algorithm, parameters, tuples = setting.algorithm, setting.parameters, [_MOST]
-        times = algorithm.durations(parameters).values()
+        algorithm, tuples = setting.algorithm, [_MOST]
+        times = algorithm.durations.values()
         least = sample.milliseconds * setting.shards.count // _TICKS + 1
         if fine:
-            bounds = (attrgetter(s.field) for s in algorithm.settings if s.path.rpartition(".")[2] == "tuples")
-            tuples += [bound // _PARTS for bound in (of(parameters) for of in bounds) if bound is not None]
+            bounds = (algorithm.value_of(path) for path, unit in algorithm.bounds().items() if unit == "tuples")
+            tuples += [bound // _PARTS for bound in bounds if bound is not None]
         tick = min((max(time // _PARTS, least) for time in times), default=sample.milliseconds + 1)
         return cls(max(_LEAST, min(tuples)), tick)
 
 
 def driven(
-    sample: Sample, members: pa.RecordBatch, shard: Shard, mine: NDArray[np.int64], steps: Steps
-) -> Iterator[tuple[Step, int]]:
-    """Run a shard over its part of a sample, and yield each step with the newest sample row at that time.
+    sample: Sample, members: pa.RecordBatch, shards: ShardDriver, number: int, mine: NDArray[np.int64], steps: Steps
+) -> Iterator[ShardOutput]:
+    """Run a shard over its part of a sample, and yield the output of each step.
 
     The watermark follows each tuple of the sample across all shards. Tuples that it makes due are decided before the
     next tuple of the shard, or at the end of a step of event time.
@@ -77,10 +77,10 @@ def driven(
     )
     passed = np.concatenate([[NO_TIME], watermark])[mine]
     for start, stop in _parts(sample, mine, steps):
-        yield from _passing(shard, watermark, int(passed[start]), steps.milliseconds)
-        yield shard.push(_block(tuples, start, stop, shard.number, passed)), int(mine[stop - 1])
-    yield from _passing(shard, watermark, int(watermark[-1]), steps.milliseconds)
-    yield shard.finish(), len(sample) - 1
+        yield from _passing(shards, number, watermark, int(passed[start]), steps.milliseconds)
+        yield shards.push_admitted(_block(tuples, start, stop, number, passed), after=int(mine[stop - 1]))
+    yield from _passing(shards, number, watermark, int(watermark[-1]), steps.milliseconds)
+    yield shards.finish_shard(number, len(sample) - 1)
 
 
 def _parts(sample: Sample, mine: NDArray[np.int64], steps: Steps) -> Iterator[tuple[int, int]]:
@@ -92,11 +92,16 @@ def _parts(sample: Sample, mine: NDArray[np.int64], steps: Steps) -> Iterator[tu
         yield from zip(begins.tolist(), [*begins[1:].tolist(), len(mine)], strict=True)
 
 
-def _passing(shard: Shard, watermark: NDArray[np.int64], now: int, tick: int) -> Iterator[tuple[Step, int]]:
-    """Yield the steps that fall due until the watermark is ``now``, each when a step of event time is full."""
-    while (due := shard.next_deadline) is not None and due <= now:
+def _passing(
+    shards: ShardDriver, number: int, watermark: NDArray[np.int64], now: int, tick: int
+) -> Iterator[ShardOutput]:
+    """Yield the outputs of the steps that fall due until the watermark is ``now``.
+
+    Each comes when a step of event time is full.
+    """
+    while (due := shards.next_deadline(number)) is not None and due <= now:
         row = int(np.searchsorted(watermark, min((due // tick + 1) * tick, now)))
-        yield shard.advance(int(watermark[row])), row
+        yield shards.advance_shard(number, int(watermark[row]), row)
 
 
 def _block(tuples: TupleColumns, start: int, stop: int, shard: int, passed: NDArray[np.int64]) -> Block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.model.attributes import ABSENT
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 from crenel.operators.encode.sharding import divider
+from crenel.operators.plan import AnonymizationPlan, by_row
 from crenel.state.block import NO_TIME, Block, Rejected, TupleColumns
 
 
@@ -32,20 +32,14 @@ class Sample:
     tuples : all tuples; ``members`` is named and ordered as ``policy.members``
     rejected : rows that were read with them and rejected
     lag : milliseconds, 0 or more, of the watermark behind the newest event time
-    integers : numeric quasi-identifiers that are published as integers
-    extremes : as of ``crenel.operators.shards.plan.OperatorPlan``
-    checked : names of the columns to which ``Rejected.column`` refers
-    subject_key : as of ``crenel.operators.shards.plan.OperatorPlan``
+    plan : of the encoding; None where the tuples were made otherwise
     """
 
     policy: Policy
     tuples: TupleColumns
     rejected: Rejected = field(default_factory=Rejected.none)
     lag: int = 0
-    integers: frozenset[str] = frozenset()
-    extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    checked: tuple[str | None, ...] = ()
-    subject_key: SubjectKey = NO_KEY
+    plan: AnonymizationPlan | None = None
 
     @classmethod
     def of_blocks(cls, policy: Policy, blocks: Iterable[Block], **known: Any) -> Sample:
@@ -82,6 +76,11 @@ class Sample:
         return replace(self, tuples=TupleColumns(**columns, members=members))
 
     @property
+    def integers(self) -> frozenset[str]:
+        """Numeric quasi-identifiers that are published as integers."""
+        return frozenset() if self.plan is None else self.plan.generalization.integers
+
+    @property
     def numbers(self) -> NDArray[np.float64]:
         """(tuples, numeric quasi-identifiers) values, NaN where a number is missing."""
         numbers = self.tuples.numeric.astype(np.float64)
@@ -105,6 +104,22 @@ class Sample:
         timed = self.clock[self.clock != NO_TIME]
         return int(timed[-1] - timed[0]) if len(timed) else 0
 
+    def plan_under(self, setting: ReplaySetting) -> AnonymizationPlan:
+        """Return the plan of a replay, whose shards hold the row of each tuple as their last published column."""
+        context = ShardContext(
+            policy=self.policy,
+            privacy=setting.privacy,
+            algorithm=setting.algorithm,
+            members=self.tuples.members.schema,
+            sampling_and_noise=setting.sampling_and_noise,
+            remembers=False,
+            admissions=setting.algorithm.admissions(setting.shards.count),
+            logs=setting.logs,
+        )
+        context = by_row(context, self.policy.sensitive)
+        plan = self.plan or AnonymizationPlan(setting.algorithm, context)
+        return replace(plan, algorithm=setting.algorithm, context=context, shards=setting.shards, seed=setting.seed)
+
     def shards(self, shards: Shards) -> NDArray[np.int64]:
         """Return (tuples,) the shard of each, as a job would assign it.
 
@@ -117,14 +132,13 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ReplaySetting:
     """The settings of a replay, as a configuration states them.
 
     Attributes
     ----------
-    algorithm : to run
-    privacy : privacy models; a reference distribution has its codes (``crenel.jobs.pipeline.references.with_codes``)
-    parameters : of the algorithm
+    algorithm : to run, with its settings
+    privacy : privacy models; a reference distribution has its codes (``crenel.operators.plan.plan_of``)
     shards : division of the sample
     seed : determines every random choice; a job with the same seed makes the same choices
     sampling_and_noise : sampling and noise; None: neither
@@ -133,7 +147,6 @@ class Setting:
 
     algorithm: Algorithm
     privacy: Privacy
-    parameters: Any
     shards: Shards = field(default_factory=Shards)
     seed: int = 0
     sampling_and_noise: SamplingAndNoise | None = None

@@ -14,16 +14,13 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Output, Shard, Step
 from crenel.anonymity.buffer.releases import Releases, codes
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
-from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.model.secret import SubjectKey
-from crenel.evidence.outputs import Outputs
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.outputs import RunOutputs
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.operators.bounds import as_written
 from crenel.operators.output_columns import (
     ARROW,
     SHARD,
     SUPPRESSED,
-    Generalization,
     OutputColumn,
     number_kind,
     numbers_in_force,
@@ -31,6 +28,7 @@ from crenel.operators.output_columns import (
     rejected_columns,
     release_columns,
 )
+from crenel.operators.plan import AnonymizationPlan
 from crenel.state.block import NO_TIME, Rejected
 
 
@@ -55,6 +53,11 @@ class ShardOutput:
     further: Mapping[str, Sequence[Sequence[Any]]]
     random_key: bytes
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no tuple was released or suppressed, and no row of a further output written."""
+        return not (len(self.releases) or len(self.releases.suppressed_reason) or self.further)
+
     @classmethod
     def of(cls, shard: Shard, step: Step, after: int = 0) -> ShardOutput:
         """Return the output of a step of a shard whose last published column is the row."""
@@ -71,26 +74,19 @@ class TableWriter:
 
     Attributes
     ----------
-    generalization : published form of the quasi-identifiers, and the policy
-    privacy, sampling_and_noise : in force
-    outputs : further outputs of the algorithm
-    checked : names of the columns to which ``Rejected.column`` refers
+    plan : of the shards
     event_time : type of event times; whole numbers are epoch milliseconds
     ends : type of the ends of the interval of some numeric quasi-identifiers; float64 for others. Days and timestamps
         are also the type of a representative
     """
 
-    generalization: Generalization
-    privacy: Privacy
-    sampling_and_noise: SamplingAndNoise | None
-    outputs: tuple[Output, ...]
-    checked: tuple[str | None, ...]
+    plan: AnonymizationPlan
     event_time: pa.DataType = field(default_factory=pa.int64)
     ends: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def generalized(self, parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
         """Return the published quasi-identifiers of each release."""
-        policy, releases = self.generalization.policy, [part.releases for part in parts]
+        policy, releases = self.plan.policy, [part.releases for part in parts]
         lower, upper, node = (
             np.concatenate([np.zeros((0, len(attributes)), kind), *ends])
             for attributes, kind, ends in (
@@ -99,25 +95,23 @@ class TableWriter:
                 (policy.categorical, np.int32, (part.node for part in releases)),
             )
         )
-        columns = self.generalization.columns
+        columns = self.plan.generalization.columns
         sets = range(len(policy.sets))
         listed = [[text for part in releases for text in part.listed[number]] for number in sets]
-        values = self.generalization.values(lower, upper, node, listed)
-        return {
-            column.name: self._generalized(column, published) for column, published in zip(columns, values, strict=True)
-        }
+        values = self.plan.generalization.values(lower, upper, node, listed)
+        return {column.name: self._generalized(column, of) for column, of in zip(columns, values, strict=True)}
 
     def _generalized(self, column: OutputColumn, values: list[Any]) -> pa.Array:
         if column.kind == "STRING":
             return pa.array(values, pa.string())
-        attribute = self.generalization.policy.quasi_identifiers[column.position or 0]
+        attribute = self.plan.policy.attributes[column.position or 0]
         kind = self.ends.get(attribute.name)
         if kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
             stamps = pc.floor(pa.array(values, pa.float64())).cast(pa.int64()).cast(pa.timestamp("ms"))
             if getattr(kind, "unit", "") == "s":
                 stamps = pc.floor_temporal(stamps, unit="second")  # the cast rounds towards 1970
             return stamps.cast(pa.timestamp("ms", getattr(kind, "tz", None))).cast(kind, safe=False)
-        if attribute.name not in self.ends or not self.generalization.is_interval(attribute):
+        if attribute.name not in self.ends or not self.plan.generalization.is_interval(attribute):
             # Also where those of a sink are whole; Arrow refuses whole numbers that float64 rounds.
             return pa.array(np.array(values, np.float64), from_pandas=True)  # a missing number is null
         return as_written(pa.array(values, ARROW[column.kind]), self.ends[attribute.name])
@@ -128,18 +122,19 @@ class TableWriter:
         release = pa.array(np.repeat(np.arange(len(sizes)), sizes))
         return {name: column.take(release) for name, column in generalized.items()}
 
-    def pseudonyms(self, key: SubjectKey, parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
+    def pseudonyms(self, parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
         """Return the column of pseudonyms, where the policy has one."""
-        pseudonym = self.generalization.policy.pseudonym
+        pseudonym = self.plan.policy.pseudonym
         if pseudonym is None:
             return {}
-        by_part = [codes(pseudonym, key.pseudonym_key, part.random_key, part.releases) for part in parts]
-        return {pseudonym.column: pa.array([code for part in by_part for code in part], pa.string())}
+        key = self.plan.subject_key.pseudonym_key
+        found = [codes(pseudonym, key, part.random_key, part.releases) for part in parts]
+        return {pseudonym.column: pa.array([code for part in found for code in part], pa.string())}
 
     def audit(self, parts: Sequence[ShardOutput]) -> dict[str, Any]:
         """Return the audit columns of each release before its generalization."""
         columns: dict[str, Any] = {}
-        for column in release_columns(self.generalization.policy):
+        for column in release_columns(self.plan.policy):
             if column is SHARD:
                 columns[column.name] = joined(np.full(len(part.releases), part.shard) for part in parts)
                 continue
@@ -151,7 +146,7 @@ class TableWriter:
             else:
                 columns[column.name] = pa.array(values, ARROW[column.kind])
         count = sum(len(part.releases) for part in parts)
-        for name, value in numbers_in_force(self.privacy, self.sampling_and_noise).items():
+        for name, value in numbers_in_force(self.plan.context.privacy, self.plan.context.sampling_and_noise).items():
             columns[name] = pa.array([value] * count, ARROW[number_kind(value)])
         return columns
 
@@ -159,7 +154,7 @@ class TableWriter:
         """Return the columns of suppressed tuples."""
         releases = [part.releases for part in parts]
         columns = {
-            "reason": _named(self.privacy.reasons, joined(part.suppressed_reason for part in releases)),
+            "reason": _named(self.plan.context.privacy.reasons, joined(part.suppressed_reason for part in releases)),
             "shard": joined(np.full(len(part.releases.suppressed_reason), part.shard) for part in parts),
             "position": joined(part.suppressed_position for part in releases),
             "event_time": self._times(joined(part.suppressed_event_time for part in releases)),
@@ -169,16 +164,17 @@ class TableWriter:
     def rejected(self, parts: Sequence[Rejected]) -> dict[str, Any]:
         """Return the columns of rejected records."""
         columns = {
-            "column": _named(self.checked, joined(part.column for part in parts)),
+            "column": _named(self.plan.checked, joined(part.column for part in parts)),
             "reason": _named(REJECTIONS, joined(part.reason for part in parts)),
             "event_time": self._times(joined(part.event_time for part in parts)),
             "reference": pa.array([reference for part in parts for reference in part.reference], pa.string()),
         }
-        return {column.name: columns[column.name] for column in rejected_columns(self.generalization.policy)}
+        return {column.name: columns[column.name] for column in rejected_columns(self.plan.policy)}
 
     def further(self, parts: Sequence[ShardOutput]) -> dict[str, pa.Table]:
         """Return the further outputs of the algorithm, by name."""
-        return {output.name: _further(output, parts) for output in self.outputs}
+        written = self.plan.algorithm.written(self.plan.context.logs)
+        return {output.name: _further(output, parts) for output in written}
 
     def _times(self, times: NDArray[np.int64]) -> pa.Array:
         column = pa.array(times, pa.int64(), mask=times == NO_TIME)
@@ -187,19 +183,12 @@ class TableWriter:
         return column.cast(pa.timestamp("ms", self.event_time.tz)).cast(self.event_time)
 
 
-def outputs_of(sample: Sample, setting: Setting, parts: Sequence[ShardOutput]) -> Outputs:
+def outputs_of(sample: Sample, setting: ReplaySetting, parts: Sequence[ShardOutput]) -> RunOutputs:
     """Return tables of these outputs of a replay, in this order."""
-    representative = setting.algorithm.representative(setting.parameters)
-    writer = TableWriter(
-        generalization=Generalization(sample.policy, representative, sample.integers, sample.extremes),
-        privacy=setting.privacy,
-        sampling_and_noise=setting.sampling_and_noise,
-        outputs=setting.algorithm.written(setting.logs),
-        checked=sample.checked,
-    )
+    writer = TableWriter(sample.plan_under(setting))
     generalized = writer.generalized(parts)
-    members = _members(sample, parts) | writer.pseudonyms(sample.subject_key, parts)
-    return Outputs(
+    members = _members(sample, parts) | writer.pseudonyms(parts)
+    return RunOutputs(
         sample.policy,
         pa.table(writer.of_members(generalized, parts) | members),
         pa.table(writer.audit(parts) | generalized),
@@ -217,7 +206,7 @@ def joined(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
 def _members(sample: Sample, parts: Sequence[ShardOutput]) -> dict[str, Any]:
     """Return sensitive, noised and pass-through values as they are written."""
     policy, rows = sample.policy, pa.array(joined(part.rows for part in parts))
-    noised = {attribute.name: len(policy.sensitive) + i for i, attribute in enumerate(policy.noised)}
+    noised = {attribute.name: len(policy.sensitive) + i for i, attribute in enumerate(policy.noised.values())}
     columns: dict[str, Any] = {}
     for name in policy.members:
         if name in noised:

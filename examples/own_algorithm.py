@@ -5,41 +5,25 @@ Run it: ``python examples/own_algorithm.py``. Other programs name this module in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 import crenel
-from crenel.anonymity.algorithm import Algorithm, Setting, Shard, ShardContext, add_algorithm
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import ENTRIES, initial_snapshot, read
 from crenel.anonymity.algorithms.precompile import warm_up
-from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.fields import Positive, about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.batch import BatchState
 from crenel.state.shard import StoredShard
 
 
-@dataclass(frozen=True)
-class InOrderParameters:
-    """Parameters of the algorithm.
-
-    Attributes
-    ----------
-    most : maximum number of buffered tuples; the oldest ones beyond are suppressed
-    """
-
-    most: int = 100
-
-    def __post_init__(self) -> None:
-        if self.most < 1:
-            raise PolicyError(f"in_order.most: must be 1 or more, not {self.most}")
-
-
-class InOrder(BatchShard):
+class InOrderShard(BatchShard):
     """Shard whose next release is the shortest prefix of the buffer that satisfies the privacy models."""
 
     def choose(self, watermark: int, *, ended: bool) -> Choice:
@@ -49,43 +33,51 @@ class InOrder(BatchShard):
             if self.broken(everything[:count]) is None:
                 return Choice(groups=[everything[:count]])
         if reason := self.broken(everything):
-            beyond = everything if ended else everything[: -self.context.parameters.most]
+            beyond = everything if ended else everything[: -self.context.algorithm.most]
             return Choice(suppressed=[(int(i), reason) for i in beyond])
         return Choice()
 
 
-def _problems(policy: Policy, privacy: Privacy, parameters: InOrderParameters) -> Iterator[str]:
-    if parameters.most < privacy.k:
-        yield f"in_order.most: must be k ({privacy.k}) or more, not {parameters.most}"
+@add_algorithm
+@setting
+class InOrder(Algorithm):
+    """Release tuples in order of arrival, as soon as they satisfy the privacy models.
 
+    Attributes
+    ----------
+    most : maximum number of buffered tuples, k or more; the oldest ones beyond are suppressed
+    """
 
-def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return InOrder(terms, initial_snapshot(terms, number, key))
+    most: Annotated[Positive, about("a whole number, privacy.k or more")] = 100
 
+    name: ClassVar[str] = "in_order"
+    example: ClassVar[str] = "{most: 100}"
+    state: ClassVar = ("batch", BatchState)
+    entries: ClassVar[tuple[str, ...]] = ENTRIES
+    counted: ClassVar = {"tuples_in": "tuples admitted", "released": "tuples released"}
 
-def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return InOrder(terms, read(terms, stored, where))
+    @staticmethod
+    def new(context: ShardContext, number: int, key: bytes) -> Shard:
+        return InOrderShard(context, initial_snapshot(context, number, key))
 
+    @staticmethod
+    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+        return InOrderShard(context, read(context, stored, where))
 
-IN_ORDER: Algorithm = add_algorithm(
-    Algorithm(
-        name="in_order",
-        parameters=InOrderParameters,
-        settings=(Setting("most", "most", "positive", "a whole number, privacy.k or more"),),
-        sections=(),
-        example="{most: 100}",
-        new=_new,
-        restored=_restored,
-        state=("batch", BatchState),
-        entries=ENTRIES,
-        problems=_problems,
-        counted={"tuples_in": "tuples admitted", "released": "tuples released"},
-        gauges={},
-        tell=lambda parameters: iter([("most", str(parameters.most))]),
-        summary=lambda counts: ("in order", "", ""),
-        compile=lambda privacy: warm_up(IN_ORDER, InOrderParameters()),
-    )
-)
+    @classmethod
+    def compile(cls, privacy: Privacy) -> None:
+        warm_up(cls())
+
+    @classmethod
+    def summary(cls, counts: Mapping[str, int]) -> tuple[str, str, str]:
+        return "in order", "", ""
+
+    def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
+        if self.most < privacy.k:
+            yield f"in_order.most: must be k ({privacy.k}) or more, not {self.most}"
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        yield "most", str(self.most)
 
 
 def main() -> None:
@@ -97,7 +89,7 @@ def main() -> None:
     settings = crenel.Settings(
         policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}, sensitive=["diagnosis"]),
         privacy=crenel.Privacy(k=5, l=2),
-        algorithm=crenel.CustomAlgorithm("in_order", {"most": 50}),
+        algorithm=InOrder(most=50),
         extensions=[__name__],
     )
     result = crenel.anonymize(visits, settings)

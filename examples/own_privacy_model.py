@@ -45,7 +45,7 @@ def main() -> None:
     )
     settings = crenel.Settings(
         policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}, sensitive=["diagnosis"]),
-        privacy=crenel.Privacy(k=5, models={"at_most": 0.5}),
+        privacy=crenel.Privacy(k=5, at_most=0.5),
         algorithm=crenel.Castle(crenel.Delay(tuples=200)),
         extensions=[__name__],
     )

@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import adult
 from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import ALPHA
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.attributes import Numeric, by_name
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Shards
-from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.model.privacy import Persons, Privacy
 from crenel.evidence.attack.replays import FORMATION_KNOWN, RELEASE_KNOWN, attack_replays
 from crenel.evidence.attack.result import ALL, PLACED, Attack, AttackResults, Effort
 from crenel.evidence.replay import replay
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.jobs.cli import synthetic
 from experiments import lasting
 from experiments.harness import REUSE, ROOT, Drawing, Table, drawing, panels, taxi_stream
@@ -95,21 +94,21 @@ def _demo() -> Sample:
         return read_beginning(load(configuration), 50_000).sample
 
 
-def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, Setting]:
-    """Return each algorithm with this delay: default parameters and with reuse; nearest also with a jitter of each."""
-    chosen: dict[str, tuple[Algorithm, Any]] = {
-        "castle": (CASTLE, CastleParameters(delay)),
-        "castle, reuse": (CASTLE, CastleParameters(delay, reuse_limit=REUSE)),
-        "nearest": (NEAREST, NearestParameters(delay)),
-        "nearest, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER)),
-        "nearest, reuse": (NEAREST, NearestParameters(delay, reuse_limit=REUSE)),
-        "nearest, reuse, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER, reuse_limit=REUSE)),
-        "window": (SUHDSA, SuhdsaParameters(delay_tuples=delay, **of_window)),
+def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, ReplaySetting]:
+    """Return each algorithm with this delay: default settings and with reuse; nearest also with a jitter of each."""
+    chosen: dict[str, Algorithm] = {
+        "castle": Castle(Delay(delay)),
+        "castle, reuse": Castle(Delay(delay), reuse_limit=REUSE),
+        "nearest": Nearest(Delay(delay)),
+        "nearest, jitter 0.25": Nearest(Delay(delay, jitter=JITTER)),
+        "nearest, reuse": Nearest(Delay(delay), reuse_limit=REUSE),
+        "nearest, reuse, jitter 0.25": Nearest(Delay(delay, jitter=JITTER), reuse_limit=REUSE),
+        "window": Suhdsa(delay=Delay(delay), **of_window),
     }
-    return {name: Setting(algorithm, privacy, parameters) for name, (algorithm, parameters) in chosen.items()}
+    return {name: ReplaySetting(algorithm, privacy) for name, algorithm in chosen.items()}
 
 
-def _paper(k: int, l: int) -> dict[str, Setting]:  # noqa: E741 - the field's own name for it
+def _paper(k: int, l: int) -> dict[str, ReplaySetting]:  # noqa: E741 - the field's own name for it
     settings = _settings(Privacy(k, l), 100, tuples=50)
     names = ("window", "castle", "nearest", "nearest, reuse", "nearest, reuse, jitter 0.25")
     return {f"{name}, k {k}, l {l}": settings[name] for name in names}
@@ -121,31 +120,31 @@ def _returning() -> Sample:
     return Sample.of_blocks(policy, replace(tuples, policy=policy).blocks(BLOCK))
 
 
-def _of_persons(delay: int) -> dict[str, Setting]:
+def _of_persons(delay: int) -> dict[str, ReplaySetting]:
     """Return nearest with each_release and with lasting, without and with a jitter."""
     return {
-        name + (f", jitter {jitter}" if jitter else ""): Setting(
-            NEAREST, Privacy(10, lasting=model), NearestParameters(delay, delay_jitter=jitter)
+        name + (f", jitter {jitter}" if jitter else ""): ReplaySetting(
+            Nearest(Delay(delay, jitter=jitter)), Privacy(10, persons=model)
         )
-        for name, model in (("nearest", None), ("lasting", Lasting()))
+        for name, model in (("nearest", None), ("lasting", Persons("lasting")))
         for jitter in (0.0, JITTER)
     }
 
 
-def _of_four_shards(delay: int, alpha: float) -> dict[str, Setting]:
+def _of_four_shards(delay: int, alpha: float) -> dict[str, ReplaySetting]:
     """Return nearest with four shards by subject and by age, each with both kinds of suppression.
 
-    A configuration refuses ``generalize`` where shards divide by age; a ``Setting`` does not.
+    A configuration refuses ``generalize`` where shards divide by age; a ``ReplaySetting`` does not.
 
     Parameters
     ----------
     alpha : of alpha-k-anonymity, so low that tuples are suppressed
     """
-    privacy = Privacy(10, 2, ((ALPHA, alpha),))
+    privacy = Privacy(10, 2, models={"alpha": alpha})
     return {
-        f"by {by}, {parameters.suppression}": Setting(NEAREST, privacy, parameters, Shards(4, by))
+        f"by {by}, {algorithm.suppression}": ReplaySetting(algorithm, privacy, Shards(4, by))
         for by in ("subject", "age")
-        for parameters in (NearestParameters(delay), NearestParameters(delay, suppression="generalize"))
+        for algorithm in (Nearest(Delay(delay)), Nearest(Delay(delay), suppression="generalize"))
     }
 
 
@@ -156,9 +155,9 @@ def _demo_with_domain() -> Sample:
     domain = (float(salaries.min()), float(salaries.max()))
     attributes = tuple(
         replace(of, domain=domain) if isinstance(of, Numeric) and of.name == "salary" else of
-        for of in sample.policy.quasi_identifiers
+        for of in sample.policy.attributes
     )
-    return replace(sample, policy=replace(sample.policy, quasi_identifiers=attributes))
+    return replace(sample, policy=replace(sample.policy, quasi_identifiers=by_name(attributes)))
 
 
 TITLES = {
@@ -173,7 +172,7 @@ TITLES_WITH_PLACEMENT = {
     "placement-demo": "The demo, nearest, k 10, l 2, alpha 0.4, delay 200, four shards",
 }
 """Titles of the streams that are attacked without and with placement."""
-_STREAMS: dict[str, Callable[[], list[tuple[Sample, dict[str, Setting]]]]] = {
+_STREAMS: dict[str, Callable[[], list[tuple[Sample, dict[str, ReplaySetting]]]]] = {
     "adult": lambda: [(_adult(), _settings(Privacy(10, 2), 1000, tuples=500))],
     "adult-3": lambda: [(_adult_of_three(2), _paper(10, 2)), (_adult_of_three(3), _paper(20, 3))],
     "taxi": lambda: [(_taxi(), _settings(Privacy(10), 200, tuples=100))],

@@ -15,17 +15,15 @@ from benchmarks.adult import DATA, MEMBERS, frame, stream
 from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.algorithms.batch.stored import initial_snapshot
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.ola.algorithm import Ola
 from crenel.anonymity.algorithms.ola.lattice import Node
-from crenel.anonymity.algorithms.ola.shard import Ola
-from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, MONDRIAN, OLA, RECURSIVE, T
-from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.algorithms.ola.shard import OlaShard
+from crenel.anonymity.model.attributes import Categorical, by_name
+from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.hierarchy import from_paths, load
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import ConfiguredModels
 from crenel.state.block import NO_TIME, Block
 from experiments.harness import Replay, Stream, Table, replay
 from experiments.kepsilon.populations import adult
@@ -42,8 +40,8 @@ _STEPS = {"hours-per-week": (5, 10, 20), "fnlwgt": (10_000, 20_000, 40_000, 80_0
 """Its numbers, with the widths of their levels."""
 
 
-def _fastest(tuples: Stream, algorithm: Algorithm, privacy: Privacy, parameters: Any) -> Replay:
-    return min((replay(tuples, algorithm, privacy, parameters) for _ in range(_RUNS)), key=lambda run: run.seconds)
+def _fastest(tuples: Stream, algorithm: Algorithm, privacy: Privacy) -> Replay:
+    return min((replay(tuples, algorithm, privacy) for _ in range(_RUNS)), key=lambda run: run.seconds)
 
 
 def mondrian() -> Iterator[Table]:
@@ -66,7 +64,7 @@ def mondrian() -> Iterator[Table]:
         (1_000, 10, 1, plain),
     ):
         for cut in cuts:
-            run = _fastest(by, MONDRIAN, Privacy(k, diversity), MondrianParameters(ClosedBy(tuples), cut))
+            run = _fastest(by, Mondrian(Window(tuples), cut), Privacy(k, diversity))
             subjects = "a tuple each" if by is plain else "5 tuples each"
             releases = run.counters.releases["cluster"]
             table.add(tuples or "all", cut, k, diversity, subjects, f"{run.loss:.4f}", releases, f"{run.seconds:.3f}")
@@ -87,8 +85,8 @@ def _long_windows(adult: Stream) -> Table:
     )
     for tuples in (100_000, 1_000_000):
         stream = adult.enlarged(tuples)
-        context = ShardContext(stream.policy, Privacy(10), MondrianParameters(), MEMBERS)
-        shard, written = MONDRIAN.new(context, 0, bytes(32)), 0
+        context = ShardContext(stream.policy, Privacy(10), Mondrian(), MEMBERS)
+        shard, written = Mondrian.new(context, 0, bytes(32)), 0
         start = time.perf_counter()
         for block in stream.blocks(BLOCK):
             changes = shard.push(block).changes
@@ -123,14 +121,14 @@ def ola() -> Iterator[Table]:
     metrics: tuple[Literal["precision", "discernibility", "entropy"], ...] = ("precision", "discernibility", "entropy")
     for k in (2, 5, 10, 20, 50, 100):
         for metric in metrics:
-            run = _fastest(tuples, OLA, Privacy(k), OlaParameters(metric=metric))
+            run = _fastest(tuples, Ola(metric=metric), Privacy(k))
             releases = run.counters.releases["cluster"]
             table.add(k, metric, f"{run.loss:.4f}", releases, f"{run.suppressed:.2%}", f"{run.seconds:.3f}")
     yield table
     yield _combinations()
 
 
-class _Counted(Ola):
+class _Counted(OlaShard):
     """Shard that counts the nodes it tests."""
 
     tested = 0
@@ -143,10 +141,10 @@ class _Counted(Ola):
 def _combinations() -> Table:
     """Tabulate the tested nodes of a large lattice: seven categories and two numbers, of random rows."""
     rows = frame().sample(_ROWS, random_state=0)
-    attributes = [Categorical(name, load(DATA / f"hierarchy_{name}.csv")) for name in _CATEGORIES]
+    attributes = [Categorical(load(DATA / f"hierarchy_{name}.csv")).named(name) for name in _CATEGORIES]
     for name, steps in _STEPS.items():
         paths = [(f"{n}", *(f"{step}:{n // step}" for step in steps), "*") for n in sorted(set(rows[name]))]
-        attributes.append(Categorical(name, from_paths(paths)))
+        attributes.append(Categorical(from_paths(paths)).named(name))
     leaves = [
         pd.Index(a.hierarchy.labels[: a.hierarchy.leaves]).get_indexer(rows[a.name].astype(str)) for a in attributes
     ]
@@ -161,24 +159,24 @@ def _combinations() -> Table:
         event_time=np.full(_ROWS, NO_TIME),
         members=pa.record_batch({"occupation": occupation}),
     )
-    models: dict[str, ConfiguredModels] = {
-        "k alone": (),
-        "alpha 0.3": ((ALPHA, 0.3),),
-        "entropy_l 2": ((ENTROPY_L, 2.0),),
-        "recursive 2, 2": ((RECURSIVE, (2.0, 2.0)),),
-        "t 0.2": ((T, 0.2),),
-        "beta 2": ((BETA, 2.0),),
+    models: dict[str, dict[str, Any]] = {
+        "k alone": {},
+        "alpha 0.3": {"alpha": 0.3},
+        "entropy_l 2": {"entropy_l": 2.0},
+        "recursive 2, 2": {"recursive": {"c": 2.0, "l": 2}},
+        "t 0.2": {"t": 0.2},
+        "beta 2": {"beta": 2.0},
     }
     table = Table(
         f"OLA on Adult, {_ROWS:,} random rows: tested combinations of {levels:,}, of nine attributes, by entropy",
         ["k", "suppressed at most", *models],
     )
-    policy, members = Policy(tuple(attributes), sensitive=("occupation",)), block.members.schema
+    policy, members = Policy(by_name(attributes), sensitive=("occupation",)), block.members.schema
     for k in (2, 5, 20):
         for most in (0.0, 0.05):
             found = []
             for further in models.values():
-                context = ShardContext(policy, Privacy(k, 1, further), OlaParameters(max_suppression=most), members)
+                context = ShardContext(policy, Privacy(k, models=further), Ola(max_suppression=most), members)
                 shard = _Counted(context, initial_snapshot(context, 0, bytes(32)))
                 shard.push(block)
                 shard.finish()

@@ -205,7 +205,7 @@ def predict(features: Floats, labels: NDArray[np.str_], tests: Floats) -> NDArra
 def _features(table: pa.Table, settings: crenel.Settings) -> Floats:
     """Return the middle of each interval, and the share of each leaf in a published label, as features."""
     columns: list[Floats] = []
-    attributes = {attribute.name: attribute for attribute in settings.validated.policy.categorical}
+    attributes = {attribute.name: attribute for attribute in settings.policy.categorical}
     for name in settings.policy.quasi_identifiers:
         if name in attributes:
             tree = attributes[name].hierarchy

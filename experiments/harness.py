@@ -13,7 +13,7 @@ import venv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from benchmarks.adult import REUSE, Stream
 from benchmarks.measure import Replay, Table, replay, save_figure, update
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import Numeric, by_name
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.cli import synthetic
@@ -54,18 +54,18 @@ ADULT_FILE = "adult/adult.data"
 TAXI_FILE = "taxi/yellow_2019-01_sample1000.csv"
 PIMA_FILE = "pima/diabetes.csv"
 
-TAXI = (Numeric("PickupLocationID", (1, 265), 1), Numeric("TripDistance", (0, 50), 0.01))
+TAXI = (Numeric((1, 265), 1).named("PickupLocationID"), Numeric((0, 50), 0.01).named("TripDistance"))
 """Quasi-identifiers of the taxi trips: zones are numbered from 1 to 265, distances recorded in 0.01 miles."""
 
 PIMA = (
-    Numeric("pregnancies", (0, 20), 1),
-    Numeric("glucose", (0, 200), 1),
-    Numeric("bloodPressure", (0, 150), 1),
-    Numeric("skinThickness", (0, 100), 1),
-    Numeric("insulin", (0, 900), 1),
-    Numeric("bmi", (0, 70), 0.1),
-    Numeric("diabetesPedigree", (0, 3), 0.001),
-    Numeric("age", (18, 90), 1),
+    Numeric((0, 20), 1).named("pregnancies"),
+    Numeric((0, 200), 1).named("glucose"),
+    Numeric((0, 150), 1).named("bloodPressure"),
+    Numeric((0, 100), 1).named("skinThickness"),
+    Numeric((0, 900), 1).named("insulin"),
+    Numeric((0, 70), 0.1).named("bmi"),
+    Numeric((0, 3), 0.001).named("diabetesPedigree"),
+    Numeric((18, 90), 1).named("age"),
 )
 """Quasi-identifiers of Pima. A step is the last recorded digit of its column; 0 also stands for a missing value."""
 
@@ -174,12 +174,11 @@ def in_processes(function: Callable[[Argument], Made], given: Sequence[Argument]
 
 @dataclass(frozen=True)
 class Setting:
-    """A stream and all that an algorithm needs to process it."""
+    """A stream, and an algorithm with the privacy models of its releases."""
 
     tuples: Stream
     algorithm: Algorithm
     privacy: Privacy
-    parameters: Any
 
 
 def replays(
@@ -200,7 +199,7 @@ def replays(
 def _replayed(given: tuple[Setting, int, Callable[[Stream, int], Stream] | None]) -> Replay:
     setting, seed, order = given
     tuples = setting.tuples if order is None else order(setting.tuples, seed)
-    made = replay(tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
+    made = replay(tuples, setting.algorithm, setting.privacy, seed)
     return Replay([], made.counters, made.seconds)
 
 
@@ -278,10 +277,10 @@ def numeric_stream(
     declared: bool = True,
 ) -> Stream:
     """Return rows in their order as tuples with numeric quasi-identifiers; not ``declared``: without their domains."""
-    chosen = tuple(attributes if declared else (Numeric(a.name, None, a.step) for a in attributes))
+    chosen = tuple(attributes if declared else (replace(a, domain=None) for a in attributes))
     values = rows[sensitive].to_numpy()
     return Stream(
-        policy=Policy(chosen, sensitive=(sensitive,), subject=subject),
+        policy=Policy(by_name(chosen), sensitive=(sensitive,), subject=subject),
         numeric=rows[[a.name for a in chosen]].to_numpy(np.float64),
         categorical=np.zeros((len(rows), 0), np.int32),
         sensitive=pd.util.hash_array(values).reshape(-1, 1),

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearest
-from crenel.anonymity.builtin import CASTLE, NEAREST
-from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearestShard
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.privacy import Persons, Privacy
 from crenel.state.shard import StoredShard
 from experiments.harness import REUSE, Stream, Table, taxi_stream
 from experiments.timing import inside
@@ -49,20 +49,20 @@ class Run:
     groups: int
 
 
-_GUARANTEES: tuple[tuple[str, Lasting | None], ...] = (
+_GUARANTEES: tuple[tuple[str, Persons | None], ...] = (
     ("CASTLE", None),
     ("each_release", None),
-    ("lasting", Lasting()),
-    ("lasting, suppress", Lasting(moved="suppress")),
-    ("lasting, count", Lasting(moved="count")),
+    ("lasting", Persons("lasting")),
+    ("lasting, suppress", Persons("lasting", moved="suppress")),
+    ("lasting, count", Persons("lasting", moved="count")),
 )
 
 
 _BY_STREAM = {
     "each_release": None,
-    "widen": Lasting(),
-    "suppress": Lasting(None, "suppress"),
-    "count": Lasting(None, "count"),
+    "widen": Persons("lasting"),
+    "suppress": Persons("lasting", None, "suppress"),
+    "count": Persons("lasting", None, "count"),
 }
 _HEADER = ["loss", "suppressed", "widened", "persons below k"]
 
@@ -100,28 +100,28 @@ def remembered(adult: Stream) -> Table:
             policy=replace(people.policy, subject="person"),
             subject=random.integers(1, 2**64, persons, np.uint64)[rows],
         )
-        terms = _terms(tuples, "lasting", Lasting())
-        shard = NEAREST.new(terms, 0, bytes(32))
+        terms = _terms(tuples, "lasting", Persons("lasting"))
+        shard = Nearest.new(terms, 0, bytes(32))
         stored = StoredShard(b"", {})
         for block in tuples.blocks(2000):
             changes = shard.push(block).changes
             assert changes is not None
             stored = stored.after(changes)
         start = time.perf_counter()
-        restored = NEAREST.restored(terms, stored, "")
+        restored = Nearest.restored(terms, stored, "")
         seconds = time.perf_counter() - start
-        assert isinstance(restored, LastingNearest)
+        assert isinstance(restored, LastingNearestShard)
         table.add(
             f"{persons:,}",
             each,
-            f"{sum(map(len, stored.entries['companions'].values())) / persons:.0f}",
+            f"{sum(map(len, stored.entries['anonymity_sets'].values())) / persons:.0f}",
             f"{_bytes(*_records(restored)) / persons:.0f}",
             f"{seconds:.1f} s",
         )
     return table
 
 
-def _records(shard: LastingNearest) -> list[Any]:
+def _records(shard: LastingNearestShard) -> list[Any]:
     persons, groups = shard.arrays.persons, shard.arrays.groups
     return [persons, persons.row, groups, groups.box]
 
@@ -186,15 +186,15 @@ def returning(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves:
     return Stream(policy, numeric, adult.categorical[rows], adult.sensitive[rows], members, subject)
 
 
-def _terms(tuples: Stream, name: str, lasting_setting: Lasting | None) -> ShardContext:
-    castle = CastleParameters(_DELAY, reuse_limit=REUSE)
-    parameters = castle if name == "CASTLE" else NearestParameters(_DELAY)
-    return ShardContext(tuples.policy, Privacy(_K, lasting=lasting_setting), parameters, tuples.members.schema)
+def _terms(tuples: Stream, name: str, lasting_setting: Persons | None) -> ShardContext:
+    castle = Castle(Delay(_DELAY), reuse_limit=REUSE)
+    parameters = castle if name == "CASTLE" else Nearest(Delay(_DELAY))
+    return ShardContext(tuples.policy, Privacy(_K, persons=lasting_setting), parameters, tuples.members.schema)
 
 
-def _seconds(tuples: Stream, name: str, lasting_setting: Lasting | None, seed: int) -> float:
+def _seconds(tuples: Stream, name: str, lasting_setting: Persons | None, seed: int) -> float:
     terms, key = _terms(tuples, name, lasting_setting), bytes([seed]) * 32
-    shard = (CASTLE if name == "CASTLE" else NEAREST).new(terms, 0, key)
+    shard = (Castle if name == "CASTLE" else Nearest).new(terms, 0, key)
     blocks = tuples.blocks(2000)
     start = time.perf_counter()
     for block in blocks:
@@ -205,8 +205,8 @@ def _seconds(tuples: Stream, name: str, lasting_setting: Lasting | None, seed: i
 
 def observed(tuples: Stream, terms: ShardContext) -> Run:
     """Run a stream tuple by tuple, one per second, and attack it by intersection over all records."""
-    castle = isinstance(terms.parameters, CastleParameters)
-    shard = (CASTLE if castle else NEAREST).new(terms, 0, bytes(32))
+    castle = isinstance(terms.algorithm, Castle)
+    shard = (Castle if castle else Nearest).new(terms, 0, bytes(32))
     assert tuples.subject is not None
     person = tuples.subject.astype(np.int64) - 1
     count = int(person.max()) + 1
@@ -229,7 +229,7 @@ def observed(tuples: Stream, terms: ShardContext) -> Run:
         sum(counters.suppressed.values()) / len(tuples),
         counters.releases["widened"] / max(later, 1),
         float((behind.sum(axis=1) < terms.privacy.k).mean()),
-        int(shard.arrays.groups.now.known) if isinstance(shard, LastingNearest) else 0,
+        int(shard.arrays.groups.now.known) if isinstance(shard, LastingNearestShard) else 0,
     )
 
 
@@ -255,7 +255,7 @@ def _by_stream(adult: Stream) -> Table:
         ("taxi, 2 attributes, 100 persons", trips, 10, 200),
     ):
         for lasting_setting, lasting in _BY_STREAM.items():
-            run = observed(tuples, _nearest(tuples, k, NearestParameters(delay), lasting))
+            run = observed(tuples, _nearest(tuples, k, Nearest(Delay(delay)), lasting))
             table.add(name, k, f"{delay:,}", lasting_setting, *_cells(run))
     return table
 
@@ -269,14 +269,14 @@ def _by_horizon(adult: Stream) -> Table:
     tuples = returning(adult, 2000, 10, in_rounds=False, moves=True)
     for seconds in (1000, 2000, 5000, 10_000, None):
         horizon = None if seconds is None else 1000 * seconds
-        parameters = NearestParameters(1000, 1_000_000)
-        run = observed(tuples, _nearest(tuples, 10, parameters, Lasting(horizon)))
+        parameters = Nearest(Delay(1000, 1_000_000))
+        run = observed(tuples, _nearest(tuples, 10, parameters, Persons("lasting", horizon)))
         table.add("none" if seconds is None else f"{seconds:,} s", run.groups, *_cells(run))
     return table
 
 
-def _nearest(tuples: Stream, k: int, parameters: NearestParameters, lasting_setting: Lasting | None) -> ShardContext:
-    return ShardContext(tuples.policy, Privacy(k, lasting=lasting_setting), parameters, tuples.members.schema)
+def _nearest(tuples: Stream, k: int, parameters: Nearest, lasting_setting: Persons | None) -> ShardContext:
+    return ShardContext(tuples.policy, Privacy(k, persons=lasting_setting), parameters, tuples.members.schema)
 
 
 def _cells(run: Run) -> list[str]:

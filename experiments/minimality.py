@@ -11,19 +11,17 @@ import numpy as np
 from benchmarks.adult import SUHDSA_COLUMNS, stream
 from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, NEAREST, OLA, RECURSIVE, SUHDSA, T
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import ConfiguredModels
 from crenel.evidence.attack.formation import learned_minimality
 from crenel.evidence.attack.minimality import Inferred
 from crenel.evidence.attack.result import Tries, wilson
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from experiments.castle.contenders import shuffled
 from experiments.harness import Table, in_processes, seeds
 
@@ -33,30 +31,30 @@ _LEARNED = 8000
 """Records of the attacker who learns from half of them, and attacks the other half."""
 
 _DELAY = {"ten": 1000, "three": 200}
-_MODELS: dict[str, tuple[int, ConfiguredModels]] = {
-    "k alone": (1, ()),
-    "`l: 2`": (2, ()),
-    "`alpha: 0.8`": (1, ((ALPHA, 0.8),)),
-    "`entropy_l: 1.5`": (1, ((ENTROPY_L, 1.5),)),
-    "`recursive: {c: 4, l: 2}`": (1, ((RECURSIVE, (4.0, 2.0)),)),
-    "`t: 0.2`": (1, ((T, 0.2),)),
-    "`beta: 1`": (1, ((BETA, 1.0),)),
+_MODELS: dict[str, tuple[int, dict[str, Any]]] = {
+    "k alone": (1, {}),
+    "`l: 2`": (2, {}),
+    "`alpha: 0.8`": (1, {"alpha": 0.8}),
+    "`entropy_l: 1.5`": (1, {"entropy_l": 1.5}),
+    "`recursive: {c: 4, l: 2}`": (1, {"recursive": {"c": 4.0, "l": 2}}),
+    "`t: 0.2`": (1, {"t": 0.2}),
+    "`beta: 1`": (1, {"beta": 1.0}),
 }
 
 _Case: TypeAlias = tuple[str, str, str, int]
 """Number of attributes, algorithm, privacy model, and seed."""
 
 
-def _algorithms(attributes: str) -> dict[str, tuple[Algorithm, Any]]:
-    """Return the algorithms with their parameters; OLA needs categorical attributes, as the three are."""
+def _algorithms(attributes: str) -> dict[str, Algorithm]:
+    """Return the algorithms; OLA needs categorical attributes, as the three are."""
     delay = _DELAY[attributes]
-    found: dict[str, tuple[Algorithm, Any]] = {
-        "nearest": (NEAREST, NearestParameters(delay)),
-        "CASTLE": (CASTLE, CastleParameters(delay)),
-        "SUHDSA": (SUHDSA, SuhdsaParameters(delay)),
-        "Mondrian": (MONDRIAN, MondrianParameters(ClosedBy(delay))),
+    found: dict[str, Algorithm] = {
+        "nearest": Nearest(Delay(delay)),
+        "CASTLE": Castle(Delay(delay)),
+        "SUHDSA": Suhdsa(delay),
+        "Mondrian": Mondrian(Window(delay)),
     }
-    return found if attributes == "ten" else {**found, "OLA": (OLA, OlaParameters(ClosedBy(delay)))}
+    return found if attributes == "ten" else {**found, "OLA": Ola(Window(delay))}
 
 
 def results() -> Iterator[Table]:
@@ -102,8 +100,8 @@ def _attacked(case: _Case) -> Inferred:
     attributes, name, model, seed = case
     tuples = shuffled(stream() if attributes == "ten" else stream().of_attributes(SUHDSA_COLUMNS), seed)
     sample = Sample.of_blocks(tuples.policy, tuples.blocks(BLOCK))
-    (algorithm, parameters), (diversity, models) = _algorithms(attributes)[name], _MODELS[model]
-    setting = Setting(algorithm, Privacy(_K, diversity, models), parameters, seed=seed)
+    diversity, models = _MODELS[model]
+    setting = ReplaySetting(_algorithms(attributes)[name], Privacy(_K, diversity, models=models), seed=seed)
     return learned_minimality(sample.first(_LEARNED), setting, 0, np.random.default_rng(seed))
 
 

@@ -23,15 +23,16 @@ from typing import Any
 import numpy as np
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, RECURSIVE, T
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import ConfiguredModels, PrivacyModel
+from crenel.anonymity.model.privacy_model import PrivacyModel
 from crenel.anonymity.model.reference import Reference
 from experiments.harness import Stream, Table, installed, pima_stream, replay, taxi_stream
-from experiments.privacy_models import asking, settings, with_occupation
+from experiments.privacy_models import TUPLES, asking, with_occupation
 
 PYCANON = "pycanon==1.3.6"
 _ASKS = """
@@ -55,10 +56,10 @@ print(json.dumps({name: number for name, number in found.items() if number == nu
 """
 
 
-def classes(tuples: Stream, algorithm: Algorithm, parameters: Any, privacy: Privacy) -> list[list[Any]]:
+def classes(tuples: Stream, algorithm: Algorithm, privacy: Privacy) -> list[list[Any]]:
     """Return the sensitive values of each release of a stream."""
     found = []
-    for out in replay(tuples, algorithm, privacy, parameters).releases:
+    for out in replay(tuples, algorithm, privacy).releases:
         found += [out.members[0][a:b] for a, b in zip(out.offsets, out.offsets[1:], strict=False)]
     return found
 
@@ -136,21 +137,21 @@ def results() -> Iterator[Table]:
         f"The core and {PYCANON}: the same number, or the core's (pycanon's)",
         ["stream", "algorithm", "privacy model", *columns, "c, pycanon's own"],
     )
-    models: tuple[tuple[str, ConfiguredModels], ...] = (
-        ("k", ()),
-        ("alpha: 0.6", ((ALPHA, 0.6),)),
-        ("entropy_l: 1.9", ((ENTROPY_L, 1.9),)),
-        ("recursive: {c: 2, l: 2}", ((RECURSIVE, (2.0, 2.0)),)),
-        ("t: 0.4", ((T, 0.4),)),
-        ("beta: 3", ((BETA, 3.0),)),
+    models: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("k", {}),
+        ("alpha: 0.6", {"alpha": 0.6}),
+        ("entropy_l: 1.9", {"entropy_l": 1.9}),
+        ("recursive: {c: 2, l: 2}", {"recursive": {"c": 2.0, "l": 2}}),
+        ("t: 0.4", {"t": 0.4}),
+        ("beta: 3", {"beta": 3.0}),
     )
     with tempfile.TemporaryDirectory() as folder:
         python = installed(Path(folder), PYCANON)
         for name, tuples, k in (("Adult", with_occupation(), 10), ("taxi", trips, 10), ("Pima", women, 5)):
-            alike = [*list(settings())[2:], ("Mondrian", MONDRIAN, MondrianParameters(ClosedBy(500)))]
-            for called, algorithm, parameters in [("CASTLE", CASTLE, CastleParameters(200, reuse_limit=0)), *alike]:
+            algorithms: dict[str, Algorithm] = {"CASTLE": Castle(Delay(200)), "windows": Suhdsa(TUPLES)}
+            for called, algorithm in {**algorithms, "Mondrian": Mondrian(Window(500))}.items():
                 for model, further in models:
-                    released = classes(tuples, algorithm, parameters, replace(asking(tuples, 1, further), k=k))
+                    released = classes(tuples, algorithm, replace(asking(tuples, 1, further), k=k))
                     other_result = measured_by_pycanon(python, released)
                     found = ours(released, other_result)
                     cells = [_cell(found.get(column), other_result.get(column)) for column in columns]

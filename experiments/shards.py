@@ -15,21 +15,22 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, NEAREST, SUHDSA
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import NO_KEY
 from crenel.anonymity.regions.learn import learn, members_of
-from crenel.anonymity.regions.loss import Sample
-from crenel.jobs.config.load import Config, Source
-from crenel.jobs.pipeline.layout import SourceColumns, layout
+from crenel.anonymity.regions.loss import EncodedSample
+from crenel.operators.column_types import parse
 from crenel.operators.encode.encoder import Encoder
-from experiments.harness import Drawing, Stream, Table, legend_below, panels, replay, seeds
+from crenel.operators.plan import plan_of
+from crenel.settings import Settings
+from experiments.harness import REUSE, Drawing, Stream, Table, legend_below, panels, replay, seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +42,6 @@ _REPEATS = 15
 SHARDS = (1, 4, 8, 16)
 DELAYS = (1_000, 10_000)
 
-_REUSE: dict[str, Any] = {"reuse_limit": 1000, "delay_jitter": 0.0}
 _CLUSTERS = 50
 """Open clusters of CASTLE, over all shards."""
 
@@ -50,28 +50,25 @@ _adult = cache(stream)
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """An algorithm with its parameters for one of several shards.
+    """An algorithm for one of several shards.
 
     Attributes
     ----------
-    parameters : function of the total delay in tuples and the number of shards
+    algorithm : function of the total delay in tuples and the number of shards
     """
 
     name: str
-    algorithm: Algorithm
-    parameters: Callable[[int, int], Any]
+    algorithm: Callable[[int, int], Algorithm]
+
+
+def _castle(delay: int, shards: int) -> Castle:
+    return Castle(Delay(delay // shards), max_clusters=max(_CLUSTERS // shards, 1), reuse_limit=REUSE)
 
 
 CONTENDERS = (
-    Contender(
-        "CASTLE",
-        CASTLE,
-        lambda delay, shards: CastleParameters(
-            delay_tuples=delay // shards, max_clusters=max(_CLUSTERS // shards, 1), **_REUSE
-        ),
-    ),
-    Contender("nearest", NEAREST, lambda delay, shards: NearestParameters(delay_tuples=delay // shards, **_REUSE)),
-    Contender("windows", SUHDSA, lambda delay, shards: SuhdsaParameters(tuples=delay // shards)),
+    Contender("CASTLE", _castle),
+    Contender("nearest", lambda delay, shards: Nearest(Delay(delay // shards), reuse_limit=REUSE)),
+    Contender("windows", lambda delay, shards: Suhdsa(tuples=delay // shards)),
 )
 
 
@@ -90,7 +87,7 @@ def run(adult: Stream, shard_of: NDArray[np.int64], contender: Contender, delay:
     loss, released, suppressed, longest = 0.0, 0, 0, 0.0
     for number in range(count):
         part = adult.rows(np.flatnonzero(shard_of == number))
-        made = replay(part, contender.algorithm, Privacy(_K), contender.parameters(delay, count), seed)
+        made = replay(part, contender.algorithm(delay, count), Privacy(_K), seed)
         longest = max(longest, made.seconds)
         loss, released = loss + made.counters.loss_sum, released + made.counters.released
         suppressed += sum(made.counters.suppressed.values())
@@ -106,7 +103,7 @@ def by_subject(adult: Stream, count: int, seed: int) -> NDArray[np.int64]:
 def regions(count: int) -> RegionTree:
     """Return regions learned from all of Adult."""
     adult = _adult()
-    return learn(adult.policy, Sample(adult.numeric, adult.categorical), count, members_of(_K))
+    return learn(adult.policy, EncodedSample(adult.numeric, adult.categorical), count, members_of(_K))
 
 
 def by_region(adult: Stream, count: int, _: int) -> NDArray[np.int64]:
@@ -183,13 +180,12 @@ def fastest(work: Callable[[], object]) -> float:
 
 def encoder_of(tuples: Stream, shards: Shards) -> tuple[Encoder, list[pd.Series[Any]]]:
     """Return the encoder of a job on these tuples, and its input columns."""
-    types = {a.name: "INT" if isinstance(a, Numeric) else "STRING" for a in tuples.policy.quasi_identifiers}
-    castle, outputs = CastleParameters(1_000), {"released": dict[str, str]()}
-    job = Config(
-        tuples.policy, Privacy(_K), CASTLE, castle, None, Shards(), None, NO_KEY, Source(""), outputs, {}, False
+    types = {a.name: "INT" if isinstance(a, Numeric) else "STRING" for a in tuples.policy.attributes}
+    settings = Settings(
+        policy=tuples.policy, privacy=Privacy(_K), algorithm=Castle(Delay(1_000)), shards=shards, subject_key=NO_KEY
     )
-    found = layout(job, SourceColumns({**types, "income": "STRING"}, False))
-    plan = replace(found.encode, shards=shards, keys=tuple(range(shards.count)))
+    plan, _ = plan_of(settings, {name: parse(type_) for name, type_ in {**types, "income": "STRING"}.items()})
+    plan = replace(plan, keys=tuple(range(shards.count)))
     columns: dict[str, pd.Series[Any]] = {"income": tuples.members.column(0).to_pandas()}
     for attribute, numbers in zip(tuples.policy.numeric, tuples.numeric.T, strict=True):
         columns[attribute.name] = pd.Series(numbers)

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from benchmarks.adult import FOUR, stream
 from benchmarks.measure import BLOCK
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.builtin import CASTLE, NEAREST
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.random import CounterRandom, uniform_at
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.privacy import Privacy
 from experiments.castle.contenders import shuffled
@@ -80,9 +80,9 @@ def results() -> Iterator[Table]:
         ("4 QIs, k 50, delay 1,000", adult.of_attributes(FOUR), Privacy(50), 1000),
     )
     for name, tuples, privacy, delay in settings:
-        for algorithm, parameters in (("castle", CastleParameters), ("nearest", NearestParameters)):
+        for algorithm in (Castle, Nearest):
             for limit, jitter in (*((1000, jitter) for jitter in _JITTER), (0, 0.0)):
-                chosen = parameters(delay_tuples=delay, reuse_limit=limit, delay_jitter=jitter)
+                chosen = algorithm(Delay(delay, jitter=jitter), reuse_limit=limit)
                 runs = [attacked(shuffled(tuples, seed), privacy, chosen, seed) for seed in seeds(_SEEDS)]
                 singletons: list[tuple[list[float], str]] = [
                     ([run.named for run in runs], ".0f"),
@@ -90,7 +90,7 @@ def results() -> Iterator[Table]:
                     ([run.named * run.reused for run in runs], ".2f"),
                 ]
                 table.add(
-                    *(name, algorithm, limit, jitter, mean_interval([run.loss for run in runs])),
+                    *(name, algorithm.name, limit, jitter, mean_interval([run.loss for run in runs])),
                     _percent([run.suppressed for run in runs], ".2f"),
                     _percent([run.reused for run in runs], ".1f"),
                     *(_percent(shares, form) if limit else "-" for shares, form in singletons),
@@ -102,23 +102,23 @@ def _percent(shares: list[float], form: str) -> str:
     return mean_interval([100 * share for share in shares], form)
 
 
-def attacked(tuples: Stream, privacy: Privacy, parameters: Any, seed: int, block: int = BLOCK) -> Attacked:
+def attacked(tuples: Stream, privacy: Privacy, algorithm: Castle | Nearest, seed: int, block: int = BLOCK) -> Attacked:
     """Run a stream in blocks of ``block`` tuples, and attack it.
 
     The attacker knows the arrival on which each release comes. For a singleton release it is the deadline of its tuple.
     """
-    numbered = tuples.numbered()
-    algorithm = NEAREST if isinstance(parameters, NearestParameters) else CASTLE
-    context = ShardContext(numbered.policy, privacy, parameters, numbered.members.schema, remembers=False)
+    numbered, delay = tuples.numbered(), algorithm.delay.tuples
+    assert delay is not None
+    context = ShardContext(numbered.policy, privacy, algorithm, numbered.members.schema, remembers=False)
     shard: Any = algorithm.new(context, 0, bytes([seed]) * 32)
-    early = int(parameters.delay_jitter * parameters.delay_tuples)
-    due = _deadlines(shard.arrays.deadline_random, len(tuples), parameters.delay_tuples, early)
+    early = int(algorithm.delay.jitter * delay)
+    due = _deadlines(shard.arrays.deadline_random, len(tuples), delay, early)
     found: list[int] = []
     for some in numbered.blocks(block):
         releases = shard.push(some).releases
         for release in np.flatnonzero(releases.kind == _REUSED).tolist():
             row = releases.members[-1][releases.offsets[release]]
-            found.append(_possible_rows(tuples, releases, release, due[row], parameters.delay_tuples, early))
+            found.append(_possible_rows(tuples, releases, release, due[row], delay, early))
     shard.finish()
     counters = shard.counters
     possible = np.array(found)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.config.flink_settings import (
     CHECKPOINTING,
     CHECKPOINTS,
@@ -18,8 +19,7 @@ from crenel.jobs.config.flink_settings import (
     repeating_settings,
     without_scheme,
 )
-from crenel.jobs.config.kafka import broker_warnings
-from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.load import load
 from crenel.jobs.config.overlaps import find_sinks_in_state
 from crenel.jobs.failure import why_failed, why_refused, without_passwords
 from crenel.jobs.job_wait import wait
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not any(tables.get_config().get(name, "") for name in CHECKPOINTS):
             _warn([f"{CHECKPOINTS[0]}: is not set; {_IN_MEMORY}"])
         job = build(tables, config)
-        _warn((*job.warnings, *broker_warnings(job.setup.tables)))
+        _warn(job.warnings)
         client = job.execute()
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)

@@ -7,21 +7,17 @@ reported. A message that holds a value of a record, or imitates another error, t
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from crenel.jobs.config.connectors import JARS, LOCAL, SERVERS, Options, as_raw
 from crenel.jobs.config.flink_settings import CHECKPOINTS, FOLDERS
-from crenel.jobs.config.kafka import SERVERS, silent_tables
-from crenel.jobs.config.paths import local_path
 
 _TEMPORARY = "io.tmp.dirs"
 _TIMEOUT = "execution.checkpointing.timeout"
-SETTINGS = (*FOLDERS, _TEMPORARY, _TIMEOUT)
+SETTINGS = (*FOLDERS, _TIMEOUT)
 """Settings of Flink that an explanation may name."""
 
-_LOCAL = ("blackhole", "datagen", "filesystem", "print")
 _AT_FIELD = re.compile(r"\AFail to deserialize at field: (.+)\.\Z")
 _SHORTEST = 3
 """Minimum length of a path to search a message for: most messages contain "/"."""
@@ -33,44 +29,34 @@ class JobSetup:
 
     Attributes
     ----------
-    tables : options of the tables that are read and written, by field (``source.ddl``, ``sinks.NAME``)
+    sources : options of the tables that are read, by the field of their statement
+    sinks : options of the tables that are written, by output
     settings : of Flink, those in ``SETTINGS``
     columns : of the table ``source``
     databases : fields of the catalogs that are databases
     """
 
-    tables: Mapping[str, Mapping[str, str]]
+    sources: Mapping[str, Options]
+    sinks: Mapping[str, Options]
     settings: Mapping[str, str]
     columns: Sequence[str] = ()
     databases: Sequence[str] = ()
 
-    @classmethod
-    def of(
-        cls,
-        sources: Mapping[str, Mapping[str, str]],
-        sinks: Mapping[str, Mapping[str, str]],
-        settings: Mapping[str, str],
-        columns: Sequence[str] = (),
-        databases: Sequence[str] = (),
-    ) -> JobSetup:
-        """Return the setup of a job; ``sources`` by the field of their statement, ``sinks`` by output."""
-        tables = {**sources, **{f"sinks.{name}": options for name, options in sinks.items()}}
-        return cls(tables, settings, columns, databases)
+    @property
+    def tables(self) -> dict[str, Options]:
+        """Options of all tables by field, such as ``source.ddl`` and ``sinks.audit``."""
+        return {**self.sources, **{f"sinks.{name}": options for name, options in self.sinks.items()}}
 
     @property
-    def sources(self) -> dict[str, Mapping[str, str]]:
-        """Options of the tables that are read, by field."""
-        return {field: options for field, options in self.tables.items() if not field.startswith("sinks.")}
+    def written(self) -> dict[str, str]:
+        """Paths to which the job writes, by field."""
+        sinks = {f"sinks.{name}.path": options["path"] for name, options in self.sinks.items() if options.get("path")}
+        return sinks | {f"flink.{name}": self.settings[name] for name in FOLDERS if self.settings.get(name)}
 
     @property
     def paths(self) -> dict[str, str]:
         """Paths by the field that names them."""
-        tables = {
-            field if field in self.sources else f"{field}.path": options["path"]
-            for field, options in self.tables.items()
-            if options.get("path")
-        }
-        return tables | {f"flink.{name}": self.settings[name] for name in FOLDERS if self.settings.get(name)}
+        return {field: of["path"] for field, of in self.sources.items() if of.get("path")} | self.written
 
 
 @dataclass(frozen=True)
@@ -95,28 +81,22 @@ class Cause:
 
     Attributes
     ----------
-    name : pattern of the whole name of an exception's class
     phrase : the cause, as a phrase
     remedy : as a sentence
     field : the affected fields, with their values; empty where none is known
-    message : pattern that must be in the exception's message
-    frames : pattern that must be in its stack trace
+    patterns : of an exception's class, message and stack trace, from the beginning of ``CLASS: MESSAGE``; the trace
+        follows on a line of its own
     """
 
-    name: str
     phrase: str
     remedy: str
-    field: Callable[[JobSetup, Sequence[Thrown]], str] = lambda setup, chain: ""
-    message: str = ""
-    frames: str = ""
+    field: Callable[[JobSetup, Sequence[Thrown]], str]
+    patterns: tuple[str, ...]
 
     def explains(self, thrown: Thrown) -> bool:
         """Return whether an exception matches this cause."""
-        return bool(
-            re.fullmatch(self.name, thrown.name)
-            and re.search(self.message, thrown.message)
-            and re.search(self.frames, thrown.frames)
-        )
+        text = f"{thrown.name}: {thrown.message}\n{thrown.frames}"
+        return any(re.match(pattern, text, re.DOTALL) for pattern in self.patterns)
 
 
 def path_in(setup: JobSetup, chain: Sequence[Thrown]) -> str:
@@ -125,6 +105,10 @@ def path_in(setup: JobSetup, chain: Sequence[Thrown]) -> str:
     for field in sorted(plain, key=lambda field: -len(plain[field])):
         if len(plain[field]) >= _SHORTEST and any(plain[field] in thrown.message for thrown in chain):
             return f"{field}: {setup.paths[field]}"
+    return ""
+
+
+def _unknown(setup: JobSetup, chain: Sequence[Thrown]) -> str:
     return ""
 
 
@@ -138,199 +122,188 @@ def _column(setup: JobSetup, chain: Sequence[Thrown]) -> str:
     return _sources(setup, chain) if column is None else f"source.ddl: column {column}"
 
 
-def _brokers(setup: JobSetup, _: Sequence[Thrown]) -> str:
-    named = {field: options[SERVERS] for field, options in setup.tables.items() if options.get(SERVERS)}
-    silent = silent_tables(setup.tables) or named
-    return " or ".join(f"{field}: '{SERVERS}' = '{named[field]}'" for field in silent)
+def _option(name: str) -> Callable[[JobSetup, Sequence[Thrown]], str]:
+    """Return a function that names the tables with an option, and only those whose value is in a message if any is."""
 
+    def field(setup: JobSetup, chain: Sequence[Thrown]) -> str:
+        named = {field: options[name] for field, options in setup.tables.items() if options.get(name)}
+        reported = [
+            field
+            for field, value in named.items()
+            if any(re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-]|\.\w)", thrown.message) for thrown in chain)
+        ]
+        return " or ".join(f"{field}: '{name}' = '{named[field]}'" for field in reported or named)
 
-def _topics(setup: JobSetup, chain: Sequence[Thrown]) -> str:
-    named = {field: options["topic"] for field, options in setup.tables.items() if options.get("topic")}
-    reported = [
-        field
-        for field, topic in named.items()
-        if any(re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w-]|\.\w)", thrown.message) for thrown in chain)
-    ]
-    return " or ".join(f"{field}: 'topic' = '{named[field]}'" for field in reported or named)
+    return field
 
 
 def _remote(setup: JobSetup, _: Sequence[Thrown]) -> str:
-    tables = (field for field, options in setup.tables.items() if options.get("connector") not in _LOCAL)
+    tables = (field for field, options in setup.tables.items() if options.get("connector") not in LOCAL)
     return " or ".join((*tables, *setup.databases))
 
 
-def _fullest(setup: JobSetup, chain: Sequence[Thrown]) -> str:
-    written = {field: path for field, path in setup.paths.items() if field not in setup.sources}
-    temporary = setup.settings.get(_TEMPORARY) or tempfile.gettempdir()
-    written |= {f"flink.{_TEMPORARY}": path for path in re.split("[,:]", temporary) if path}
-    free = {field: left for field, path in written.items() if (left := _free(path)) is not None}
-    if not free:
-        return path_in(setup, chain)
-    field = min(free, key=lambda field: free[field])
-    return f"{field}: {written[field]} (its disk has {free[field]:,} bytes free)"
+def _disks(setup: JobSetup, chain: Sequence[Thrown]) -> str:
+    return path_in(setup, chain) or " or ".join((*setup.written, f"flink.{_TEMPORARY}"))
 
 
-def _checkpoints(setup: JobSetup, _: Sequence[Thrown]) -> str:
-    for name in CHECKPOINTS[:2]:
-        if folder := setup.settings.get(name):
-            left = _free(folder)
-            return f"flink.{name}: {folder}" + ("" if left is None else f" (its disk has {left:,} bytes free)")
-    return f"flink.{CHECKPOINTS[0]}"
+def _setting(*names: str) -> Callable[[JobSetup, Sequence[Thrown]], str]:
+    """Return a function that names the first of these settings of Flink that is set, with its value."""
+
+    def field(setup: JobSetup, _: Sequence[Thrown]) -> str:
+        given = (f"flink.{name}: {setup.settings[name]}" for name in names if setup.settings.get(name))
+        return next(given, f"flink.{names[0]}")
+
+    return field
 
 
-def _timeout(setup: JobSetup, _: Sequence[Thrown]) -> str:
-    return f"flink.{_TIMEOUT}: {setup.settings.get(_TIMEOUT, '10 min')}"
+def _as_raw(form: str) -> str:
+    remedy = as_raw(form)
+    return remedy[0].upper() + remedy[1:]
 
 
-def _free(path: str) -> int | None:
-    """Return the free bytes on the disk of a path; None where this machine cannot know."""
-    folder = local_path(path)
-    if folder is None:
-        return None
-    folder = folder.absolute()
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return None
-
-
-_JACKSON = r".*\.jackson\.core\..*(JsonParseException|JsonEOFException)"
-_AS_CSV = (
-    "Read each line as 'format' = 'raw', and its fields with source.from_csv, so that such a line is rejected with a "
-    "reason"
+_JACKSON = r"[\w.$]*\.jackson\.core\.[\w.$]*(JsonParseException|JsonEOFException): "
+_START = r"(\S+: )?"  # of a message, which may begin with the name of a class
+_CHECKPOINT = (
+    rf"org\.apache\.flink\.util\.FlinkRuntimeException: {_START}Exceeded checkpoint tolerable failure threshold"
 )
-_AS_JSON = (
-    "Read each record as 'format' = 'raw', and its fields with source.from_json, so that such a record is rejected "
-    "with a reason"
-)
-_AS_AVRO = (
-    "Read each record as 'format' = 'raw' into a column of BYTES, and its fields with source.from_avro, so that such a "
-    "record is rejected with a reason"
-)
-_AS_MESSAGE = _AS_AVRO.replace("from_avro", "from_protobuf")
-_AS_TEXT = "Declare the column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
-_AS_UTF8 = (
-    "Convert the input to UTF-8 (iconv -f ISO-8859-1 -t UTF-8), or read it as 'format' = 'raw' with 'raw.charset', and "
-    "its fields with source.from_csv or source.from_json"
-)
-_NOT_A_TYPE = "a value of the source could not be read as the type of its column"
-
-DISK_FULL = Cause(
-    r"java\.io\.(IO|FileNotFound)Exception|java\.nio\.file\.FileSystemException",
-    "a disk is full",
-    "Free space, or name a folder on another disk",
-    _fullest,
-    message=r"(No space left on device|Disk quota exceeded)\)?\Z",
-)
+_NO_TYPE = "Unsupported to derive Schema for type: "
+_AS_TIMESTAMP = "CAST it to TIMESTAMP(3) in source.query, and an event time to BIGINT of epoch milliseconds"
 
 CAUSES = (
     Cause(
-        r".*\bkafka\.common\.errors\.UnknownTopicOrPartitionException",
         "a topic of Kafka is missing",
         "Create the topic, and restart the job from its last checkpoint; a source whose topic was deleted needs a new "
         "job (Start anew, in the guide to stop, restore and upgrade)",
-        _topics,
+        _option("topic"),
+        (r"[\w.$]*\bkafka\.common\.errors\.UnknownTopicOrPartitionException: ",),
     ),
     Cause(
-        r".*\bkafka\.common\.errors\.TimeoutException",
         "Kafka did not answer in time",
         "Start the broker, correct the address, and create the topic if it is missing",
-        _brokers,
+        _option(SERVERS),
+        (r"[\w.$]*\bkafka\.common\.errors\.TimeoutException: ",),
     ),
-    DISK_FULL,
     Cause(
-        r"org\.apache\.flink\.util\.FlinkRuntimeException",
+        "a disk is full",
+        "Free space, or name a folder on another disk",
+        _disks,
+        (r"java\.(io|nio\.file)\.\w+Exception: .*(No space left on device|Disk quota exceeded)\)?\n",),
+    ),
+    Cause(
         "a checkpoint took longer",
         "Find what holds it in the job's metrics (records of megabytes, a slow sink, too little processor or memory), "
         "or allow it more time",
-        _timeout,
-        message=r"Exceeded checkpoint tolerable failure threshold.* Checkpoint expired before completing",
+        _setting(_TIMEOUT),
+        (rf"{_CHECKPOINT}.* Checkpoint expired before completing",),
     ),
     Cause(
-        r"org\.apache\.flink\.util\.FlinkRuntimeException",
         "a checkpoint could not be written",
         "Check that the folder exists, that every TaskManager can write to it, and that its disk is not full; the "
         "log of the JobManager has the reason",
-        _checkpoints,
-        message="Exceeded checkpoint tolerable failure threshold",
+        _setting(*CHECKPOINTS[:2]),
+        (_CHECKPOINT,),
     ),
     Cause(
-        r"java\.io\.CharConversionException|java\.nio\.charset\.\w+Exception",
         "the input is not UTF-8",
-        _AS_UTF8,
+        "Convert the input to UTF-8 (iconv -f ISO-8859-1 -t UTF-8), or read it as 'format' = 'raw' with 'raw.charset', "
+        "and its fields with source.from_csv or source.from_json",
         _sources,
-    ),
-    Cause(_JACKSON, "the input is not UTF-8", _AS_UTF8, _sources, message=r"\A(\S+: )?Invalid UTF-8 "),
-    Cause(
-        r".*\.dataformat\.csv\.CsvReadException",
-        "a line has more fields than the table has columns",
-        _AS_CSV,
-        _sources,
-        message=r"\A(\S+: )?Too many entries",
+        (r"java\.(io\.CharConversion|nio\.charset\.\w+)Exception: ", rf"{_JACKSON}{_START}Invalid UTF-8 "),
     ),
     Cause(
-        r"java\.lang\.RuntimeException",
-        "a line has fewer fields than the table has columns",
-        _AS_CSV,
+        "a line is not valid CSV",
+        _as_raw("csv"),
         _sources,
-        message=r"\A(\S+: )?Row length mismatch\. \d+ fields expected but was \d+\.\Z",
-        frames=r"\bCsvToRowDataConverters\.",
+        (
+            r"[\w.$]*\.dataformat\.csv\.CsvReadException: ",
+            rf"{_JACKSON}.*\.dataformat\.csv\.",
+            rf"java\.lang\.RuntimeException: {_START}Row length mismatch\. .*\bCsvToRowDataConverters\.",
+        ),
     ),
-    Cause(r".*\.dataformat\.csv\.CsvReadException", "a line is not valid CSV", _AS_CSV, _sources),
-    Cause(_JACKSON, "a line is not valid CSV", _AS_CSV, _sources, frames=r"\.dataformat\.csv\."),
-    Cause(r".*\.protobuf\.InvalidProtocolBufferException", "a record is no message of Protobuf", _AS_MESSAGE, _sources),
     Cause(
-        r"java\.io\.IOException",
+        "a record is no message of Protobuf",
+        _as_raw("protobuf"),
+        _sources,
+        (r"[\w.$]*\.protobuf\.InvalidProtocolBufferException: ",),
+    ),
+    Cause(
         "a record does not fit its schema of Avro",
-        _AS_AVRO,
+        _as_raw("avro"),
         _sources,
-        message=r"\A(\S+: )?Failed to deserialize Avro record\.",
+        (rf"java\.io\.IOException: {_START}Failed to deserialize Avro record\.",),
     ),
-    Cause(_JACKSON, "a record is not valid JSON", _AS_JSON, _sources, frames=r"\bflink\.formats\.json\."),
+    Cause("a record is not valid JSON", _as_raw("json"), _sources, (rf"{_JACKSON}.*\bflink\.formats\.json\.",)),
     Cause(
-        r"java\.io\.IOException|java\.lang\.\w*Exception",
         "a record is no envelope of changes, such as a null",
-        _AS_JSON,
+        _as_raw("json"),
         _sources,
-        frames=r"\bflink\.formats\.json\.(canal|debezium|maxwell|ogg)\.",
+        (r"java\.(io\.IO|lang\.\w*)Exception: .*\bflink\.formats\.json\.(canal|debezium|maxwell|ogg)\.",),
     ),
     Cause(
-        r"java\.lang\.(NumberFormat|Arithmetic)Exception|java\.time\.(format\.)?\w+Exception|"
-        r".*\.\w*(Csv|Json|Deserializ)\w*Exception",
-        _NOT_A_TYPE,
-        _AS_TEXT,
+        "a value of the source could not be read as the type of its column",
+        "Declare the column as STRING and use TRY_CAST in source.query, so that such a row is rejected",
         _column,
+        (
+            r"java\.(lang\.(NumberFormat|Arithmetic)|time\.(format\.)?\w+)Exception: ",
+            r"[\w.$]*\.[\w$]*(Csv|Json|Deserializ)[\w$]*Exception: ",
+            rf"java\.(lang\.Runtime|io\.IO)Exception: {_START}Fail(ed)? to deserialize ",
+        ),
     ),
     Cause(
-        r"java\.(lang\.Runtime|io\.IO)Exception",
-        _NOT_A_TYPE,
-        _AS_TEXT,
-        _column,
-        message=r"\A(\S+: )?Fail(ed)? to deserialize ",
+        "the format of a sink has no type of a column, such as TIMESTAMP_LTZ",
+        _AS_TIMESTAMP,
+        lambda setup, _: " or ".join(f"sinks.{name}" for name, of in setup.sinks.items() if of.get("format") == "avro"),
+        (rf"java\.lang\.UnsupportedOperationException: {_START}{_NO_TYPE}",),
     ),
     Cause(
-        r"java\.io\.FileNotFoundException|java\.nio\.file\.(NoSuchFile|AccessDenied)Exception",
         "a file or folder is missing, or must not be used by the user who runs Flink",
         "Create it, correct the path, or grant the rights",
         path_in,
+        (r"java\.(io\.FileNotFound|nio\.file\.(NoSuchFile|AccessDenied))Exception: ",),
     ),
     Cause(
-        r"java\.net\.(ConnectException|UnknownHostException)",
         "a host cannot be reached",
         "Check that it runs, and that its address and port are right",
         _remote,
+        (r"java\.net\.(Connect|UnknownHost)Exception: ",),
     ),
     Cause(
-        r".*\.NoResourceAvailableException",
         "the cluster has too few free slots",
         "Add TaskManagers or slots, end other jobs, or lower flink.parallelism.default",
+        _unknown,
+        (r"[\w.$]*\.NoResourceAvailableException: ",),
     ),
     Cause(
-        r".*\.JobCancellationException",
         "the job was canceled",
         "Start it again from its last checkpoint or savepoint",
+        _unknown,
+        (r"[\w.$]*\.JobCancellationException: ",),
     ),
 )
 """Known causes, the first match of the innermost matching exception counts."""
+
+_NO_FACTORY = re.compile(r"Could not find any (?:format )?factory for identifier '([^']+)'")
+_REMEDIES = {
+    r"(?:NoClassDefFoundError|ClassNotFoundException): org[./]apache[./]hadoop[./]": "Flink has no Hadoop client, "
+    "which the catalog needs, or the format parquet. Name the files of hadoop-client-api and hadoop-client-runtime in "
+    "flink.pipeline.jars; for Iceberg, list them in the environment variable HADOOP_CLASSPATH of every Flink process "
+    "and of the client (docs/how-to/lakehouse.md)",
+    r"get \S+ descriptors error!|NoClassDefFoundError: com[./]google[./]protobuf[./]": "name the jar of the compiled "
+    "message in flink.pipeline.jars; if its class is of another copy of Protobuf than Flink's format, rename "
+    "com.google.protobuf so in the generated Java (docs/how-to/bad-records.md#protobuf)",
+    r"No suitable driver|Could not find any jdbc factory": "name the files of the connector and of the driver for the "
+    "database of base-url in flink.pipeline.jars (docs/how-to/lakehouse.md#join-a-table-of-a-database)",
+    r"SQL\w*Exception(?s:.*)java\.net\.\w+Exception": "start the database, or correct the host and port in base-url",
+    r"\bP?SQL\w*Exception": "correct base-url, default-database, username or password, or grant the rights",
+    _NO_TYPE: f"{_AS_TIMESTAMP}; of Kafka with avro, set avro.timestamp_mapping.legacy to false instead",
+}
+"""Remedy by a pattern of the stack trace of a job that Flink refuses; the first match counts."""
+
+
+def remedy(trace: str) -> str:
+    """Return what to do about a refusal of Flink, from its stack trace; empty where that is not known."""
+    if missing := _NO_FACTORY.search(trace):
+        jar = JARS.get(missing[1])
+        what = "correct the name, or name the jar that has it" if jar is None else f"name the file of {jar}"
+        return f"{what} in flink.pipeline.jars (docs/how-to/deploy.md)"
+    return next((known for pattern, known in _REMEDIES.items() if re.search(pattern, trace)), "")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crenel.anonymity.model.errors import PolicyError
-from crenel.jobs.causes import CAUSES, DISK_FULL, Cause, JobSetup, Thrown, path_in
-from crenel.jobs.config.kafka import SERVERS
-from crenel.jobs.config.paths import paths_by_field
+from crenel.jobs.causes import CAUSES, Cause, JobSetup, Thrown, path_in, remedy
+from crenel.jobs.config.connectors import NAMING
 from crenel.jobs.config.source import parse_options, parse_texts
 from crenel.operators.signed_errors import signed_error
 
@@ -31,16 +30,13 @@ _CAUSE = re.compile(r"^(?:Caused by: )?(?P<name>(?:[\w$]+\.)+[\w$]+)(?:: (?P<mes
 
 _FAILED = re.compile(r" switched from \w+ to FAILED with failure cause:\n((?:(?!\d{4}-\d\d-\d\d ).*\n)+)")
 
-_MASK = "******"
-_HARMLESS = tuple(
-    f".{name}"
-    for name in (
-        *("connector", "format", "path", "topic", "table-name", "catalog-name", "hostname", "port", SERVERS),
-        *("table", "warehouse", "type", "catalog-type", "default-database"),
-    )
-)
-"""Suffixes of option names, with a leading dot, whose values a message may show."""
+_TABLE = re.compile(r"Unable to create a s\w+ for \w+ table '\S+\.(source|forget|crenel_sink_\w+)'")
+"""Matches the name of a table of a job that Flink cannot create."""
 
+_STATEMENTS = {"source": "source.ddl", "forget": "source.forget.ddl"}
+"""Fields of the statements that create tables, by the name of the table."""
+
+_MASK = "******"
 _NAMES_A_SECRET = re.compile(r"passw|pwd|secret|token|credential|auth|jaas|api-?key|access-?key|account\.key", re.I)
 """Matches the names of options and settings whose values a message never shows."""
 
@@ -77,15 +73,20 @@ def why_refused(error: BaseException, config: Config | None = None) -> str:
     config : of the job; names the field of a path that the message contains. None: the message is about a statement
         without variables
     """
-    causes = list(_causes(error))
+    text = str(getattr(error, "stack_trace", None) or error)
+    chain = list(_of_text(text))
     withheld = () if config is None else _withheld(config)
-    paths = {} if config is None else paths_by_field(config.sinks, config.flink)
-    for name, message in reversed(causes):
-        if message:
-            return f"{_short(name)}{_place([(name, message)], paths)}: {_first_lines(_masked(message, withheld))}"
-    if causes:
-        return _short(causes[-1][0])
-    return f"{type(error).__name__}: {_first_lines(_masked(str(error), withheld))}"
+    thrown = next((thrown for thrown in reversed(chain) if thrown.message), None)
+    if thrown is None:
+        return _short(chain[-1].name) if chain else f"{type(error).__name__}: {_first_lines(_masked(text, withheld))}"
+    place = "" if config is None else path_in(JobSetup({}, config.sinks, config.flink), [thrown])
+    if not place and (table := _TABLE.search(text)):
+        place = _STATEMENTS.get(table[1]) or table[1].replace("crenel_sink_", "sinks.")
+    at = f" at {place}" if place else ""
+    first, *rest = _first_lines(_masked(thrown.message, withheld)).split("\n")
+    known = remedy(text)
+    first = f"{first.removesuffix('.')}; {known}" if known else first
+    return "\n".join([f"{_short(thrown.name)}{at}: {first}", *rest])
 
 
 def _withheld(config: Config) -> Iterator[str]:
@@ -97,7 +98,7 @@ def _withheld(config: Config) -> Iterator[str]:
     source = config.source
     for options in (*map(parse_options, source.statements.values()), *config.catalogs.values(), *config.sinks.values()):
         for name, value in options.items():
-            is_harmless = f".{name}".endswith(_HARMLESS) or _MEASURE.fullmatch(value)
+            is_harmless = f".{name}".endswith(NAMING) or _MEASURE.fullmatch(value)
             if _NAMES_A_SECRET.search(name) or not is_harmless:
                 yield value
     forget_query = None if source.forget is None else source.forget.query
@@ -163,14 +164,6 @@ def last_failure(logs: Path) -> str:
     return failures[-1] if failures else ""
 
 
-def why_full(error: BaseException, setup: JobSetup) -> str | None:
-    """Return which disk is full, if that prevented the start of a job; else None."""
-    for thrown in reversed(_objects(error)):
-        if DISK_FULL.explains(thrown):
-            return _explained(DISK_FULL, _short(thrown.name), setup, [thrown])
-    return None
-
-
 def _explained(cause: Cause, name: str, setup: JobSetup | None, chain: Sequence[Thrown]) -> str:
     """Return field, cause and remedy; ``name`` of the exception's class, empty where it is uncertain."""
     explanation = f"{cause.phrase} ({name})" if name else cause.phrase
@@ -199,30 +192,12 @@ def _objects(error: object) -> list[Thrown]:
 
 def _of_text(text: str) -> Iterator[Thrown]:
     """Yield apparent exceptions in a stack trace, outermost first; any of them may be part of a message."""
-    for part in re.split(r"^(?=Caused by: )", text, flags=re.MULTILINE):
-        head, *frames = re.split(r"^\tat ", part, maxsplit=1, flags=re.MULTILINE)
-        if found := _CAUSE.match(head.strip()):
-            yield Thrown(found["name"], found["message"] or "", "".join(frames).partition("\n")[0])
-
-
-def _place(causes: Sequence[tuple[str, str]], field_paths: Mapping[str, str]) -> str:
-    """Return the longest path that a message contains, with its field."""
-    plain = {field: re.sub("^file:/*", "/", path).rstrip("/") for field, path in field_paths.items()}
-    for field in sorted(field_paths, key=lambda field: -len(plain[field])):
-        if any(plain[field] in message for _, message in causes):
-            return f" at {field}: {field_paths[field]}"
-    return ""
-
-
-def _causes(error: BaseException | str) -> Iterator[tuple[str, str]]:
-    """Yield class and message of each cause of a Java error, outermost first, from its stack trace."""
-    text = getattr(error, "stack_trace", None) or str(error)
     # py4j begins with a line of its own.
     text = re.sub(r"\AAn error occurred while calling [^\n]*\n: ", "", text)
     for part in re.split(r"^(?=Caused by: )", text, flags=re.MULTILINE):
-        lines = re.split(r"^\t(?:at |\.\.\. |Suppressed: )", part, maxsplit=1, flags=re.MULTILINE)[0].strip()
-        if found := _CAUSE.match(lines):
-            yield found["name"], found["message"] or ""
+        head, *frames = re.split(r"^\t(?:at |\.\.\. |Suppressed: )", part, maxsplit=1, flags=re.MULTILINE)
+        if found := _CAUSE.match(head.strip()):
+            yield Thrown(found["name"], found["message"] or "", "".join(frames).partition("\n")[0])
 
 
 def _short(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Columns of all outputs, each declared once: name, type, meaning, and first version.
+"""Columns of all outputs, each declared once: name, type and meaning.
 
-The rows of the operator, the SQL of the sinks, the tables of ``crenel.evidence.outputs.Outputs`` and the reference in
-``docs/reference/outputs.md`` derive from these declarations. The columns of an algorithm's own output are in its
+The rows of the operator, the SQL of the sinks, the tables of ``crenel.evidence.outputs.RunOutputs`` and the reference
+in ``docs/reference/outputs.md`` derive from these declarations. The columns of an algorithm's own output are in its
 ``Output``.
 """
 
@@ -45,7 +45,7 @@ ARROW: dict[Kind, pa.DataType] = {
     "STRING": pa.string(),
     "BYTES": pa.binary(),
 }
-"""The same types in the tables of ``crenel.evidence.outputs.Outputs``."""
+"""The same types in the tables of ``crenel.evidence.outputs.RunOutputs``."""
 
 _KINDS: dict[pa.DataType, Kind] = {
     pa.int64(): "LONG",
@@ -78,7 +78,6 @@ class OutputColumn:
     published : type in the sink, in words, where it is not that of ``kind``
     release_field, position : field of ``Releases`` that holds the values, and the column there; None where it has no
         columns
-    since : first version of Crenel that writes the column
     """
 
     name: str
@@ -88,7 +87,6 @@ class OutputColumn:
     published: str = ""
     release_field: str = ""
     position: int | None = None
-    since: str = "0.1"
 
     def at(self, position: int, name: str) -> OutputColumn:
         """Return the column of one attribute."""
@@ -131,7 +129,6 @@ _PUBLISHED_LOSS = OutputColumn(
     "with `publish: set`: as `loss`, with (listed values - 1) / (all values - 1) for each set; with `missing: value`: "
     "as `loss`, without the position that a missing number has while classes are formed",
     release_field="published_loss",
-    since="0.3",
 )
 _LINKABLE = OutputColumn(
     "linkable", "linked", "LONG", "with noised columns: number of linkable records", release_field="linked"
@@ -161,14 +158,12 @@ _SET = OutputColumn(
     "STRING",
     "instead of the label, with `publish: set`: the values that occur in the class",
     f"ARRAY<STRING>, or text with {SEPARATOR!r} between values",
-    since="0.3",
 )
 _MISSING = OutputColumn(
     "NAME_missing",
     "q#",
     "STRING",
     "with `missing: value` of a number: whether the record has no number; `no`, `yes` (the ends are null) or `maybe`",
-    since="0.3",
 )
 _MEMBER = OutputColumn("NAME", "m#", "STRING", "sensitive, noised or pass-through value of the record", _OF_SOURCE)
 _PSEUDONYM = OutputColumn("NAME", "m#", "STRING", "[pseudonym](../privacy/guarantees.md), if the policy has one")
@@ -180,9 +175,9 @@ CHAIN = (
     OutputColumn("chain_version", "h1", "STRING", "version and hash of the code, in the first row after a start"),
     OutputColumn("chain_policy", "h2", "STRING", "hash of the policy, in the first row after a start"),
     OutputColumn("chain_hierarchies", "h3", "STRING", "hash of the hierarchies, in the first row after a start"),
-    OutputColumn("chain_settings", "h4", "STRING", "hash of the settings, in the first row after a start", since="0.3"),
-    OutputColumn("chain_run", "h5", "STRING", "identity of the run, in the first row after a start", since="0.3"),
-    OutputColumn("chain_forms", "h6", "STRING", "hashed form of each published column, there too", since="0.3"),
+    OutputColumn("chain_settings", "h4", "STRING", "hash of the settings, in the first row after a start"),
+    OutputColumn("chain_run", "h5", "STRING", "identity of the run, in the first row after a start"),
+    OutputColumn("chain_forms", "h6", "STRING", "hashed form of each published column, there too"),
     OutputColumn("chain_members", "h7", "STRING", "sum of hashes of the records, with a key only"),
     OutputColumn("chain", "h8", "STRING", "hash of the preceding row and of the row's own content"),
 )
@@ -250,7 +245,7 @@ REFERENCE: Mapping[str, tuple[OutputColumn, ...]] = {
 def release_columns(policy: Policy) -> tuple[OutputColumn, ...]:
     """Return the columns of a release before the values in force."""
     diversity = (_DIVERSITY.at(i, name) for i, name in enumerate(policy.sensitive))
-    noise = (column.at(i, attribute.name) for i, attribute in enumerate(policy.noised) for column in _NOISE)
+    noise = (column.at(i, attribute.name) for i, attribute in enumerate(policy.noised.values()) for column in _NOISE)
     losses = (_LOSS, _PUBLISHED_LOSS) if policy.states_published_loss else (_LOSS,)
     return (*_RELEASE, *diversity, *losses, *([_LINKABLE] if policy.noised else ()), *noise)
 
@@ -291,7 +286,7 @@ def in_rows(members: tuple[OutputColumn, ...]) -> tuple[OutputColumn, ...]:
 def own_columns(output: Output) -> tuple[OutputColumn, ...]:
     """Return the columns of an algorithm's own output; a name such as ``window`` would be an SQL keyword in rows."""
     return tuple(
-        OutputColumn(name, f"c{i}", cast(Kind, kind), output.meanings.get(name, ""), since=output.since)
+        OutputColumn(name, f"c{i}", cast(Kind, kind), output.meanings.get(name, ""))
         for i, (name, kind) in enumerate(output.columns.items())
     )
 
@@ -300,13 +295,41 @@ def numbers_in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[s
     """Return the values in force, by audit column in order; None where one is not configured."""
     in_force: dict[str, float | None] = dict(privacy.in_force)
     in_force["sample_rate"] = None if noise is None else noise.sample_rate
-    in_force["phi"] = None if noise is None else noise.phi
+    in_force["phi"] = None if noise is None else noise.inverse_scale
     return in_force
 
 
 def number_kind(value: float | None) -> Kind:
     """Return the type of a column of ``numbers_in_force``."""
     return "LONG" if isinstance(value, int) else "DOUBLE"
+
+
+def output_columns(
+    generalization: Generalization,
+    members: Iterable[OutputColumn],
+    privacy: Privacy,
+    noise: SamplingAndNoise | None,
+    algorithm: Algorithm,
+) -> dict[str, tuple[OutputColumn, ...]]:
+    """Return the columns of each output but ``summary``, without a hash chain.
+
+    Columns of values in force have no column in the operator's rows.
+
+    Parameters
+    ----------
+    members : columns with a value per member
+    """
+    policy = generalization.policy
+    in_force = numbers_in_force(privacy, noise).items()
+    constants = (OutputColumn(name, "", number_kind(value)) for name, value in in_force)
+    return {
+        "released": (*generalization.columns, *members),
+        "audit": (*release_columns(policy), *constants, *generalization.columns),
+        "suppressed": SUPPRESSED,
+        "forgotten": FORGOTTEN,
+        "rejected": rejected_columns(policy),
+        **{output.name: own_columns(output) for output in algorithm.outputs},
+    }
 
 
 @dataclass(frozen=True)
@@ -334,7 +357,7 @@ class Generalization:
     def columns(self) -> tuple[OutputColumn, ...]:
         """The columns, in the order of the policy."""
         columns: list[OutputColumn] = []
-        for i, attribute in enumerate(self.policy.quasi_identifiers):
+        for i, attribute in enumerate(self.policy.attributes):
             if not isinstance(attribute, Numeric):
                 columns.append((_SET if attribute.publish == "set" else _CATEGORY).at(i, attribute.name))
             elif not self.is_interval(attribute):
@@ -365,7 +388,7 @@ class Generalization:
         """
         numeric = categorical = 0
         sets, presence = iter(listed), dict(self.policy.presence)
-        for attribute in self.policy.quasi_identifiers:
+        for attribute in self.policy.attributes:
             if not isinstance(attribute, Numeric):
                 if attribute.publish == "set":
                     yield next(sets)

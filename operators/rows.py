@@ -20,15 +20,13 @@ from crenel.operators.output_columns import (
     CLOSING,
     ROWS,
     SHARD,
-    Generalization,
     OutputColumn,
     in_rows,
-    member_columns,
     own_columns,
     release_columns,
 )
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.chain import Chain
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Rejected
 
 try:  # a quarter of the cost of a Row; internal to PyFlink, so go on without it where it has gone
@@ -37,7 +35,7 @@ except ImportError:
     InternalRow = None
 
 LINES = "lines"
-"""Column of the operator's main output with all published records as JSON, one line each (``OperatorPlan.lines``)."""
+"""Column of the operator's main output with all published records as JSON, one line each."""
 
 _BATCH = 5000
 
@@ -76,33 +74,25 @@ def times(times: NDArray[np.int64]) -> list[int | None]:
     return [None if time == NO_TIME else time for time in times.tolist()]
 
 
-def batch_type(plan: OperatorPlan) -> TypeInformation:
+def batch_type(plan: AnonymizationPlan) -> TypeInformation:
     """Return the type of the operator's main output: several releases at once.
 
     One record per release would cost more than all fields of the release.
     """
-    columns, generalization, members = _columns(plan)
     chain = () if plan.chain is None else CHAIN
+    columns = (*release_columns(plan.policy), *plan.generalization.columns, *chain)
     if plan.lines is not None:
-        release = _row_type((*columns, *generalization.columns, *chain))
-        return Types.ROW_NAMED(["releases", LINES], [Types.OBJECT_ARRAY(release), Types.STRING()])
-    release = _row_type((*columns, *generalization.columns, *chain), members)
-    return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(release)])
-
-
-def _columns(plan: OperatorPlan) -> tuple[tuple[OutputColumn, ...], Generalization, tuple[OutputColumn, ...]]:
-    """Return the columns of a release, its generalization, and the columns of its members, after the hash chain."""
-    policy = plan.context.policy
-    generalization = Generalization(policy, plan.representative, plan.integers, plan.extremes)
-    return release_columns(policy), generalization, in_rows(member_columns(policy, plan.context.members))
+        return Types.ROW_NAMED(["releases", LINES], [Types.OBJECT_ARRAY(_row_type(columns)), Types.STRING()])
+    return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(_row_type(columns, in_rows(plan.member_columns)))])
 
 
 class Emitter:
     """Converter of releases, suppressed tuples and rejected records to Flink rows."""
 
-    def __init__(self, plan: OperatorPlan) -> None:
+    def __init__(self, plan: AnonymizationPlan) -> None:
         self._plan = plan
-        self._columns, self._generalization, self._member_columns = _columns(plan)
+        self._columns, self._generalization = release_columns(plan.policy), plan.generalization
+        self._member_columns = in_rows(plan.member_columns)
         self._lines = None
         if plan.lines is not None:
             published = (*self._generalization.columns, *self._member_columns)
@@ -110,7 +100,7 @@ class Emitter:
             kinds = [(name, column.kind) for name, column in zip(plan.lines, published, strict=False)]
             own = len(self._generalization.columns)
             self._lines = LineWriter(dict(kinds[:own]), dict(kinds[own:]))
-        self._pseudonym_key = b"" if plan.context.policy.pseudonym is None else plan.subject_key.pseudonym_key
+        self._pseudonym_key = b"" if plan.policy.pseudonym is None else plan.subject_key.pseudonym_key
 
     def releases(
         self, releases: Releases, shard: int, random_key: bytes = b"", chain: Chain | None = None
@@ -179,7 +169,7 @@ class Emitter:
         """Yield one record of all rejected records: column, reason, event time and reference of each."""
         yield row(
             [
-                [self._plan.encoded[column] for column in rejected.column.tolist()],
+                [self._plan.checked[column] for column in rejected.column.tolist()],
                 [REJECTIONS[reason] for reason in rejected.reason.tolist()],
                 times(rejected.event_time),
                 list(rejected.reference or [None] * len(rejected.column)),

@@ -1,13 +1,13 @@
 """Stored anonymity sets and their persons; the latest entry of a person or group is valid.
 
-==========  ==================  =======================================  ============================================
-name        key                 content                                  written
-==========  ==================  =======================================  ============================================
-companions  number of the step  persons and groups that changed in it    once; rewritten when few of its rows are still
-                                                                         current; removed when none is
-companions  ``STATUS_KEY``      time up to which persons expired, and    when it changes
-                                number of persons below k
-==========  ==================  =======================================  ============================================
+==============  ==================  =====================================  ==========================================
+name            key                 content                                written
+==============  ==================  =====================================  ==========================================
+anonymity_sets  number of the step  persons and groups that changed in it  once; rewritten when few of its rows are
+                                                                           still current; removed when none is
+anonymity_sets  ``STATUS_KEY``      time up to which persons expired, and  when it changes
+                                    number of persons below k
+==============  ==================  =====================================  ==========================================
 """
 
 from __future__ import annotations
@@ -24,17 +24,6 @@ VERSION = 1
 
 STATUS_KEY = -1
 """Key of an entry without persons, which holds only ``status``."""
-
-_STORED_NAMES = {
-    "status": "passed",
-    "size": "companions",
-    "forgotten": "struck",
-    "person_group": "of",
-    "is_member": "core",
-    "is_below_k": "below",
-    "value_count": "held",
-}
-"""Names of columns in the stored format, where they differ from the field."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +72,12 @@ class AnonymitySets:
     values: NDArray[np.uint64]
 
     def to_bytes(self) -> bytes:
-        return pack("companions", VERSION, {_STORED_NAMES.get(name, name): x for name, x in vars(self).items()})
+        return pack("anonymity_sets", VERSION, vars(self))
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> AnonymitySets:
         """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
-        names = {field.name: _STORED_NAMES.get(field.name, field.name) for field in fields(cls)}
-        columns = arrays_of("companions", names.values(), blob, VERSION, where)
-        return cls(**{name: columns[stored] for name, stored in names.items()})
+        return cls(**arrays_of("anonymity_sets", (field.name for field in fields(cls)), blob, VERSION, where))
 
     @classmethod
     def joined(cls, entries: Sequence[AnonymitySets]) -> AnonymitySets:

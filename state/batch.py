@@ -6,19 +6,10 @@ tuple that has departed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from crenel.state.codec import Column
 from crenel.state.shard import COUNTERS, MEMBERS, ShardState, StateColumn, arrays, numbers, texts
-
-VERSION = 2
-"""Format version of the blob.
-
-2 added ``BatchState.counted``, and stores each block separately; version 1 stored all buffered tuples as one block
-under 0.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +22,7 @@ class BatchState(ShardState):
     """
 
     KIND: ClassVar[str] = "batch"
-    VERSION: ClassVar[int] = VERSION
+    VERSION: ClassVar[int] = 1
     COLUMNS: ClassVar[tuple[StateColumn, ...]] = (
         *arrays("numbers", "lower", "upper", "key", "kinds", "delays"),
         *texts("fingerprint", "suppressed", "entries", "counted"),
@@ -43,7 +34,3 @@ class BatchState(ShardState):
     )
 
     counted: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def _upgraded(cls, version: int, columns: Mapping[str, Column]) -> dict[str, Any]:
-        return {"counted": {}} if version < 2 else {}

@@ -121,28 +121,19 @@ class TupleColumns:
         }
 
 
-def _members(schema: pa.Schema) -> str:
-    # Earlier versions stored timestamps as text. A separate name keeps them from misreading the new form.
-    return "timed_members" if any(map(pa.types.is_timestamp, schema.types)) else "members"
-
-
 def written_members(members: pa.RecordBatch) -> dict[str, Column]:
     """Return the stored column of published values, by name."""
-    return {_members(members.schema): members.serialize().to_pybytes()}
+    return {"members": members.serialize().to_pybytes()}
 
 
 def read_members(columns: Mapping[str, Column], schema: pa.Schema) -> pa.RecordBatch:
     """Return published values from the result of ``unpack``, stored under this schema."""
-    name = _members(schema)
-    if name in columns or name == "members":
-        return pa.ipc.read_record_batch(pa.py_buffer(raw(columns, name)), schema)
-    texts = pa.schema([pa.field(f.name, pa.string() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
-    return pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), texts).cast(schema)
+    return pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), schema)
 
 
 def _digest(schema: pa.Schema) -> bytes:
-    # Arrow reads a batch under any schema with as many columns. Timestamps may be stored as text (``read_members``).
-    columns = [(f.name, "string" if pa.types.is_timestamp(f.type) else str(f.type)) for f in schema]
+    # Arrow reads a batch under any schema with as many columns.
+    columns = [(f.name, str(f.type)) for f in schema]
     return hashlib.blake2b(repr(columns).encode(), digest_size=8).digest()
 
 
@@ -159,8 +150,8 @@ class BufferedTuples(TupleColumns):
     position : (tuples,) ascending
     """
 
-    KIND: ClassVar[str] = "held"
-    VERSION: ClassVar[int] = 2
+    KIND: ClassVar[str] = "buffered"
+    VERSION: ClassVar[int] = 1
 
     position: NDArray[np.int64]
 
@@ -213,7 +204,7 @@ class Block(TupleColumns):
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Block:
         """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged, unknown or has other members."""
         _, columns = unpack("block", blob, newest=VERSION, where=where)
-        if columns.get("schema", _digest(members)) != _digest(members):
+        if raw(columns, "schema") != _digest(members):
             raise StateError(
                 f"block state of {where}: was in flight with other published columns; columns change at a restore of a "
                 "savepoint, or of a checkpoint that is not unaligned"
@@ -233,5 +224,5 @@ class Block(TupleColumns):
                 reference,
             ),
             watermark=array(columns, "watermark") if "watermark" in columns else None,
-            encoder=int(array(columns, "encoder")[0]) if "encoder" in columns else 0,
+            encoder=int(array(columns, "encoder")[0]) if "watermark" in columns else 0,
         )

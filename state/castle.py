@@ -31,12 +31,8 @@ from crenel.state.block import BufferedTuples
 from crenel.state.codec import Column, array, pack, unpack
 from crenel.state.shard import COUNTERS, MEMBERS, ShardState, StateColumn, arrays, numbers, texts
 
-VERSION = 3
-"""Format version of all four kinds.
-
-2 added ``CastleState.noise``. 3 counts suppressed tuples by reason, records the inventory of entries, and measures
-l-diversity by ``diversity`` instead of distinct values; the operator counts rejected records.
-"""
+VERSION = 1
+"""Format version of all four kinds."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +83,14 @@ class CastleState(ShardState):
     ring_used, ring_next : number of valid losses, and index of the next one to overwrite
     merges, splits : totals so far, as in ``CastleCounters``
     noise : None without sampling and perturbation
-    promised : parameters of further privacy models under which the reusable generalizations were released, by name
-    version : format version of the blob
+    model_parameters : parameters of further privacy models under which the reusable generalizations were released, by
+        name
     """
 
     KIND: ClassVar[str] = "shard"
     VERSION: ClassVar[int] = VERSION
     COLUMNS: ClassVar[tuple[StateColumn, ...]] = (
-        *texts("fingerprint", "suppressed", "promised", "entries"),
+        *texts("fingerprint", "suppressed", "model_parameters", "entries"),
         numbers("shard"),
         *arrays("numbers"),
         numbers("oldest"),
@@ -119,29 +115,7 @@ class CastleState(ShardState):
     merges: int
     splits: int
     noise: NoiseState | None = None
-    promised: dict[str, float] = field(default_factory=dict)
-    version: int = VERSION
-
-    @classmethod
-    def _upgraded(cls, version: int, columns: Mapping[str, Column]) -> dict[str, Any]:
-        if version >= 3:
-            return {"version": version}
-        # These versions kept the shard's event time among the numbers; it was that of the tuple farthest ahead.
-        scalars = array(columns, "scalars")
-        released, merges, splits, longest, *others = array(columns, "totals").tolist()
-        return {
-            "version": version,
-            "numbers": scalars[[0, 1, 2, 4, 5]],
-            "released": released,
-            "longest_delay": longest,
-            "merges": merges,
-            "splits": splits,
-            "suppressed": dict(zip(("outlier", "too_few_subjects", "too_little_diversity"), others[:3], strict=True)),
-            "promised": {},
-            "kinds": np.array(others[3:], np.int64),
-            "entries": None,
-            "rejected": array(columns, "rejected"),
-        }
+    model_parameters: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +127,7 @@ class ClusteredTuples(BufferedTuples):
     cluster : (tuples,) id of each tuple's cluster
     """
 
-    KIND: ClassVar[str] = "buffered"
+    KIND: ClassVar[str] = "clustered"
     VERSION: ClassVar[int] = VERSION
 
     cluster: NDArray[np.int64]
@@ -169,7 +143,7 @@ class Generalizations:
     lower, upper : (rows, numeric quasi-identifiers) interval ends
     node : (rows, categorical quasi-identifiers) node in each hierarchy
     subjects : (rows,) distinct subjects; 0 for an open cluster, whose members are stored
-    diversity : (rows, sensitive attributes) l-diversity (distinct values before version 3); 0 for an open cluster
+    diversity : (rows, sensitive attributes) l-diversity; 0 for an open cluster
     span : (rows, 2, noised attributes) minimum and maximum original values; stored where there are noised attributes
     """
 

@@ -66,10 +66,8 @@ class StoredColumns:
     arrays: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stored: NDArray[np.uint8]) -> StoredColumns | None:
-        """Read the result of ``with_roles``; None where it is empty, in state of versions that did not store it."""
-        if not len(stored):
-            return None
+    def of(cls, stored: NDArray[np.uint8]) -> StoredColumns:
+        """Read the result of ``with_roles``."""
         with readable("schema of the published columns"):
             schema = pa.ipc.read_schema(pa.py_buffer(stored.tobytes()))
             properties = {field.name: field.metadata or {} for field in schema}

@@ -69,7 +69,7 @@ class CounterState:
     loss_sum: float = 0.0
     suppressed: dict[str, int] = field(default_factory=dict)
     linked: int = counter(
-        needs="noise_within", label="linked", words="{share}: noised values nearest to their own subject's"
+        needs="noise_within_release", label="linked", words="{share}: noised values nearest to their own subject's"
     )
     forgotten: int = counter()
 

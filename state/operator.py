@@ -40,10 +40,10 @@ class ChainState:
     following : id of the next release
     start : number of the start that wrote the last row, from 0, among starts of the shard with releases; -1 before the
         first row
-    run : identity of the run; empty where version 1 stored the chain
+    run : identity of the run
     """
 
-    VERSION: ClassVar = 2
+    VERSION: ClassVar = 1
 
     head: bytes
     following: int
@@ -57,11 +57,10 @@ class ChainState:
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> ChainState:
         """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
-        version, columns = unpack("chain", blob, newest=cls.VERSION, where=where)
+        _, columns = unpack("chain", blob, newest=cls.VERSION, where=where)
         with readable(f"chain state of {where}"):
             following, start = array(columns, "numbers").tolist()
-            run = "" if version == 1 else raw(columns, "run").decode("ascii")
-            return cls(raw(columns, "head"), following, start, run)
+            return cls(raw(columns, "head"), following, start, raw(columns, "run").decode("ascii"))
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def numbers(name: str, *names: str, form: str = "i8", optional: bool = False) ->
 COUNTERS = tuple(numbers(declaration.name, optional=True) for declaration in declared(CounterState))
 """Columns of the declared counters."""
 
-MEMBERS = arrays("members", optional=True)
+MEMBERS = arrays("members")
 """Column of the schema of the published columns."""
 
 
@@ -159,10 +159,8 @@ class ShardState(CounterState):
     key_used : number of words used from the stream
     kinds : (kinds,) releases by kind
     delays : (pairs, 2) bucket of the histogram, and tuples in it
-    entries : count and digest of the stored entries by kind; None in versions without an inventory
-    rejected : (reasons,) rejected records, in versions that counted them here
-    members : schema of the published columns with their roles (``crenel.state.columns.with_roles``); empty in versions
-        that did not store it
+    members : schema of the published columns with their roles (``crenel.state.columns.with_roles``)
+    entries : count and digest of the stored entries by kind
     """
 
     KIND: ClassVar[str]
@@ -178,9 +176,8 @@ class ShardState(CounterState):
     key_used: int
     kinds: NDArray[np.int64]
     delays: NDArray[np.int64]
-    entries: dict[str, list[int | str]] | None = None
-    rejected: NDArray[np.int64] | None = None
-    members: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    members: NDArray[np.uint8]
+    entries: dict[str, list[int | str]] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         columns: dict[str, Column] = {}
@@ -239,21 +236,14 @@ class Inventory:
         return made
 
 
-def entries_of(
-    stored: StoredShard, kinds: Iterable[str], recorded: Iterable[str] | None
-) -> dict[str, dict[int, bytes]]:
+def entries_of(stored: StoredShard, kinds: Iterable[str], recorded: Iterable[str]) -> dict[str, dict[int, bytes]]:
     """Return the entries by kind: of ``kinds``, of the inventory ``recorded``, and of any other kind in ``stored``."""
     present = [kind for kind, blobs in stored.entries.items() if blobs]
-    return {kind: dict(stored.entries.get(kind, {})) for kind in dict.fromkeys((*kinds, *(recorded or ()), *present))}
+    return {kind: dict(stored.entries.get(kind, {})) for kind in dict.fromkeys((*kinds, *recorded, *present))}
 
 
-def require_complete(recorded: Mapping[str, list[int | str]] | None, entries: Entries, where: str) -> None:
-    """Raise ``StateError``, naming the kind, where entries do not match the inventory in a shard's blob.
-
-    ``recorded`` is None for a blob of a version without an inventory.
-    """
-    if recorded is None:
-        return
+def require_complete(recorded: Mapping[str, list[int | str]], entries: Entries, where: str) -> None:
+    """Raise ``StateError``, naming the kind, where entries do not match the inventory in a shard's blob."""
     actual = Inventory.of(entries).recorded()
     for kind in sorted(recorded.keys() | actual.keys()):
         if recorded.get(kind) != actual.get(kind):

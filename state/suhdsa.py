@@ -1,26 +1,16 @@
-"""State of a SUHDSA shard; its other entries are buffered tuples, as those of a batch shard.
-
-The stored name of the algorithm is ``window``.
-"""
+"""State of a SUHDSA shard: that of a batch shard, with further fields; its other entries are buffered tuples too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.state.batch import BatchState
-from crenel.state.codec import Column, StateError
 from crenel.state.shard import StateColumn, arrays, texts
-
-VERSION = 3
-"""Format version of the blob.
-
-3 is the state of a batch shard, with further fields; earlier versions, of which nothing was released, are not read.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +24,8 @@ class SuhdsaState(BatchState):
     kept : counts of windows and repairs and state of the controllers, by name; empty before the first step
     """
 
-    KIND: ClassVar[str] = "window"
-    VERSION: ClassVar[int] = VERSION
+    KIND: ClassVar[str] = "suhdsa"
+    VERSION: ClassVar[int] = 1
     COLUMNS: ClassVar[tuple[StateColumn, ...]] = (
         *BatchState.COLUMNS,
         *arrays("reason"),
@@ -45,9 +35,3 @@ class SuhdsaState(BatchState):
     reason: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
     reasons: Sequence[str] = ()
     kept: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def _upgraded(cls, version: int, columns: Mapping[str, Column]) -> dict[str, Any]:
-        if version < VERSION:
-            raise StateError(f"window state: format version {version} is no longer read")
-        return {}

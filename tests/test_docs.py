@@ -15,14 +15,13 @@ import yaml
 import crenel
 from crenel.anonymity import builtin
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import SUHDSA
-from crenel.anonymity.model.attributes import Noised, Numeric
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.attributes import Noised, Numeric, by_name
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Lasting, NoiseWithin
+from crenel.anonymity.model.privacy import NoiseWithinRelease, Persons, Privacy
 from crenel.anonymity.model.secret import Secret
 from crenel.jobs.anonymize import main as anonymize
 from crenel.jobs.causes import CAUSES
@@ -50,7 +49,7 @@ PACKAGES = (
 
 CONFIGURATION = DOCS / "reference" / "configuration"
 
-ALGORITHMS: list[Algorithm] = [*builtin.ALGORITHMS]
+ALGORITHMS: list[type[Algorithm]] = [*builtin.ALGORITHMS]
 
 MODELS = {model.name: model for model in builtin.PRIVACY_MODELS}
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
@@ -75,11 +74,17 @@ def columns_of_sinks() -> dict[str, list[str]]:
     from crenel.jobs.pipeline.anonymizer import outputs
     from tests.support.layouts import layout_of
 
-    noised = (Noised("NOISED", (0, 9)),)
-    policy = Policy((Numeric("NAME"),), ("SENSITIVE",), noised=noised, event_time="TIME", reference="LINE")
+    noised = (Noised((0, 9)).named("NOISED"),)
+    policy = Policy(
+        {"NAME": Numeric()},
+        sensitive=("SENSITIVE",),
+        noised=by_name(noised),
+        event_time="TIME",
+        reference="LINE",
+    )
     types = {"NAME": "INT", "SENSITIVE": "STRING", "NOISED": "INT", "TIME": "BIGINT", "LINE": "BIGINT"}
-    of_window = {"algorithm": SUHDSA, "parameters": SuhdsaParameters(tuples=20)}
-    found = outputs(layout_of(policy, types, **of_window, audit_chain=Secret("audit_chain.key")))
+    noisy, chain = Privacy(2, noise_within_release=NoiseWithinRelease(1)), Secret("audit_chain.key")
+    found = outputs(layout_of(policy, types, algorithm=Suhdsa(tuples=20), privacy=noisy, audit_chain=chain))
     return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
 
 
@@ -127,18 +132,24 @@ def test_every_parameter_has_a_meaning_and_stands_on_one_page() -> None:
     assert sorted(shown) == sorted(of.name for of in reference.parameters())
 
 
-def test_every_parameter_has_the_version_that_first_had_it() -> None:
-    listed, changes = reference.first_versions(), (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert sorted(listed) == sorted(of.name for of in reference.parameters()), "complete docs/_ext/since.txt"
-    assert {*listed.values()} <= {"Unreleased", *re.findall(r"^## \[(.+)\]", changes, re.MULTILINE)}
-
-
 def test_the_default_of_a_parameter_is_shown_as_a_file_has_it() -> None:
     shown = {of.name: of.default for of in reference.parameters()}
     assert shown["privacy.k"] == "required"
     assert shown["policy.pseudonym.scope"] == "required with `policy.pseudonym`"
+    assert shown["policy.quasi_identifiers.NAME.publish"] == "`numeric`: `interval`; `categorical`: `ancestor`"
     for name, value in (("algorithm", "castle"), ("policy.subject", None), ("suhdsa.distortion_weight", 0.7)):
         assert yaml.safe_load(shown[name].strip("`")) == value
+
+
+def test_a_setting_that_an_algorithm_lacks_is_no_parameter() -> None:
+    shown = {of.name for of in reference.parameters()}
+    assert "castle.delay.jitter" in shown
+    assert "suhdsa.delay.jitter" not in shown
+
+
+def test_the_python_reference_has_the_fields_that_a_class_inherits() -> None:
+    names = {line.partition(" : ")[0] for line in reference.inherited(crenel.Castle) if not line.startswith(" ")}
+    assert names == {"delay", "loss_window", "reuse_limit", "suppression", "weights"}
 
 
 def test_every_command_name_of_the_library_and_output_stands_on_a_page() -> None:
@@ -272,7 +283,7 @@ def test_the_policies_of_readme_and_configuration_are_valid(folder: Path) -> Non
         path.write_text(block, encoding="utf-8")
         config = load(path)
         assert (config.privacy.k, config.privacy.l, config.shards.count) == (10, 2, count)
-        assert (config.parameters.delay_tuples, config.subject_key.read()) == (200, key)
+        assert (config.algorithm.delay.tuples, config.subject_key.read()) == (200, key)
 
 
 def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
@@ -301,13 +312,13 @@ def test_what_the_pages_of_algorithms_add_to_a_policy_is_valid(folder: Path) -> 
         path,
         [
             f"policy.noised={json.dumps(within['policy']['noised'])}",
-            f"noise_within_release={json.dumps(within['noise_within_release'])}",
+            f"privacy.noise_within_release={json.dumps(within['privacy']['noise_within_release'])}",
         ],
     )
-    assert [attribute.name for attribute in apart.policy.noised] == ["height"]
-    assert apart.privacy.noise_within == NoiseWithin(2)
+    assert [attribute.name for attribute in apart.policy.noised.values()] == ["height"]
+    assert apart.privacy.noise_within_release == NoiseWithinRelease(2)
     nearest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in near.items())])
-    assert nearest.parameters == NearestParameters(1000)
+    assert nearest.algorithm == Nearest(Delay(1000))
     lasting = {name: value for name, value in persons["privacy"].items() if name == "persons"}
     comes_again = load(
         path,
@@ -318,14 +329,14 @@ def test_what_the_pages_of_algorithms_add_to_a_policy_is_valid(folder: Path) -> 
             f"privacy.persons={json.dumps(lasting['persons'])}",
         ],
     )
-    assert comes_again.privacy.lasting == Lasting(30 * 24 * 3_600_000, "widen")
+    assert comes_again.privacy.lasting == Persons("lasting", 30 * 24 * 3_600_000, "widen")
     at_rest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in cut.items())])
-    assert (at_rest.algorithm.name, at_rest.parameters.window) == ("mondrian", ClosedBy(10_000, 3_600_000))
+    assert (at_rest.algorithm.name, at_rest.algorithm.window) == ("mondrian", Window(10_000, 3_600_000))
     area = "policy.quasi_identifiers={area: {type: categorical, hierarchy: hierarchies/area.csv}}"
     alike = load(path, ["castle=null", area, *(f"{name}={json.dumps(value)}" for name, value in levels.items())])
-    assert alike.parameters == OlaParameters(ClosedBy(10_000, 3_600_000))
+    assert alike.algorithm == Ola(Window(10_000, 3_600_000))
     windowed = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in windows.items())])
-    assert (windowed.algorithm.name, windowed.parameters.delay_tuples) == ("suhdsa", 100)
+    assert (windowed.algorithm.name, windowed.algorithm.longest_delay.tuples) == ("suhdsa", 100)
     fields = noise["policy"]["quasi_identifiers"].items()
     noised = load(
         path,
@@ -335,5 +346,5 @@ def test_what_the_pages_of_algorithms_add_to_a_policy_is_valid(folder: Path) -> 
         ],
     )
     assert noised.sampling_and_noise is not None
-    assert (noised.sampling_and_noise.sample_rate, noised.sampling_and_noise.phi) == (0.5, 100)
+    assert (noised.sampling_and_noise.sample_rate, noised.sampling_and_noise.inverse_scale) == (0.5, 100)
     assert [attribute.step for attribute in noised.policy.numeric] == [None, 0.5]

@@ -8,15 +8,14 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from crenel.anonymity.algorithm import Algorithm, ShardContext, known_algorithms
-from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Lasting, Privacy, SamplingAndNoise
+from crenel.anonymity.model.privacy import Persons, Privacy, SamplingAndNoise
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.noise.perturb import Noise
 from crenel.state.block import Block
@@ -27,14 +26,14 @@ _MEMBERS = pa.schema([("s", pa.int64())])
 
 
 def warm_up(
-    algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, privacy: Privacy | None = None
+    algorithm: Algorithm, attribute: Numeric | Categorical | None = None, privacy: Privacy | None = None
 ) -> None:
     """Run a few tuples through every procedure of an algorithm: admission, erasure, restore and end of input.
 
     ``attribute`` is their quasi-identifier; the default is a number with ends on a grid.
     """
-    policy = Policy((attribute or Numeric("x", ends=1.0),), sensitive=("s",), subject="who", event_time="at")
-    context = ShardContext(policy, privacy or Privacy(2, 2), parameters, _MEMBERS)
+    policy = Policy({"x": attribute or Numeric(ends=1.0)}, sensitive=("s",), subject="who", event_time="at")
+    context = ShardContext(policy, privacy or Privacy(2, 2), algorithm, _MEMBERS)
     shard = algorithm.new(context, 0, bytes(32))
     changes = shard.push(_block(len(policy.numeric))).changes
     shard.forget(np.array([_TUPLES - 1], np.uint64))
@@ -45,7 +44,7 @@ def warm_up(
 
 def noise() -> None:
     """Compile sampling and perturbation on a few tuples."""
-    policy = Policy((Numeric("x", (0, 6), 1),), sensitive=("s",), subject="who", event_time="at")
+    policy = Policy({"x": Numeric((0, 6), 1)}, sensitive=("s",), subject="who", event_time="at")
     Noise(policy, SamplingAndNoise(0.5, 1.0), bytes(32)).admit(_block())
 
 
@@ -60,7 +59,7 @@ def regions() -> None:
 def algorithm(name: str, *, lasting: bool = False) -> None:
     """Compile one of the algorithms that come with Crenel; ``lasting``: for a guarantee that lasts."""
     import_module("crenel.anonymity.builtin")
-    known_algorithms()[name].compile(Privacy(2, lasting=Lasting(2000) if lasting else None))
+    known_algorithms()[name].compile(Privacy(2, persons=Persons("lasting", 2000) if lasting else None))
 
 
 def main() -> None:

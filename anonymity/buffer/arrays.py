@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, ShardTotals, empty_out, empty_totals
 from crenel.anonymity.buffer.repair_log import RepairLog, empty_log
 from crenel.anonymity.buffer.repair_log import with_slots as log_with_slots
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.jit import inner
 from crenel.anonymity.compiled.random import CounterRandom, RandomStream, counter_random
+from crenel.anonymity.model.delay import DelayedSettings
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -188,10 +188,10 @@ A = TypeVar("A", bound=CastleArrays)
 
 
 def empty_arrays(
-    policy: Policy, privacy: Privacy, parameters: DelayParameters, random: RandomStream, clusters: int = 0
+    policy: Policy, privacy: Privacy, settings: DelayedSettings, random: RandomStream, clusters: int = 0
 ) -> CastleArrays:
     """Return a shard without tuples and with room for at least ``clusters`` and ``max_clusters`` open clusters."""
-    rows = max(parameters.max_clusters, clusters)
+    rows = max(settings.cluster_limit, clusters)
     sensitive = len(policy.sensitive)
     now = record(
         "next_position next_cluster next_release waiting open oldest youngest "
@@ -199,13 +199,13 @@ def empty_arrays(
         "tau",
     )
     now.oldest = now.youngest = NONE
-    space, (numeric, categorical) = domain(policy), relative_weights(policy, parameters.weights)
+    space, (numeric, categorical) = domain(policy), relative_weights(policy, settings.weights)
     sizes = [len(attribute.hierarchy.labels) for attribute in policy.categorical]
     return CastleArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         now=now,
-        config=_config(policy, privacy, parameters),
+        config=_config(policy, privacy, settings),
         checks=checks_of(policy, privacy),
-        ring=np.zeros(parameters.loss_window),
+        ring=np.zeros(settings.loss_window),
         random=random,
         deadline_random=counter_random(random.key),
         domain=space,
@@ -227,12 +227,12 @@ def empty_arrays(
         by_position=_expiry(0),
         by_time=_expiry(0),
         omega=Omega(
-            box=boxes(parameters.reuse_limit, policy),
-            by_attribute=boxes_by_attribute(parameters.reuse_limit, policy),
-            subjects=np.zeros(parameters.reuse_limit, np.int64),
-            diversity=np.zeros((parameters.reuse_limit, sensitive), np.int64),
-            release=np.zeros(parameters.reuse_limit, np.int64),
-            span=np.zeros((parameters.reuse_limit, 2, len(policy.noised))),
+            box=boxes(settings.reuse_limit, policy),
+            by_attribute=boxes_by_attribute(settings.reuse_limit, policy),
+            subjects=np.zeros(settings.reuse_limit, np.int64),
+            diversity=np.zeros((settings.reuse_limit, sensitive), np.int64),
+            release=np.zeros(settings.reuse_limit, np.int64),
+            span=np.zeros((settings.reuse_limit, 2, len(policy.noised))),
         ),
         out=empty_out(0, boxes(0, policy), sensitive),
         totals=empty_totals(len(privacy.reasons), len(KINDS)),
@@ -243,31 +243,31 @@ def empty_arrays(
     )
 
 
-def _config(policy: Policy, privacy: Privacy, parameters: DelayParameters) -> Any:
+def _config(policy: Policy, privacy: Privacy, settings: DelayedSettings) -> Any:
     config = record(
         "k delay_tuples delay_event_time early_tuples early_event_time max_clusters generalize by_name least_values "
         "keep_all"
     )
     config.k = privacy.k
-    config.delay_tuples = NONE if parameters.delay_tuples is None else parameters.delay_tuples
-    config.delay_event_time = NONE if parameters.delay_event_time is None else parameters.delay_event_time
-    config.early_tuples = int(parameters.delay_jitter * (parameters.delay_tuples or 0))
-    config.early_event_time = int(parameters.delay_jitter * (parameters.delay_event_time or 0))
-    config.max_clusters = parameters.max_clusters
-    config.generalize = parameters.suppression == "generalize"
+    config.delay_tuples = NONE if settings.delay.tuples is None else settings.delay.tuples
+    config.delay_event_time = NONE if settings.delay.event_time is None else settings.delay.event_time
+    config.early_tuples = int(settings.delay.jitter * (settings.delay.tuples or 0))
+    config.early_event_time = int(settings.delay.jitter * (settings.delay.event_time or 0))
+    config.max_clusters = settings.cluster_limit
+    config.generalize = settings.suppression == "generalize"
     config.by_name = policy.subject is not None
     config.least_values = privacy.least_values
     return config
 
 
-def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameters) -> A:
+def with_slots(arrays: A, slots: int, policy: Policy, settings: DelayedSettings) -> A:
     """Return the same shard with at least ``slots`` slots; buffered tuples keep their slots."""
     held = len(arrays.tuples.position)
     if slots <= held:
         return arrays
     tuples = _tuples(slots, policy)
     by_position = _expiry(slots if arrays.config.early_tuples > 0 else 0)
-    by_time = _expiry(0 if parameters.delay_event_time is None else slots)
+    by_time = _expiry(0 if settings.delay.event_time is None else slots)
     before: list[NDArray[Any]] = [*arrays.tuples, *arrays.by_position, *arrays.by_time]
     after: list[NDArray[Any]] = [*tuples, *by_position, *by_time]
     for old, new in zip(before, after, strict=True):

@@ -1,117 +1,83 @@
-"""Registration of algorithms that buffer tuples up to a delay bound."""
+"""Settings that algorithms share which buffer tuples up to a delay bound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import ClassVar
 
-from crenel.anonymity.algorithm import (
-    Algorithm,
-    Section,
-    Setting,
-    Shard,
-    ShardContext,
-    add_algorithm,
-    tell_delay,
-    tell_weights,
-    weights_setting,
-)
-from crenel.anonymity.buffer.delay import NO_DELAY, delay_warnings
+from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.buffer.repair_rows import OUTPUT
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.buffer.stored_frequencies import SEEN
+from crenel.anonymity.model.delay import DelayedSettings, describe_delay
+from crenel.anonymity.model.fields import setting
+from crenel.anonymity.model.outcomes import REUSE_RISK
+from crenel.anonymity.model.policy import Policy, without_domain
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.weights import describe_weights, problems_of_weights
 from crenel.state.castle import CastleState
-from crenel.state.shard import StoredShard
 
 
-def delayed_algorithm(
-    *,
-    name: str,
-    parameters: type,
-    settings: tuple[Setting, ...],
-    new: Callable[[ShardContext, int, bytes], Shard],
-    restored: Callable[[ShardContext, StoredShard, str], Shard],
-    counted: Mapping[str, str],
-    gauges: Mapping[str, Callable[[Sequence[Any]], int]],
-    tell: Callable[[Any], Iterator[tuple[str, str]]],
-    summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
-    compile: Callable[[Privacy], None],
-    entries: tuple[str, ...] = (),
-    lasting: bool = False,
-) -> Algorithm:
-    """Register an algorithm whose shards are ``DelayedShard``, with the settings that all of these share.
+@setting
+class DelayedAlgorithm(Algorithm, DelayedSettings):
+    """An algorithm whose shards are ``crenel.anonymity.buffer.delayed_shard.DelayedShard``."""
 
-    ``settings``, ``counted``, ``gauges`` and ``tell`` add to those of delay, reuse and suppression. ``entries`` adds
-    kinds of stored entries to those of ``crenel.anonymity.buffer.stored_clusters``.
-    """
+    example: ClassVar[str] = "{delay: {tuples: 1000}}"
+    state: ClassVar = ("shard", CastleState)
+    entries: ClassVar[tuple[str, ...]] = (*ENTRIES, SEEN)
+    counted: ClassVar = {
+        "tuples_in": "tuples admitted",
+        "sampled_out": "tuples that sampling left out",
+        "released": "tuples released",
+    }
+    gauges: ClassVar = {"tau_x1000": lambda shards: round(1000 * max((shard.tau for shard in shards), default=0.0))}
+    noise: ClassVar[bool] = True
+    arrays: ClassVar[bool] = True
+    outputs: ClassVar = (OUTPUT,)
 
-    def tell_all(given: Any) -> Iterator[tuple[str, str]]:
-        yield from tell_delay(given)
-        yield "delay.jitter", f"{given.delay_jitter:g}: a deadline of its own for each tuple, within the delay's end"
-        yield from tell(given)
-        yield "loss_window", str(given.loss_window)
-        yield "reuse_limit", str(given.reuse_limit)
-        yield "suppression", given.suppression
-        yield from tell_weights(given)
+    @property
+    def delay_tuples(self) -> int | None:
+        return self.delay.tuples
 
-    return add_algorithm(
-        Algorithm(
-            name=name,
-            parameters=parameters,
-            sections=(
-                Section("delay", "{tuples: 1000}, {event_time: 10 min}, or both", required=True, empty=NO_DELAY),
-            ),
-            settings=(
-                Setting("delay.tuples", "delay_tuples", "natural", "how many later tuples one may wait for, 0 or more"),
-                Setting(
-                    "delay.event_time",
-                    "delay_event_time",
-                    "duration",
-                    "a duration such as '10 min', '500 ms', '2 h', '1 day', or whole milliseconds",
-                ),
-                Setting(
-                    "delay.jitter",
-                    "delay_jitter",
-                    "share",
-                    "a number from 0 to 1: the share of the delay that a tuple's own deadline may come before its end",
-                ),
-                *settings,
-                Setting("loss_window", "loss_window", "positive", "a whole number, 1 or more"),
-                Setting("reuse_limit", "reuse_limit", "natural", "a whole number, 0 or more"),
-                Setting(
-                    "suppression",
-                    "suppression",
-                    "choice",
-                    "'withhold' or 'generalize'",
-                    choices=("withhold", "generalize"),
-                ),
-                weights_setting("above 0"),
-            ),
-            example="{delay: {tuples: 1000}}",
-            new=new,
-            restored=restored,
-            state=("shard", CastleState),
-            entries=(*ENTRIES, SEEN, *entries),
-            lasting=lasting,
-            problems=lambda policy, privacy, given: given.problems(policy, privacy),
-            counted={
-                "tuples_in": "tuples admitted",
-                "sampled_out": "tuples that sampling left out",
-                "released": "tuples released",
-                **counted,
-            },
-            gauges={
-                **gauges,
-                "tau_x1000": lambda shards: round(1000 * max((shard.tau for shard in shards), default=0.0)),
-            },
-            tell=tell_all,
-            summary=summary,
-            compile=compile,
-            warnings=lambda given: delay_warnings(given, name),
-            noise=True,
-            arrays=True,
-            delay_tuples=lambda given: given.delay_tuples,
-            outputs=(OUTPUT,),
-        )
-    )
+    def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
+        if self.suppression == "generalize":
+            for name in without_domain(policy):
+                yield (
+                    f"policy.quasi_identifiers.{name}.domain: is missing; {self.name}.suppression: generalize "
+                    "publishes the whole range, and without a domain that is the range seen so far, whose ends are "
+                    "values of "
+                    "persons; give a domain, or withhold"
+                )
+        if self.delay.event_time is not None and policy.event_time is None:
+            yield (
+                f"{self.name}.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
+            )
+        yield from problems_of_weights(policy, self.weights, self.name)
+
+    def warnings(self) -> Iterator[str]:
+        if self.reuse_limit:
+            yield (
+                f"{self.name}.reuse_limit: is {self.reuse_limit}, so tuples are published alone under an earlier "
+                f"generalization. {REUSE_RISK}. Set it to 0, unless no recipient can know when records arrive"
+            )
+        alone = ("reuse_limit", self.reuse_limit), ("suppression", self.suppression == "generalize")
+        named = " and ".join(f"{self.name}.{name}" for name, given in alone if given)
+        if named and self.delay.jitter == 0:
+            yield (
+                f"{self.name}.delay.jitter: is 0, and by {named} tuples are published alone, exactly at the end of "
+                "their delay. An attacker with knowledge of a person's arrival time can find the row; give a share of "
+                "the delay, such as 0.25, or publish none alone (reuse_limit: 0, suppression: withhold)"
+            )
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        yield from describe_delay(self.delay)
+        yield "delay.jitter", f"{self.delay.jitter:g}: a deadline of its own for each tuple, within the delay's end"
+        yield from self.describe_own()
+        yield "loss_window", str(self.loss_window)
+        yield "reuse_limit", str(self.reuse_limit)
+        yield "suppression", self.suppression
+        yield "weights", describe_weights(self.weights)
+
+    def describe_own(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings that only this algorithm has, as ``describe`` does."""
+        return iter(())

@@ -43,7 +43,7 @@ class DelayedShard(Shard):
 
     Parameters
     ----------
-    context : policy, privacy models and parameters of the shard
+    context : policy, privacy models and algorithm of the shard
     snapshot : the stored state of the shard (``crenel.anonymity.buffer.stored_clusters``)
     remembers : whether each step returns the state changes to store; a discarded shard needs none
     """
@@ -55,7 +55,7 @@ class DelayedShard(Shard):
 
     def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         self.context, self.number = context, snapshot.state.shard
-        for problem in context.parameters.problems(context.policy, context.privacy):
+        for problem in context.algorithm.problems(context.policy, context.privacy):
             raise PolicyError(problem)
         self.offsets = node_offsets(context.policy)
         self._slots = Slots(context.policy, context.members, _FEWEST_SLOTS)
@@ -116,7 +116,7 @@ class DelayedShard(Shard):
     @property
     def next_deadline(self) -> int | None:
         arrays = self.arrays
-        if self.context.parameters.delay_event_time is None or not arrays.now.waiting:
+        if self.context.algorithm.delay.event_time is None or not arrays.now.waiting:
             return None
         return min(int(arrays.by_time.due[arrays.by_time.slots[0]]), np.iinfo(np.int64).max - 1)
 
@@ -285,7 +285,7 @@ class DelayedShard(Shard):
         now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
         now.merges, now.splits = state.merges, state.splits
         arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
-        arrays.domain.scale[:] = scales(state.lower, state.upper, len(self.context.policy.quasi_identifiers))
+        arrays.domain.scale[:] = scales(state.lower, state.upper, len(self.context.policy.attributes))
         arrays.metric.scale[:] = arrays.domain.scale * arrays.weight
         _restore_ring(arrays, snapshot)
         return arrays

@@ -49,7 +49,7 @@ class ClusterLedger:
 
     Parameters
     ----------
-    context : policy, privacy models and parameters of the shard
+    context : policy, privacy models and algorithm of the shard
     snapshot : the stored state of the shard; the caller adds its blocks to ``blocks``
     tuples : returns the stored form of buffered tuples, given slots in order of position
     """
@@ -206,7 +206,7 @@ class ClusterLedger:
             merges=int(now.merges),
             splits=int(now.splits),
             noise=None if noise is None else _noise(noise),
-            promised=model_parameters(self._context),
+            model_parameters=model_parameters(self._context),
         )
 
 

@@ -64,7 +64,7 @@ def with_forms(
     InvariantError
         A tuple would be published under the form of a class to which it does not belong, or alone under its own value.
     """
-    represented = any(attribute.has_representative for attribute in policy.quasi_identifiers)
+    represented = any(attribute.has_representative for attribute in policy.attributes)
     if not (represented or policy.states_published_loss):
         return releases
     if policy.sets or represented:
@@ -86,7 +86,7 @@ def with_forms(
         # Noise and a grid of ends may have widened an interval that is not published.
         lower[node[:, c] == ABSENT, a] = upper[node[:, c] == ABSENT, a] = policy.numeric[a].middle
         width = (releases.upper[:, a] - releases.lower[:, a]) - (upper[:, a] - lower[:, a])
-        lost -= _share(policy.numeric[a], width) / len(policy.quasi_identifiers)
+        lost -= _share(policy.numeric[a], width) / len(policy.attributes)
     for a, number in enumerate(policy.numeric):
         if number.has_representative:
             values, tuples = members.get(a, (numeric[released, a], releases.tuples))
@@ -103,7 +103,7 @@ def with_forms(
         elif category.publish == "set":
             texts, losses = _sets(category, releases, leaves, node[:, a])
             listed.append(texts)
-            lost += (losses - category.hierarchy.loss[node[:, a]]) / len(policy.quasi_identifiers)
+            lost += (losses - category.hierarchy.loss[node[:, a]]) / len(policy.attributes)
     published_loss = np.maximum(lost, 0.0) if policy.states_published_loss else releases.published_loss
     return replace(releases, lower=lower, upper=upper, node=node, listed=tuple(listed), published_loss=published_loss)
 
@@ -112,7 +112,7 @@ def _require_classes(releases: Releases, policy: Policy) -> None:
     """Raise if a release is no whole class; fully generalized tuples may have sets, which then are the root."""
     if np.isin(releases.kind, (REUSED, AGAIN, WIDENED)).any():
         raise InvariantError("a reused generalization has no set and no representative; nothing was emitted")
-    one_value = any(attribute.has_representative for attribute in policy.quasi_identifiers)
+    one_value = any(attribute.has_representative for attribute in policy.attributes)
     if one_value and (releases.kind == GENERALIZED).any():
         raise InvariantError("a representative would be the value of one tuple; nothing was emitted")
 

@@ -112,7 +112,7 @@ class Leaving:
     subject: NDArray[np.uint64] | None = None
 
     @property
-    def whose(self) -> dict[str, NDArray[Any]]:
+    def of_subjects(self) -> dict[str, NDArray[Any]]:
         """``Releases.subject`` and ``member_event_time``, as keyword arguments."""
         if self.subject is None:
             return {}
@@ -154,7 +154,7 @@ def collect(
         suppressed_reason=out.reason[: len(suppressed)].copy(),
         suppressed_position=leaving.position[suppressed],
         suppressed_event_time=leaving.event_time[suppressed],
-        **leaving.whose,
+        **leaving.of_subjects,
         listed=(),
         suppressed_members=take(suppressed),
     )

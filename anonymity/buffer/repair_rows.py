@@ -54,7 +54,6 @@ OUTPUT = Output(
         "reused_release": "``release_id`` of the release whose generalization was reused; null without reuse",
     },
     on_demand=True,
-    since="0.3",
 )
 """Output of the log; ``crenel.anonymity.algorithm.ShardContext.logs`` requests it."""
 

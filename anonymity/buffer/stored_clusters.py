@@ -51,7 +51,7 @@ def initial_snapshot(context: ShardContext, number: int, key: bytes) -> ClusterS
         numbers=np.zeros(5, np.int64),
         oldest=0,
         gone=np.zeros(0, np.int64),
-        ring=np.zeros(context.parameters.loss_window),
+        ring=np.zeros(context.algorithm.loss_window),
         ring_used=0,
         ring_next=0,
         merges=0,
@@ -97,7 +97,7 @@ def _promising(entry: Generalizations, context: ShardContext, state: CastleState
     privacy = context.privacy
     requested = [privacy.l_of(column)[0] for column in context.policy.sensitive]
     safe = (entry.subjects >= privacy.k) & (entry.diversity >= requested).all(axis=1) & (entry.id >= state.numbers[4])
-    if not _counted_people(state, context) or model_parameters(context).items() - state.promised.items():
+    if model_parameters(context).items() - state.model_parameters.items():
         safe[:] = False
     safe &= _on_grid(entry, context)
     return Generalizations(**{name: column[safe] for name, column in vars(entry).items()})
@@ -111,12 +111,6 @@ def _on_grid(entry: Generalizations, context: ShardContext) -> NDArray[np.bool_]
     round_all(domain(context.policy), rounded)
     kept: NDArray[np.bool_] = ((rounded.lower == entry.lower) & (rounded.upper == entry.upper)).all(axis=1)
     return kept
-
-
-def _counted_people(state: CastleState, context: ShardContext) -> bool:
-    """Return whether the stored diversity counts persons; before version 3 it counted values, which is more."""
-    diverse = any(context.privacy.l_of(column)[0] > 1 for column in context.policy.sensitive)
-    return state.version >= 3 or not diverse or context.policy.subject is None
 
 
 def model_parameters(context: ShardContext) -> dict[str, float]:

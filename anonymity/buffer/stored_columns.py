@@ -30,8 +30,7 @@ def restored_by(
 ) -> tuple[RestoredT, Changes | None]:
     """Restore a shard or an admission by ``restore``, also under other pass-through and sensitive columns.
 
-    A column that is new is null in all buffered tuples, and one that is gone is dropped from them. Without the stored
-    names of the columns, in state of earlier versions, the columns must be the same.
+    A column that is new is null in all buffered tuples, and one that is gone is dropped from them.
 
     Returns
     -------
@@ -53,7 +52,7 @@ def _under(algorithm: Algorithm, context: ShardContext, stored: StoredShard, whe
     _, made = algorithm.state
     state = made.from_bytes(stored.shard, where)
     before, after = StoredColumns.of(state.members), StoredColumns.of(context.stored_members)
-    if before is None or after is None or before == after:
+    if before == after:
         return None
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, context.fingerprint, shard, before.roles)

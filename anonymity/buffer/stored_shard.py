@@ -17,7 +17,7 @@ from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.buffer.well_formed import require, require_counts, require_tuples
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.model.fingerprint import require_same
-from crenel.anonymity.model.outcomes import FIRST_KINDS, KINDS
+from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import Domain, domain
 from crenel.state.block import BufferedTuples
@@ -73,7 +73,7 @@ def initial_state(made: type[StateT], context: ShardContext, number: int, key: b
         upper=space.upper,
         key=np.frombuffer(key, "<u4").astype(np.uint64),
         key_used=0,
-        kinds=np.zeros(FIRST_KINDS, np.int64),
+        kinds=np.zeros(len(KINDS), np.int64),
         delays=np.zeros((0, 2), np.int64),
         members=context.stored_members,
         **own,
@@ -187,10 +187,8 @@ class LifetimeCounters:
         self, context: ShardContext, number: int, domain: Domain, random: RandomStream, inventory: Inventory
     ) -> dict[str, Any]:
         """Return the fields that every shard stores, except ``ShardState.numbers``."""
-        kinds, delays = self._totals.kinds, self._totals.delays
+        delays = self._totals.delays
         buckets = np.flatnonzero(delays)
-        # The first kinds are stored always, further ones up to the last with a count.
-        stored = max([FIRST_KINDS, *(np.flatnonzero(kinds) + 1).tolist()])
         return {
             "shard": number,
             "fingerprint": dict(context.fingerprint),
@@ -199,7 +197,7 @@ class LifetimeCounters:
             "key": random.key.astype(np.uint64),
             "key_used": int(random.used[0]),
             "entries": inventory.recorded(),
-            "kinds": kinds[:stored],
+            "kinds": self._totals.kinds,
             "delays": np.stack([buckets, delays[buckets]], axis=1),
             "members": context.stored_members,
             **self._common(),

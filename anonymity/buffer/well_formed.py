@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.release_buffer import DELAY_BUCKETS
-from crenel.anonymity.model.outcomes import FIRST_KINDS, KINDS
+from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.state.block import TupleColumns
 
@@ -59,8 +59,6 @@ def require_counts(suppressed: Mapping[str, int], kinds: NDArray[np.int64], dela
     counted = isinstance(suppressed, dict) and all(
         isinstance(amount, int) and 0 <= amount < 2**62 for amount in suppressed.values()
     )
-    require(
-        counted and FIRST_KINDS <= len(kinds) <= len(KINDS) and kinds.ndim == 1 and kinds.dtype == np.int64, "counts"
-    )
+    require(counted and len(kinds) <= len(KINDS) and kinds.ndim == 1 and kinds.dtype == np.int64, "counts")
     require(delays.ndim == 2 and delays.shape[1] == 2 and delays.dtype == np.int64, "delays")
     require(bool(((delays[:, 0] >= 0) & (delays[:, 0] < DELAY_BUCKETS)).all()), "delays")

@@ -1,20 +1,34 @@
 """Quasi-identifiers, and numeric attributes published with noise.
 
-All classes are frozen, and their constructors validate all values.
+All classes are frozen, and their constructors validate all values. ``Policy`` gives each attribute its name.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from dataclasses import field, replace
 from decimal import Decimal
-from math import floor, gcd, inf, isfinite
-from typing import ClassVar, Literal, TypeAlias
+from math import floor, gcd, isfinite
+from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, Field
 
 from crenel.anonymity.model.builders.builder import Builder
-from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.errors import FieldError
+from crenel.anonymity.model.fields import (
+    AboveZero,
+    Instant,
+    Milliseconds,
+    Natural,
+    Position,
+    Real,
+    Span,
+    about,
+    setting,
+)
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, LazyLabels, from_paths
+from crenel.anonymity.model.hierarchy_field import HIERARCHIES, HierarchyField
 
 EXACT = 2**53
 """Limit up to which float64 represents every whole number."""
@@ -55,48 +69,104 @@ SEPARATOR = ";"
 """Separator of the values of a set in text; no label of a hierarchy with ``publish: set`` contains it."""
 
 
-class Milliseconds(float):
-    """Milliseconds of a duration in a policy, in which only days and times are measured."""
+def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
+    if domain[0] > domain[1]:
+        raise ValueError("the lower bound is above the upper one")
+    if isinstance(domain[0], Instant) != isinstance(domain[1], Instant):
+        raise ValueError("one bound is a day or a time, and the other a number; give two of one kind")
+    return domain
+
+
+A = TypeVar("A", bound="Attribute")
+
+
+@setting
+class Attribute:
+    """Base class of the columns of a policy that have settings of their own.
+
+    Attributes
+    ----------
+    name : the column; empty until the attribute is part of a policy, which has it as a key
+    role : field of the policy that names it
+    """
+
+    name: Annotated[str, Field(exclude=True)] = field(default="", kw_only=True, repr=False)
+
+    role: ClassVar[str] = ""
+
+    def named(self: A, name: str) -> A:
+        """Return the attribute of a column."""
+        return self if self.name == name else replace(self, name=name)
 
     @property
-    def text(self) -> str:
-        """The duration as a policy has it."""
-        return f"{self:.17g} ms"
+    def place(self) -> str:
+        """Configuration path of this attribute."""
+        return f"policy.{self.role}.{self.name}"
 
 
-class Instant(Milliseconds):
-    """Epoch milliseconds of a day or a time in a policy."""
+class Number(Attribute):
+    """Base class of numeric attributes.
+
+    Attributes
+    ----------
+    domain : lowest and highest valid value; None: every finite value
+    step : grid on which noise is drawn; None: none is declared
+    """
+
+    domain: tuple[float, float] | None
+    step: float | None
 
     @property
-    def text(self) -> str:
-        """The time as a policy has it."""
-        return str(datetime(1970, 1, 1) + timedelta(milliseconds=self))
+    def is_temporal(self) -> bool:
+        """Whether days or times were given, so that the column must be of these; they are not noised."""
+        return False
 
 
-@dataclass(frozen=True)
-class Numeric:
+def by_name(attributes: Iterable[A]) -> dict[str, A]:
+    """Return attributes by the names that they have."""
+    return {attribute.name: attribute for attribute in attributes}
+
+
+@setting
+class Numeric(Number):
     """A numeric quasi-identifier, published as an interval or as one number per class.
 
     Attributes
     ----------
-    domain : [minimum, maximum] in the column's unit, both included; None: losses are relative to the range observed so
-        far, and every finite value is admitted
-    step : grid on which noise is drawn, in the column's unit, above 0; None: not configured (the plan sets 1 for an
-        integer column). A domain holds from 1 to 2^40 steps; its ends need not lie on the grid
-    ends : grid of published intervals, in the column's unit, above 0: interval ends are multiples of it, rounded
-        outwards, or ends of the domain; None: they are the minimum and maximum of the class. A domain holds at least
-        one such step, and its ends are at most 2^52 of them from 0
-    publish : published form: the ``interval``, or a representative, the ``mean`` or ``median`` of the class
-    missing : ``reject`` records without a number, or keep the absence as a ``value`` of its own (``Presence``), which
-        needs a domain
+    domain : lowest and highest valid value, both included; a value outside is rejected. Of a day or a timestamp:
+        days or times, as objects or ISO 8601. Its width is at least 2.2e-308, unless both ends are equal. None: every
+        finite value, and losses are relative to the range observed so far
+    step : grid on which noise is drawn, above 0, in the unit of the column; the width of the domain holds one to 2^40
+        steps. None: 1 for whole numbers; with noise, other numbers need a step
+    ends : grid of the ends of published intervals, above 0, in the unit of the column; of a timestamp, a duration such
+        as ``"1h"``. With ``5`` they are multiples of 5, rounded outwards, or an end of the domain, or, without a
+        domain, the minimum or maximum of the column's type. A whole number if
+        the type of the column is one; at most the width of the domain; not with representatives (``publish``,
+        ``suhdsa.output``). None: no grid
+    publish : published form of a class: its ``"interval"``, or a representative, its ``"mean"`` or ``"median"``. A
+        representative belongs to one class, so it excludes reuse, a lasting guarantee and ``suppression: generalize``
+    missing : ``"reject"`` records without a number; or keep the absence as a ``"value"``, which needs a domain. Whether
+        the number is missing is then a quasi-identifier of its own, published as ``NAME_missing``: ``no``, ``yes``, or
+        ``maybe`` for a class with records of both kinds
     """
 
-    name: str
-    domain: tuple[float, float] | None = None
-    step: float | None = None
-    ends: float | None = None
-    publish: Literal["interval", "mean", "median"] = "interval"
-    missing: Literal["reject", "value"] = "reject"
+    domain: Annotated[
+        Annotated[tuple[Position, Position], AfterValidator(_increasing)] | None,
+        about("[lowest, highest], two finite numbers, days or times; without it the observed range"),
+    ] = None
+    step: Annotated[
+        Span | None,
+        about("a number above 0, or a duration such as 1h: the grid on which noise is drawn, in the column's unit"),
+    ] = None
+    ends: Annotated[
+        Span | None,
+        about("a number above 0, such as 5, or a duration such as 1h: ends of published intervals are multiples of it"),
+    ] = None
+    publish: Annotated[Literal["interval", "mean", "median"], about("'interval', 'mean' or 'median'")] = "interval"
+    missing: Annotated[
+        Literal["reject", "value"],
+        about("with a 'domain', 'reject' or 'value': what becomes of records without a number"),
+    ] = "reject"
 
     role: ClassVar[str] = "quasi_identifiers"
 
@@ -120,64 +190,70 @@ class Numeric:
         """Whether one number is published for each class, and not an interval."""
         return self.publish != "interval"
 
-    @property
-    def place(self) -> str:
-        """Configuration path of this attribute."""
-        return f"policy.{self.role}.{self.name}"
-
     def __post_init__(self) -> None:
-        if self.domain is not None and not (
-            self.domain[0] <= self.domain[1] and isfinite(self.domain[1] - self.domain[0])
-        ):
-            raise PolicyError(f"{self.place}.domain: must be two finite numbers, the lower one first")
-        # Losses are divided by the width of the domain.
-        if self.domain is not None and 0 < self.domain[1] - self.domain[0] < sys.float_info.min:
-            raise PolicyError(
-                f"{self.place}.domain: is narrower than {sys.float_info.min:.4g}, which losses "
-                "cannot be measured by; give the column another unit, or two ends that are the same"
-            )
+        if self.domain is not None and not isfinite(self.domain[1] - self.domain[0]):
+            raise FieldError("domain", "must be two finite numbers, the lower one first")
+        if self.domain is not None:
+            _require_width(self.domain)
         if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
-            raise PolicyError(f"{self.place}.step: {problem}")
+            raise FieldError("step", problem)
         if self.ends is not None and (problem := _wrong_ends(self.ends, self.domain)):
-            raise PolicyError(f"{self.place}.ends: {problem}")
+            raise FieldError("ends", problem)
         if self.ends is not None and self.has_representative:
-            raise PolicyError(f"{self.place}.ends: {NO_ENDS}")
+            raise FieldError("ends", NO_ENDS)
         if self.missing == "value" and self.domain is None:
-            raise PolicyError(
-                f"{self.place}.domain: is missing; 'missing: value' needs one, as losses between numbers and missing "
-                "ones are relative to it"
+            raise FieldError(
+                "domain",
+                "is missing; 'missing: value' needs one, as losses between numbers and missing ones are relative to it",
             )
 
 
-@dataclass(frozen=True)
-class Noised(Numeric):
-    """A numeric attribute that is published with noise and ignored by clustering.
+@setting
+class Noised(Number):
+    """A numeric attribute that is published with noise and ignored by clustering ((k, epsilon)-anonymity, Section IV).
 
-    In the paper it is an epsilon-quasi ((k, epsilon)-anonymity, Section IV).
+    In the paper it is an epsilon-quasi.
 
     Attributes
     ----------
-    domain : as for ``Numeric``, but required and wider than one value
-    step : as for ``Numeric``; published values lie on its grid
+    domain : lowest and highest value, which differ; a value outside is rejected, and noise stays within
+    step : grid on which noise is drawn, above 0, in the unit of the column. None: 1 for whole numbers; other numbers
+        need a step
     """
 
+    domain: Annotated[
+        Annotated[tuple[Real, Real], AfterValidator(_increasing)],
+        about("[lowest, highest], two finite numbers: noise stays within"),
+    ]
+    step: Annotated[
+        AboveZero | None,
+        about("a number above 0: the grid that noise is drawn on, in the column's unit; 1 for whole numbers"),
+    ] = None
+
     role: ClassVar[str] = "noised"
+    missing: ClassVar[str] = "reject"
 
     def __post_init__(self) -> None:
-        if self.domain is None:
-            raise PolicyError(f"{self.place}.domain: is missing; noise stays within [lowest, highest]")
-        super().__post_init__()
-        if self.ends is not None:
-            raise PolicyError(f"{self.place}.ends: what is noised is published as one number, not two ends; remove it")
+        if not isfinite(self.domain[1] - self.domain[0]):
+            raise FieldError("domain", "must be two finite numbers, the lower one first")
         if self.domain[0] == self.domain[1]:
-            raise PolicyError(f"{self.place}.domain: holds one value, which no noise can hide; give two different ends")
-        if self.missing == "value":
-            raise PolicyError(f"{self.place}.missing: noise needs a number to be added to; remove it")
+            raise FieldError("domain", "holds one value, which no noise can hide; give two different ends")
+        _require_width(self.domain)
+        if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
+            raise FieldError("step", problem)
+
+
+def _require_width(domain: tuple[float, float]) -> None:
+    # Losses are divided by the width of the domain.
+    if 0 < domain[1] - domain[0] < sys.float_info.min:
+        raise FieldError(
+            "domain",
+            f"is narrower than {sys.float_info.min:.4g}, which losses cannot be measured by; give the column another "
+            "unit, or two ends that are the same",
+        )
 
 
 def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
-    if not (0 < step < inf):
-        return "must be a finite number above 0"
     if domain is None:
         return None
     width = domain[1] - domain[0]
@@ -193,8 +269,6 @@ def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
 
 
 def _wrong_ends(ends: float, domain: tuple[float, float] | None) -> str | None:
-    if not (0 < ends < inf):
-        return "must be a finite number above 0"
     if max(decimal_fraction(ends)) > EXACT:
         return "has more digits than are told apart here; give a number such as 5 or 0.25, of 15 digits at most"
     if domain is None:
@@ -206,27 +280,39 @@ def _wrong_ends(ends: float, domain: tuple[float, float] | None) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Categorical:
-    """A categorical quasi-identifier, published as the lowest common ancestor of its values or in another form.
+class WithHierarchy(Attribute):
+    """Base class of attributes whose values are leaves of a hierarchy."""
+
+    hierarchy: HierarchyField
+
+    @property
+    def builder(self) -> Builder | None:
+        """Builder of the hierarchy, which finds the leaf of each value; None: a value is the label of its leaf."""
+        return self.hierarchy.source if isinstance(self.hierarchy.source, Builder) else None
+
+
+@setting
+class Categorical(WithHierarchy):
+    """A categorical quasi-identifier, published as a label of its hierarchy or as values of the class.
 
     Attributes
     ----------
-    hierarchy : tree of its values
-    builder : builder of the hierarchy, which finds the leaf of each value; None: a value is the label of its leaf
-    publish : published form: the common ``ancestor`` of the values of the class, the ``set`` of the values themselves,
-        or a representative, their ``mode`` (``crenel.anonymity.buffer.published_forms``)
+    hierarchy : path of a hierarchy file, a builder, a mapping from each value of the column, or its text, to its
+        ancestors (the root last), or a ``Hierarchy``, which each of them becomes
+    publish : published form of a class: the lowest common ``"ancestor"`` of its values, the ``"set"`` of these values,
+        or a representative, their ``"mode"``. A set lists at most 100 values; a class with more, and a fully
+        generalized row, has the ancestor as its only entry. A set excludes reuse and a lasting guarantee, and a
+        representative ``suppression: generalize`` as well
+
+    Examples
+    --------
+    >>> area = Categorical({"Oslo": ["Norway", "*"], "Bergen": ["Norway", "*"], "Lund": ["Sweden", "*"]})
     """
 
-    name: str
-    hierarchy: Hierarchy
-    builder: Builder | None = None
-    publish: Literal["ancestor", "set", "mode"] = "ancestor"
+    hierarchy: Annotated[HierarchyField, about(HIERARCHIES)]
+    publish: Annotated[Literal["ancestor", "set", "mode"], about("'ancestor', 'set' or 'mode'")] = "ancestor"
 
-    @property
-    def place(self) -> str:
-        """Configuration path of this attribute."""
-        return f"policy.quasi_identifiers.{self.name}"
+    role: ClassVar[str] = "quasi_identifiers"
 
     @property
     def has_representative(self) -> bool:
@@ -234,12 +320,15 @@ class Categorical:
         return self.publish == "mode"
 
     def __post_init__(self) -> None:
+        if self.publish != "set" or not isinstance(self.hierarchy, Hierarchy):
+            return
         # The labels of a large hierarchy are built, and no builder makes such a label.
         labels = () if isinstance(self.hierarchy.labels, LazyLabels) else self.hierarchy.labels
-        if self.publish == "set" and any(not label or SEPARATOR in label for label in labels):
-            raise PolicyError(
-                f"{self.place}.publish: a set in text is separated by {SEPARATOR!r}, and a label of the hierarchy "
-                "contains it or is empty; rename the label, or publish the ancestor"
+        if any(not label or SEPARATOR in label for label in labels):
+            raise FieldError(
+                "publish",
+                f"a set in text is separated by {SEPARATOR!r}, and a label of the hierarchy contains it or is empty; "
+                "rename the label, or publish the ancestor",
             )
 
 
@@ -252,7 +341,7 @@ ABSENT = _PRESENCE.labels.index(NO_NUMBER)
 """Leaf of ``Presence`` for a missing number."""
 
 
-@dataclass(frozen=True)
+@setting
 class Presence(Categorical):
     """Whether a number is missing: a quasi-identifier of its own beside the number, published as ``NAME_missing``.
 
@@ -264,40 +353,41 @@ class Presence(Categorical):
     number : name of the numeric quasi-identifier
     """
 
-    number: str = ""
+    number: str = field(default="", kw_only=True)
 
     @classmethod
     def of(cls, number: Numeric) -> Presence:
         """Return the attribute that goes with a number."""
-        return cls(f"{number.name}_missing", _PRESENCE, number=number.name)
+        return cls(_PRESENCE, name=f"{number.name}_missing", number=number.name)
 
 
 QuasiIdentifier: TypeAlias = Numeric | Categorical
 
 
-@dataclass(frozen=True)
-class Generalized:
-    """A sensitive attribute that is published as the label of its value at one level of a hierarchy.
+@setting
+class Generalized(WithHierarchy):
+    """A sensitive column that is published as the label of its value at one level of a hierarchy.
 
     Labels and level are declared, so the published form of a value depends on no other record. Privacy models count
     published labels.
 
     Attributes
     ----------
-    hierarchy : tree of all valid values; a record with another value is rejected
-    builder : as of ``Categorical``
-    level : published level, 0 for the leaves, and below that of the root, at which all values have one label
+    hierarchy : all valid values, with the labels above them, as of a quasi-identifier; a record with another value is
+        rejected. Levels must be defined: each value has as many labels above it
+    level : level of the published label: 0 for the values of the hierarchy, 1 for the labels above them, and so on;
+        below that of the root
+
+    Examples
+    --------
+    >>> from crenel import Numbers
+    >>> income = Generalized(Numbers(domain=(0, 500_000), levels=[10_000], open=True))  # such as 20000-29999
     """
 
-    name: str
-    hierarchy: Hierarchy
-    builder: Builder | None = None
-    level: int = 0
+    hierarchy: Annotated[HierarchyField, about(HIERARCHIES)]
+    level: Annotated[Natural, about("a whole number from 0 on, below the level of the root")] = 0
 
-    @property
-    def place(self) -> str:
-        """Configuration path of this attribute."""
-        return f"policy.generalized.{self.name}"
+    role: ClassVar[str] = "generalized"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -305,13 +395,13 @@ class Generalized:
         return tuple(self.hierarchy.labels_of(self.hierarchy.level_nodes()[self.level]))
 
     def __post_init__(self) -> None:
+        if not isinstance(self.hierarchy, Hierarchy):
+            return
         try:
             top = int(self.hierarchy.levels()[self.hierarchy.root])
         except HierarchyError as error:
-            raise PolicyError(f"{self.place}.hierarchy: {error}") from None
-        if not 0 <= self.level < top:
-            raise PolicyError(
-                f"{self.place}.level: must be from 0 to {top - 1}, below the root of the hierarchy, not {self.level}"
-                if top
-                else f"{self.place}.hierarchy: has no root above its value; write '{self.hierarchy.labels[0]};*'"
-            )
+            raise FieldError("hierarchy", str(error)) from None
+        if not top:
+            raise FieldError("hierarchy", f"has no root above its value; write '{self.hierarchy.labels[0]};*'")
+        if self.level >= top:
+            raise FieldError("level", f"must be from 0 to {top - 1}, below the root of the hierarchy, not {self.level}")

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
 
 class PolicyError(ValueError):
     """A policy that cannot be enforced. The message names the field and a valid value."""
+
+
+class FieldError(ValueError):
+    """Error for one field of a section.
+
+    Attributes
+    ----------
+    field : its name within the section
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        super().__init__(message)
+
+
+class ConfigError(PolicyError):
+    """Error for invalid settings.
+
+    Attributes
+    ----------
+    problems : all problems, each ``dotted.field: what is wrong; what would be valid``, never a field's value
+    """
+
+    def __init__(self, origin: Path | str, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n  ".join([f"{origin} is not a valid configuration:", *self.problems]))
 
 
 class InvariantError(RuntimeError):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from crenel.anonymity.model.attributes import Numeric
@@ -13,7 +12,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import Hierarchy, LazyLabels
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.model.secret import NO_KEY, SubjectKey, is_stretched
+from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 
 
 class Fingerprint(dict[str, str]):
@@ -21,12 +20,10 @@ class Fingerprint(dict[str, str]):
 
     Attributes
     ----------
-    key : the subject key, for comparison with its stored form; no key where the fingerprint was read from state
     roles : role of each column that is published unchanged; empty where the fingerprint was read from state
     counted : sensitive columns whose values a privacy model counts
     """
 
-    key: SubjectKey = NO_KEY
     roles: Mapping[str, str] = MappingProxyType({})
     counted: frozenset[str] = frozenset()
 
@@ -42,14 +39,6 @@ BUDGETED = "budget of "
 
 EPOCH = "epoch"
 """The field that differs for shards that were started anew."""
-
-_KEY = "subject_key"
-DERIVATION = "subject_key_derivation"
-"""The field that is named where only one of two fingerprints has a stretched key."""
-
-DIRECT_DERIVATION = f"{DERIVATION}: direct goes on with the keys of earlier versions"
-STORED_NAMES = {"sampling_and_noise": "differential_privacy"}
-"""Stored names of fields that the configuration has renamed."""
 
 COUNTED = "policy.sensitive."
 """Start of the name of a new sensitive column whose values a privacy model counts."""
@@ -91,20 +80,19 @@ def fingerprint(
 
     Some fields are present only where they apply. Sampling and noise include the noise steps, because buffered tuples
     carry noise drawn on arrival. Sensitive arrays include their sizes, and generalized columns their hierarchies and
-    levels. Noised attributes include their grids, and sensitive columns of ``privacy`` their references. The algorithm
-    appears unless it is CASTLE, which older state does not name. ``epoch`` appears unless it is 1; another epoch means
-    other shards.
+    levels. Noised attributes include their grids, and sensitive columns of ``privacy`` their references. ``epoch``
+    appears unless it is 1; another epoch means other shards.
 
     k, l and the algorithm's parameters may change between two runs, except ``parameters``, by their fields. A reference
     may appear or disappear together with the privacy models that use it. A change of ``source``, the texts of
     ``REPORTED_FIELDS`` by name, is only reported, because a rewritten query may mean the same. So is one of
     ``budgeted``, by field (``crenel.anonymity.algorithm.Algorithm``).
 
-    The key is represented by ``SubjectKey.stored``; ``changed_fields`` compares it. State of earlier versions lacks the
-    type of the subject and the texts, but can be restored. With a key, this needs the derivation ``direct``.
+    The key is represented by ``SubjectKey.stored``.
     """
     fields: dict[str, object] = {
-        "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
+        "algorithm": algorithm,
+        "policy.quasi_identifiers": [attribute.name for attribute in policy.attributes],
         "policy.sensitive": policy.sensitive,
         "policy.passthrough": policy.passthrough,
         "policy.subject": policy.subject,
@@ -112,9 +100,9 @@ def fingerprint(
         "policy.missing": policy.missing,
         "shards.count": shards.count,
         "shards.by": shards.by,
-        _KEY: NO_KEY.stored,
+        "subject_key": NO_KEY.stored,
     }
-    for attribute in policy.quasi_identifiers:
+    for attribute in policy.attributes:
         place = f"policy.quasi_identifiers.{attribute.name}"
         if isinstance(attribute, Numeric):
             fields[f"{place}.domain"] = attribute.domain
@@ -127,15 +115,16 @@ def fingerprint(
     if policy.subject_normalization:
         fields["policy.subject_normalization"] = sorted(policy.subject_normalization)
     if policy.arrays:
-        fields["policy.arrays"] = sorted(policy.arrays)
-    for of in policy.generalized:
+        fields["policy.arrays"] = sorted(policy.arrays.items())
+    for of in policy.generalized.values():
         fields[f"{_GENERALIZED}{of.name}"] = [of.level, _content(of.hierarchy)]
     if policy.noised:
-        fields["policy.noised"] = [[attribute.name, attribute.domain, attribute.step] for attribute in policy.noised]
-    for column in () if privacy is None else privacy.sensitive:
+        fields["policy.noised"] = [
+            [attribute.name, attribute.domain, attribute.step] for attribute in policy.noised.values()
+        ]
+    for name, column in [] if privacy is None else privacy.sensitive.items():
         if column.reference is not None:
-            content = [column.reference.values, column.reference.shares]
-            fields[f"{_COLUMN_MODELS}{column.name}.reference"] = content
+            fields[f"{_COLUMN_MODELS}{name}.reference"] = [column.reference.values, column.reference.shares]
     for name, kind in members.items():
         fields[f"{_TYPE}{name}"] = kind
     if policy.subject is not None and subject_type is not None:
@@ -143,14 +132,15 @@ def fingerprint(
     fields.update(source or {})
     fields.update({f"{BUDGETED}{name}": value for name, value in budgeted.items()})
     if sampling_and_noise is not None:
-        fields[STORED_NAMES["sampling_and_noise"]] = asdict(sampling_and_noise)
-    if algorithm != "castle":
-        fields["algorithm"] = algorithm
+        fields["sampling_and_noise"] = {
+            "sample_rate": sampling_and_noise.sample_rate,
+            "phi": sampling_and_noise.inverse_scale,
+            "observed_range": sampling_and_noise.has_observed_range,
+        }
     fields.update(parameters)
     if epoch != 1:
         fields[EPOCH] = epoch
     found = Fingerprint({name: _short(value) for name, value in fields.items()})
-    found.key = subject_key
     found.roles = {name: policy.roles[name] for name in policy.members}
     found.counted = frozenset(
         name
@@ -158,7 +148,7 @@ def fingerprint(
         if privacy is not None and (privacy.l_of(name)[0] > 1 or privacy.further_of(name))
     )
     if subject_key:
-        found[_KEY] = subject_key.stored
+        found["subject_key"] = subject_key.stored
     return found
 
 
@@ -172,16 +162,11 @@ def changed_fields(
 ) -> tuple[str, ...]:
     """Return the fields that must not change but differ between two fingerprints; sorted.
 
-    The result includes fields present in only one of them, except those that earlier versions did not store. With
-    ``columns``, the stored roles of the published columns, pass-through and sensitive columns may come, go and change
-    their order. A sensitive column that a privacy model counts cannot come: buffered tuples have no value of it, and
-    would count as if they shared one.
+    The result includes fields present in only one of them. With ``columns``, the stored roles of the published columns,
+    pass-through and sensitive columns may come, go and change their order. A sensitive column that a privacy model
+    counts cannot come: buffered tuples have no value of it, and would count as if they shared one.
     """
     changed = {name for name in stored.keys() | now.keys() if _differs(name, stored, now)}
-    changed |= {name for name, was in STORED_NAMES.items() if was in changed}
-    changed -= {*STORED_NAMES.values()}
-    if _KEY in changed and _derived_otherwise(stored, now):
-        changed = changed - {_KEY} | {DERIVATION}
     if columns and isinstance(now, Fingerprint):
         other = columns.keys() ^ now.roles.keys()
         changed = changed - _CHANGEABLE - {f"{of}{name}" for of in (_TYPE, _GENERALIZED) for name in other}
@@ -210,34 +195,20 @@ def require_same(
     ``columns`` is that of ``changed_fields``.
     """
     if changed := changed_fields(stored, now, columns):
-        direct = f" {DIRECT_DERIVATION}." if is_derived_directly(stored, changed) else ""
-        direct += "".join(f" {name}: {UNCOUNTED}." for name in changed if name.startswith(COUNTED))
+        uncounted = "".join(f" {name}: {UNCOUNTED}." for name in changed if name.startswith(COUNTED))
         raise PolicyError(
             f"the stored state of {where} was made under another policy; these cannot change on a restore: "
-            f"{', '.join(changed)}.{direct} Restore it under the policy it was made with; and to change that, drain "
+            f"{', '.join(changed)}.{uncounted} Restore it under the policy it was made with; and to change that, drain "
             "the job (flink stop --drain), and go on from its savepoint with another epoch"
         )
 
 
-def is_derived_directly(stored: Mapping[str, str], changed: Collection[str]) -> bool:
-    """Return whether the derivation differs because the stored state was created under ``direct``."""
-    return DERIVATION in changed and not is_stretched(stored[_KEY])
-
-
 def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    if _is_reported(name) or (name not in stored and name.startswith(_SUBJECT_TYPE)):
+    if _is_reported(name):
         return False
     if name.startswith(_COLUMN_MODELS) and (name not in stored or name not in now):
         return False
-    if name == _KEY and name in stored and isinstance(now, Fingerprint) and now.key:
-        return not (now.key.matches(stored[name]) or stored[name] == _short(now.key.digest))
     return stored.get(name) != now.get(name)
-
-
-def _derived_otherwise(stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Return whether only one of two fingerprints has a stretched key, so that the keys cannot be compared."""
-    was, is_now = stored.get(_KEY, _KEYLESS), now.get(_KEY, _KEYLESS)
-    return _KEYLESS not in (was, is_now) and is_stretched(was) != is_stretched(is_now)
 
 
 def _content(hierarchy: Hierarchy) -> list[object]:
@@ -248,6 +219,3 @@ def _content(hierarchy: Hierarchy) -> list[object]:
 
 def _short(value: object) -> str:
     return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-_KEYLESS = _short(NO_KEY.stored)

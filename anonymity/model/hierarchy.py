@@ -65,6 +65,8 @@ class Hierarchy:
     first, last : (nodes,) leftmost and rightmost leaf below the node, both included
     loss : (nodes,) VInfoLoss in [0, 1]: (leaves below - 1) / (leaves - 1) (CASTLE, Section 2.2); 0 for one leaf
     level : (nodes,) lowest level of the node, 0 for the leaves; None where levels are undefined (``level_nodes``)
+    source : builder or path of a file that it was made from; None: neither
+    has_missing : whether a leaf stands for missing values (``with_missing``)
     """
 
     labels: tuple[str, ...] | LazyLabels
@@ -74,6 +76,18 @@ class Hierarchy:
     last: NDArray[np.int32]
     loss: NDArray[np.float64]
     level: NDArray[np.int32] | None = None
+    source: Any = None
+    has_missing: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Hierarchy):
+            return self is other
+        mine, others = (getattr(each.labels, "source", each.labels) for each in (self, other))
+        same = (self.leaves, self.has_missing) == (other.leaves, other.has_missing) and mine == others
+        return same and np.array_equal(self.parent, other.parent)
+
+    def __hash__(self) -> int:
+        return hash((self.leaves, len(self.labels)))
 
     @property
     def root(self) -> int:
@@ -169,7 +183,9 @@ class Hierarchy:
         return ways
 
     def with_missing(self) -> Hierarchy:
-        """Return the same tree with an additional last leaf, ``MISSING``, directly under the root."""
+        """Return the tree with a last leaf, ``MISSING``, directly under the root; it is added where it is not there."""
+        if self.has_missing:
+            return self
         if self.root == 0:
             raise HierarchyError(f"has no root above its value; write '{self.labels[0]};*'")
         if isinstance(self.labels, LazyLabels):
@@ -191,6 +207,8 @@ class Hierarchy:
             last=last,
             loss=loss,
             level=None if self.level is None else np.insert(self.level, leaves, 0),
+            source=self.source,
+            has_missing=True,
         )
 
 

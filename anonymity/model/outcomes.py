@@ -56,7 +56,7 @@ KIND_MEANINGS: Mapping[str, str] = {
     "widened": "the same, under a new generalization, because a person had moved out of the earlier one",
 }
 KINDS = (*KIND_MEANINGS,)
-"""Kinds of releases; stored as positions."""
+"""Kinds of releases; stored as positions, so a new one comes last."""
 
 REUSE_RISK = (
     "At k = 10 an attacker who knows the order of arrival re-identified 18 % of the persons of Adult with ten "
@@ -64,6 +64,3 @@ REUSE_RISK = (
     "35 %. Without reuse the same attacker re-identified at most 1 / k"
 )
 """Measured privacy cost of reuse (``docs/privacy/attacks.md``, "Attacks on streams")."""
-
-FIRST_KINDS = 5
-"""Number of kinds in all versions; counts of the other kinds are stored only where they are not 0."""

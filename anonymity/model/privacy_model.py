@@ -9,7 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
+from crenel.anonymity.model.errors import FieldError
+from crenel.anonymity.model.fields import Real
 from crenel.anonymity.model.reference import Reference
 
 Parameter: TypeAlias = float | tuple[float, ...]
@@ -60,6 +63,29 @@ class PrivacyModel:
             return {self.name: parameter}
         return {f"{self.name}_{name}": number for name, number in zip(self.fields, parameter, strict=True)}
 
+    def validated(self, value: Any) -> Any:
+        """Return a parameter as settings hold it: a number, or numbers by the names of ``fields``.
+
+        Raises
+        ------
+        FieldError
+            The value is not of this form.
+        """
+        if not self.fields:
+            return _number(self.name, value, self.parameter)
+        if not isinstance(value, Mapping):
+            raise FieldError(self.name, f"is not a mapping; {self.parameter}")
+        if unknown := value.keys() - self.fields.keys():
+            raise FieldError(f"{self.name}.{min(unknown)}", f"is unknown; known here: {', '.join(self.fields)}")
+        for name, words in self.fields.items():
+            if name not in value:
+                raise FieldError(f"{self.name}.{name}", f"is missing; {words}")
+        return {name: _number(f"{self.name}.{name}", value[name], words) for name, words in self.fields.items()}
+
+    def as_numbers(self, parameter: Any) -> Parameter:
+        """Return a parameter as the functions of the model take it, from its form in settings."""
+        return tuple(parameter[name] for name in self.fields) if self.fields else float(parameter)
+
     def __reduce__(self) -> tuple[Callable[[str, str], PrivacyModel], tuple[str, str]]:
         # Another process imports the module and looks the model up by name.
         return _found, (self.lacking.__module__, self.name)
@@ -69,22 +95,15 @@ ConfiguredModels: TypeAlias = tuple[tuple[PrivacyModel, Parameter], ...]
 """Privacy models beside k and l, each with its parameter."""
 
 
-@dataclass(frozen=True)
-class Sensitive:
-    """Settings of one sensitive column, which replace those of the same name for all columns.
+_REAL = TypeAdapter(Real)
 
-    Attributes
-    ----------
-    name : the column
-    l : l-diversity, 1 to k; None: that of all columns
-    further : additional privacy models
-    reference : distribution with which privacy models compare the column; None: none declared
-    """
 
-    name: str
-    l: int | None = None  # noqa: E741 - the field's own name for it
-    further: ConfiguredModels = ()
-    reference: Reference | None = None
+def _number(field: str, value: Any, words: str) -> float:
+    try:
+        number: float = _REAL.validate_python(value)
+    except ValidationError:
+        raise FieldError(field, f"is not a number; {words}") from None
+    return number
 
 
 _KNOWN: dict[str, PrivacyModel] = {}
@@ -96,7 +115,7 @@ def add_privacy_model(model: PrivacyModel) -> PrivacyModel:
     Registering the same model twice has no effect; another model of the same name raises ``ValueError``.
     """
     if _KNOWN.setdefault(model.name, model).lacking is not model.lacking:
-        raise ValueError(f"privacy.{model.name}: there are two promises of this name")
+        raise ValueError(f"privacy.{model.name}: there are two privacy models of this name")
     return model
 
 
@@ -106,5 +125,6 @@ def _found(module: str, name: str) -> PrivacyModel:
 
 
 def known_privacy_models() -> dict[str, PrivacyModel]:
-    """Return all registered privacy models beside k and l, by name."""
-    return dict(_KNOWN)
+    """Return all registered privacy models beside k and l, by name, in the order in which they are checked."""
+    builtin = import_module("crenel.anonymity.builtin")
+    return {model.name: model for model in builtin.PRIVACY_MODELS} | _KNOWN

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import fsum
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import PlainValidator, ValidationInfo
 
 from crenel.anonymity.model.errors import read_text
+from crenel.anonymity.model.fields import folder_of
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 
 Distance: TypeAlias = Literal["equal", "ordered", "hierarchical"]
@@ -39,6 +42,7 @@ class Reference:
     distance : ground distance of two values (Li, Li and others, ICDE 2007, Section 5): equal for all pairs, by order in
         ``values``, or by ``hierarchy``
     hierarchy : has levels, and each value as a leaf; only for a hierarchical distance
+    source : path of the file that it was read from; None: it was read from none
     """
 
     values: tuple[str, ...]
@@ -46,6 +50,7 @@ class Reference:
     codes: tuple[int, ...] = ()
     distance: Distance = "equal"
     hierarchy: Hierarchy | None = None
+    source: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def of_stream(self) -> bool:
@@ -120,3 +125,20 @@ def _amount(text: str) -> float | None:
     except ValueError:
         return None
     return amount if 0 <= amount <= _MOST else None
+
+
+def _reference_of(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, Reference):
+        return value
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("is not text" if value != "" else "is empty")
+    if not info.context:
+        return str(value)  # ``Settings`` reads it
+    return replace(load(folder_of(info) / value), source=str(value))
+
+
+if TYPE_CHECKING:
+    ReferenceField: TypeAlias = Any
+else:
+    ReferenceField = Annotated[Any, PlainValidator(_reference_of)]
+    """Path of a file with a reference distribution, or the ``Reference`` that it becomes."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainValidator
 
 from crenel.anonymity.compiled.jit import Int, entry
 
@@ -67,6 +69,7 @@ class RegionTree:
     share, loss : (regions,) as for ``Region``
     epsilon : differential privacy of the cuts for each person whose records they were learned from; 0: they were
         declared, or learned from other persons; None: they were learned without privacy
+    source : path of the file that it was read from; None: it was learned
     """
 
     attribute: NDArray[np.int32]
@@ -75,6 +78,7 @@ class RegionTree:
     share: NDArray[np.float64]
     loss: NDArray[np.float64]
     epsilon: float | None = None
+    source: str | None = None
 
     def __len__(self) -> int:
         """Return the number of regions."""
@@ -204,3 +208,18 @@ def assign_regions(
                 right = numeric[np.uint64(row), column[node, 0]] >= number_cut[node]
                 right |= categorical[np.uint64(row), column[node, 1]] >= leaf_cut[node]
                 found[row] = below[node, np.uint64(right)]
+
+
+def _regions(value: object) -> object:
+    if isinstance(value, RegionTree):
+        return value
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("is not text" if value != "" else "is empty")
+    return str(value)
+
+
+if TYPE_CHECKING:
+    RegionsFile: TypeAlias = Any
+else:
+    RegionsFile = Annotated[Any, PlainValidator(_regions)]
+    """Path of a file of regions, or the tree that it becomes when ``Settings`` reads it."""

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from crenel.anonymity.model.errors import PolicyError
-
-Derivation = Literal["scrypt", "direct"]
 
 SHORTEST_KEY = 16
 """Minimum number of bytes of a key that causes no warning."""
@@ -27,16 +25,16 @@ _COST, _BLOCK, _LANES = 2**16, 8, 1
 _STRETCHED = f"stretched-{_COST}-{_BLOCK}-{_LANES}"
 """Prefix of a stretched key's digest in state: the parameters of scrypt (64 MiB per guess)."""
 
-_SCHEME = "scrypt"
-_SALT_BYTES = 16
-_SALTED_COST = 2**14
-
 _EVERYWHERE = "where the job is submitted and on every worker"
 
 
 @runtime_checkable  # pydantic checks instances of this protocol
 class KeySource(Protocol):
     """A location of a key, read in each process that needs the key."""
+
+    @property
+    def place(self) -> dict[str, str]:
+        """The location as settings have it."""
 
     def read(self) -> bytes:
         """Return the key; raise ``ValueError`` with the problem and the remedy, never with the key."""
@@ -47,6 +45,10 @@ class EnvironmentKey:
     """A key in an environment variable."""
 
     name: str
+
+    @property
+    def place(self) -> dict[str, str]:
+        return {"environment": self.name}
 
     def read(self) -> bytes:
         if not (value := os.environ.get(self.name)):
@@ -59,6 +61,10 @@ class FileKey:
     """A key in a file, such as a mounted secret; one trailing line end is not part of the key."""
 
     path: str
+
+    @property
+    def place(self) -> dict[str, str]:
+        return {"file": self.path}
 
     def read(self) -> bytes:
         try:
@@ -81,6 +87,10 @@ class ProvidedKey:
 
     module: str
     function: str
+
+    @property
+    def place(self) -> dict[str, str]:
+        return {"provider": f"{self.module}:{self.function}"}
 
     def read(self) -> bytes:
         try:
@@ -144,11 +154,11 @@ class Secret:
 class SubjectKey:
     """The key of the subject hash, and the keys that are derived from it.
 
+    The key is first stretched by scrypt, so that each guess costs 64 MiB and about 0.3 s.
+
     Parameters
     ----------
     secret : location of the key; None: no key, so anyone can compute this job's hashes of subjects
-    derivation : ``scrypt`` stretches the key first, so that each guess costs 64 MiB and about 0.3 s; ``direct`` uses
-        the key unchanged, as earlier versions did
 
     Examples
     --------
@@ -156,29 +166,33 @@ class SubjectKey:
     32
     """
 
-    def __init__(self, secret: Secret | None = None, derivation: Derivation = "scrypt") -> None:
+    def __init__(self, secret: Secret | None = None) -> None:
         self._secret = secret or None
-        self.derivation = derivation
 
     @classmethod
-    def of(cls, key: bytes, derivation: Derivation = "scrypt") -> SubjectKey:
+    def of(cls, key: bytes) -> SubjectKey:
         """Make a subject key from the key's bytes; empty bytes mean no key."""
-        return cls(Secret("subject_key", key), derivation)
+        return cls(Secret("subject_key", key))
 
     def __bool__(self) -> bool:
         return self._secret is not None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SubjectKey) and (self._secret, self.derivation) == (other._secret, other.derivation)
+        return isinstance(other, SubjectKey) and self._secret == other._secret
 
     def __hash__(self) -> int:
-        return hash(self.derivation)
+        return hash(self._secret)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A configured key never leaves the process, nor does any key derived from one with a source.
         if self._secret is None or self._secret.source is not None:
-            return _shipped, (self._secret, self.derivation, b"")
-        return _shipped, (None, self.derivation, self._material)
+            return SubjectKey, (self._secret,)
+        return _shipped, (self._material,)
+
+    @property
+    def place(self) -> dict[str, str] | None:
+        """The place of the key as settings have it; None where it was given as text, or there is none."""
+        return None if self._secret is None or self._secret.source is None else self._secret.source.place
 
     def read(self) -> bytes:
         """Return the key before stretching; empty where there is none. Raises as ``Secret.read`` does."""
@@ -188,7 +202,7 @@ class SubjectKey:
     def _material(self) -> bytes:
         """Key material from which all other keys are derived."""
         key = self.read()
-        return _stretched(key) if key and self.derivation == "scrypt" else key
+        return _stretched(key) if key else key
 
     @cached_property
     def hash_key(self) -> str:
@@ -207,35 +221,16 @@ class SubjectKey:
     @cached_property
     def stored(self) -> str:
         """The stored form of this key, for comparison; guessing the key from it is deliberately slow."""
-        if not self:
-            return self.digest
-        return f"{_STRETCHED}-{self.digest}" if self.derivation == "scrypt" else _salted(self.digest)
-
-    def matches(self, stored: str) -> bool:
-        """Return whether a stored form belongs to this key, even if another process created it."""
-        if stored.startswith(f"{_SCHEME}-"):
-            parts = stored.split("-")
-            return len(parts) == 3 and secrets.compare_digest(_slow(self.digest, parts[1]), parts[2])
-        return secrets.compare_digest(stored.encode(), self.stored.encode())
-
-    @property
-    def digest(self) -> str:
-        """32 hexadecimal digits, only for memory: without stretching, they make guesses fast to confirm."""
-        return _digest(self._material)
+        digest = _digest(self._material)
+        return f"{_STRETCHED}-{digest}" if self else digest
 
 
 NO_KEY = SubjectKey()
 
 
-def is_stretched(stored: str) -> bool:
-    """Return whether the stored form is that of a stretched key."""
-    return stored.startswith("stretched-")
-
-
-def _shipped(secret: Secret | None, derivation: Derivation, material: bytes) -> SubjectKey:
-    made = SubjectKey(Secret("subject_key", material) if secret is None else secret, derivation)
-    if material:
-        made.__dict__["_material"] = material
+def _shipped(material: bytes) -> SubjectKey:
+    made = SubjectKey.of(material)
+    made.__dict__["_material"] = material
     return made
 
 
@@ -253,15 +248,3 @@ def _stretched(key: bytes) -> bytes:
 
 def _digest(material: bytes) -> str:
     return hashlib.blake2b(material, digest_size=16, person=b"crenel-subject").hexdigest()
-
-
-@lru_cache(maxsize=16)
-def _salted(digest: str) -> str:
-    """Return the stored form of a digest: slow to compute, with one random salt per process."""
-    salt = secrets.token_hex(_SALT_BYTES)
-    return f"{_SCHEME}-{salt}-{_slow(digest, salt)}"
-
-
-@lru_cache(maxsize=64)  # the shards of one savepoint share their salt
-def _slow(digest: str, salt: str) -> str:
-    return hashlib.scrypt(digest.encode(), salt=salt.encode(), n=_SALTED_COST, r=8, p=1, dklen=16).hex()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, inner, procedure
 from crenel.anonymity.compiled.random import RandomStream, next_word, randbelow
-from crenel.anonymity.model.attributes import EXACT, LARGEST_POSITION, Numeric, decimal_fraction
+from crenel.anonymity.model.attributes import EXACT, LARGEST_POSITION, Number, decimal_fraction
 
 _LARGEST = LARGEST_POSITION
 _PRECISION = 2**20
@@ -45,7 +45,7 @@ class StepGrids(NamedTuple):
     last: NDArray[np.int64]
 
 
-def steps_of(attributes: Sequence[Numeric]) -> StepGrids:
+def steps_of(attributes: Sequence[Number]) -> StepGrids:
     """Return the grids of attributes, each of which has a step."""
     steps = [attribute.step or 1.0 for attribute in attributes]
     bounds = [attribute.domain or (-np.inf, np.inf) for attribute in attributes]
@@ -62,7 +62,7 @@ def _decimal(step: float) -> tuple[float, float]:
     return (float(numerator), float(denominator)) if max(numerator, denominator) <= EXACT else (step, 1.0)
 
 
-def _ends(attribute: Numeric) -> tuple[int, int]:
+def _ends(attribute: Number) -> tuple[int, int]:
     """Return the first and the last grid step in the domain; the extreme ones where it has none."""
     if attribute.domain is None or attribute.step is None:
         return -_LARGEST, _LARGEST

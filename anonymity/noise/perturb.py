@@ -94,17 +94,17 @@ def _grid(policy: Policy, parameters: SamplingAndNoise) -> NoiseGrid:
     scales = []
     for attribute in policy.numeric:
         domain = attribute.domain or (0.0, 0.0)
-        scales.append(scale_in_steps(domain[1] - domain[0], _step(attribute, parameters), parameters.phi))
+        scales.append(scale_in_steps(domain[1] - domain[0], _step(attribute, parameters), parameters.inverse_scale))
     last = [category.hierarchy.leaves - 1 for category in policy.categorical]
-    scales.extend(scale_in_steps(leaf, 1, parameters.phi) for leaf in last)
+    scales.extend(scale_in_steps(leaf, 1, parameters.inverse_scale) for leaf in last)
     numerator, denominator = np.array(scales, np.int64).T
     return NoiseGrid(
         steps=steps_of(policy.numeric),
         last=np.array(last, np.int64),
         numerator=numerator,
         denominator=denominator,
-        observed=np.full(len(policy.numeric), parameters.observed_range),
-        phi=np.array([parameters.phi]),
+        observed=np.full(len(policy.numeric), parameters.has_observed_range),
+        phi=np.array([parameters.inverse_scale]),
     )
 
 
@@ -112,7 +112,7 @@ def _step(attribute: Numeric, parameters: SamplingAndNoise) -> float:
     place = f"policy.quasi_identifiers.{attribute.name}"
     if attribute.step is None:
         raise PolicyError(f"{place}.step: is missing; noise is drawn in steps, such as 0.01")
-    if attribute.domain is None and not parameters.observed_range:
+    if attribute.domain is None and not parameters.has_observed_range:
         raise PolicyError(f"{place}.domain: is missing; noise is drawn relative to [lowest, highest]")
     return attribute.step
 

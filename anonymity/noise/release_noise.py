@@ -70,7 +70,7 @@ def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
     PolicyError
         A noised attribute has no step, or only one of noised attributes and noise settings is present.
     """
-    attributes, noise = policy.noised, privacy.noise_within
+    attributes, noise = tuple(policy.noised.values()), privacy.noise_within_release
     stepless = [
         f"{a.place}.step: is missing; noise is drawn in steps, such as 0.1" for a in attributes if a.step is None
     ]
@@ -94,7 +94,7 @@ def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
         steps=steps,
         domain=width,
         least=width * (0.0 if noise is None else noise.least),
-        epsilon=np.array(() if noise is None else noise.of(count), np.float64),
+        epsilon=np.array(() if noise is None else noise.of([*policy.noised]), np.float64),
         span=np.zeros((2, count)),
         numerator=np.zeros(count, np.int64),
         denominator=np.ones(count, np.int64),
@@ -106,19 +106,19 @@ def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
 
 def problems_within(policy: Policy, privacy: Privacy) -> list[str]:
     """Return conflicts between a policy and its noise inside releases, each with its field."""
-    attributes, noise = policy.noised, privacy.noise_within
+    attributes, noise = tuple(policy.noised.values()), privacy.noise_within_release
     if noise is None:
         names = ", ".join(attribute.name for attribute in attributes)
-        return [f"noise_within_release: is missing; policy.noised names {names}"] if attributes else []
+        return [f"privacy.noise_within_release: is missing; policy.noised names {names}"] if attributes else []
     problems = []
     if not attributes:
-        problems.append("noise_within_release: policy.noised names no column; name one, or remove it")
-    if attributes and noise.shares and len(noise.shares) != len(attributes):
-        problems.append("noise_within_release.shares: must name each column of policy.noised")
+        problems.append("privacy.noise_within_release: policy.noised names no column; name one, or remove it")
+    if attributes and noise.shares and noise.shares.keys() != policy.noised.keys():
+        problems.append("privacy.noise_within_release.shares: must name each column of policy.noised")
     if noise.confidence is not None and noise.confidence.k > privacy.k:
         problems.append(
-            f"noise_within_release.confidence.k: must be at most privacy.k ({privacy.k}), not {noise.confidence.k}: a "
-            "class of k subjects could not keep it"
+            f"privacy.noise_within_release.confidence.k: must be at most privacy.k ({privacy.k}), not "
+            f"{noise.confidence.k}: a class of k subjects could not keep it"
         )
     return problems
 

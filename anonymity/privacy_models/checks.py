@@ -269,7 +269,7 @@ def enforce(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]
     if check >= 0:
         if checks.address[check] == 0:
             raise InvariantError("a release is not l-diverse; nothing of it was emitted")
-        raise InvariantError("a release breaks a promise on sensitive values; nothing of it was emitted")
+        raise InvariantError("a release breaks a privacy model of its sensitive values; nothing of it was emitted")
 
 
 @leaf

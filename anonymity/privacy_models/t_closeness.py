@@ -1,6 +1,7 @@
-"""t-closeness: a bound on the distance between a release and a reference (Li, Li and others, ICDE 2007).
+"""t-closeness: a bound on the Earth Mover's Distance to a reference (Li, Li and others, ICDE 2007).
 
-The Earth Mover's Distance between the two is at most t (Section 4, and ``crenel.anonymity.privacy_models.distances``).
+The distance between a release and the reference is at most t (Section 4, and
+``crenel.anonymity.privacy_models.distances``).
 The union of two satisfying sets satisfies; adding a single tuple to a set may violate the model.
 """
 

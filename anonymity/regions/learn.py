@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
-from crenel.anonymity.regions.loss import ExpectedLoss, Sample
+from crenel.anonymity.regions.loss import EncodedSample, ExpectedLoss
 from crenel.state.block import Block
 
 TOLERANCE = 0.25
@@ -36,7 +36,7 @@ class RegionsError(ValueError):
     """A sample too small for the number of regions; the message names the possible number."""
 
 
-def learn(policy: Policy, sample: Sample, count: int, members: int) -> RegionTree:
+def learn(policy: Policy, sample: EncodedSample, count: int, members: int) -> RegionTree:
     """Cut the space of quasi-identifiers into regions.
 
     The recursion begins at the root. A cut divides the regions of a part in proportion to the tuples of its sides.
@@ -184,7 +184,7 @@ class Sampler:
         self._rows = rows
         self._first = first
         self._random = np.random.default_rng(_SEED)
-        self._kept: Sample | None = None
+        self._kept: EncodedSample | None = None
         self._draws = np.empty(0)
         self.seen = 0
 
@@ -194,7 +194,7 @@ class Sampler:
         return self._first and self.seen >= self._rows
 
     @property
-    def sample(self) -> Sample | None:
+    def sample(self) -> EncodedSample | None:
         """The sample; None before the first tuple."""
         return self._kept
 
@@ -202,18 +202,18 @@ class Sampler:
         """Offer the tuples of a block to the sample."""
         if not len(block):
             return
-        came = Sample(block.numeric, block.categorical)
+        came = EncodedSample(block.numeric, block.categorical)
         # Each tuple draws a number, and the lowest stay; for the first tuples, the position serves as this number.
         drawn = self.seen + np.arange(len(came)) if self._first else self._random.random(len(came))
         self.seen += len(came)
         draws = np.concatenate((self._draws, drawn))
         kept = came
         if self._kept is not None:
-            kept = Sample(
+            kept = EncodedSample(
                 np.concatenate((self._kept.numeric, came.numeric)),
                 np.concatenate((self._kept.categorical, came.categorical)),
             )
         if len(draws) > self._rows:
             lowest = np.argpartition(draws, self._rows - 1)[: self._rows]
-            draws, kept = draws[lowest], Sample(kept.numeric[lowest], kept.categorical[lowest])
+            draws, kept = draws[lowest], EncodedSample(kept.numeric[lowest], kept.categorical[lowest])
         self._draws, self._kept = draws, kept

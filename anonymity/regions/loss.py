@@ -17,7 +17,7 @@ from crenel.anonymity.space.domain import scales
 
 
 @dataclass(frozen=True)
-class Sample:
+class EncodedSample:
     """Encoded tuples of a sample.
 
     Attributes
@@ -48,15 +48,15 @@ class ExpectedLoss:
     members : number of random tuples, at least 2
     """
 
-    def __init__(self, policy: Policy, sample: Sample, members: int) -> None:
+    def __init__(self, policy: Policy, sample: EncodedSample, members: int) -> None:
         bounds = [
             attribute.domain or (float(column.min()), float(column.max()))
             for attribute, column in zip(policy.numeric, sample.numeric.T, strict=True)
         ]
         lower, upper = np.array(bounds, np.float64).reshape(-1, 2).T
-        self._scales = scales(lower, upper, len(policy.quasi_identifiers))
+        self._scales = scales(lower, upper, len(policy.attributes))
         self._trees = [attribute.hierarchy for attribute in policy.categorical]
-        self._attributes = len(policy.quasi_identifiers)
+        self._attributes = len(policy.attributes)
         self._members = members
 
     def of(self, attribute: int, values: NDArray[np.float64]) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.anonymity.space.sides import Side, divided, full_side, node_of
 
 _CUTS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 28, 30, 31]) / 32
@@ -33,7 +33,7 @@ _Floats = NDArray[np.float64]
 
 def learn_privately(
     policy: Policy,
-    sample: Sample,
+    sample: EncodedSample,
     count: int,
     least: float,
     epsilon: float,

@@ -69,7 +69,7 @@ def node_offsets(policy: Policy) -> NDArray[np.int32]:
 
 def domain(policy: Policy) -> Domain:
     """Return the domain before the first tuple."""
-    n = len(policy.quasi_identifiers)
+    n = len(policy.attributes)
     declared = np.array([a.domain is not None for a in policy.numeric], np.bool_)
     bounds = np.array([a.domain or (np.inf, -np.inf) for a in policy.numeric], np.float64).reshape(-1, 2)
     nodes = _nodes(tuple(attribute.hierarchy for attribute in policy.categorical), n)

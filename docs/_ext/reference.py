@@ -1,7 +1,7 @@
 """Tables of the reference, made from the code.
 
 A page has a comment ``<!-- generated: NAME ARGUMENT -->`` in the place of each table. The meaning of a parameter is an
-attribute in the docstring of its section's model, or of the class in ``crenel.settings`` for the same section.
+attribute in the docstring of the class of its section.
 """
 
 from __future__ import annotations
@@ -9,25 +9,27 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from inspect import cleandoc
-from pathlib import Path
-from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from types import SimpleNamespace
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 import typer
+import yaml
+from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 import crenel
-from crenel import settings
 from crenel.anonymity import builtin
 from crenel.anonymity.algorithm import ShardContext, known_algorithms
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.explain import fields_of, sections
 from crenel.anonymity.model.outcomes import (
     KIND_MEANINGS,
     LINKABLE,
@@ -36,35 +38,33 @@ from crenel.anonymity.model.outcomes import (
     SUPPRESSION_MEANINGS,
 )
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Persons, Privacy
+from crenel.anonymity.model.privacy_model import PrivacyModel, known_privacy_models
 from crenel.anonymity.regions.loads import Loads
 from crenel.evidence.profile.contract import EFFECTS, WORDS
 from crenel.jobs.cli.app import app
-from crenel.jobs.config import delivery
-from crenel.jobs.config.fields import Section
-from crenel.jobs.config.schema import GeneralizedAttribute, file_model
+from crenel.jobs.config.connectors import CONNECTORS
+from crenel.jobs.config.load import JobSections, sink_descriptions
 from crenel.operators.encode.function import register_loads, register_unknown
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.metrics import Metrics
 from crenel.operators.output_columns import REFERENCE, SQL, OutputColumn, own_columns
 from crenel.operators.shards.metrics import MEANINGS, ShardMetrics
+from crenel.settings import Settings
 
-_SINCE = Path(__file__).with_name("since.txt")
 _PLACE = re.compile(r"^<!-- generated: (\w+)(?: (.+?))? -->$", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"^Attributes\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.MULTILINE | re.DOTALL)
 _SQL = re.compile(r"\b[A-Z][A-Z_]+(\(\d\))?")
 
 EVERY_MODEL = Privacy(
     2,
-    further=(
-        (builtin.ALPHA, 1.0),
-        (builtin.ENTROPY_L, 1.0),
-        (builtin.RECURSIVE, (1.0, 2.0)),
-        (builtin.T, 1.0),
-        (builtin.BETA, 1.0),
-    ),
-    noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)),
-    lasting=Lasting(),
+    alpha=1,
+    entropy_l=1,
+    recursive={"c": 1, "l": 2},
+    t=1,
+    beta=1,
+    noise_within_release=NoiseWithinRelease(1, confidence=Confidence(0.9, 2)),
+    persons=Persons("lasting"),
 )
 """Privacy settings under which every reason and every metric exists."""
 
@@ -104,86 +104,129 @@ class Parameter:
     meaning: str
 
 
-def parameters(section: type[Section] | None = None) -> Iterator[Parameter]:
-    """Yield every parameter of the file, in the order of the schema."""
-    return _parameters(section or file_model(), "", (settings.Settings,), "")
+def parameters() -> Iterator[Parameter]:
+    """Yield every parameter of the file: settings, a section for each algorithm, and what only a job has."""
+    hints, meanings = get_type_hints(Settings, include_extras=True), attributes(Settings)
+    for of in dataclasses.fields(Settings):
+        if of.name == "algorithm":
+            yield from _algorithms(meanings[of.name])
+        elif of.name != "folder":
+            default = PydanticUndefined if of.default is dataclasses.MISSING else of.default
+            yield from _parameter(
+                of.name, FieldInfo.from_annotated_attribute(hints[of.name], default), meanings[of.name]
+            )
+    meanings = attributes(JobSections)
+    for name, field in fields_of(JobSections).items():
+        if name != "sinks":
+            yield from _parameter(name, field, meanings.get(name, ""))
+    for name, (values, meaning) in sink_descriptions().items():
+        default = "required" if name == "released" else "`null`"
+        yield Parameter(f"sinks.{name}", _markdown(values), default, _of_file(meaning))
 
 
-def _parameters(section: type[Section], prefix: str, classes: tuple[type, ...], optional: str) -> Iterator[Parameter]:
-    for name, field in section.model_fields.items():
-        # The parameters of a hierarchy stand on a page of their own, as those of quasi-identifiers.
-        inner = [] if section is GeneralizedAttribute and name == "hierarchy" else [*_sections(field.annotation)]
-        for of, below in inner:
-            needed = optional if field.is_required() else prefix + name
-            yield from _parameters(below, f"{prefix}{name}.{of}", _classes_of(name, classes), "" if of else needed)
-        if not inner:
-            values = _markdown(field.description or "")
-            yield Parameter(prefix + name, values, _default(field, optional), _meaning(name, (section, *classes)))
+def _algorithms(meaning: str) -> Iterator[Parameter]:
+    known = known_algorithms()
+    yield Parameter("algorithm", " or ".join(f"'{name}'" for name in known), "`castle`", meaning)
+    for name, algorithm in known.items():
+        paths = {f"{name}.{path}" for path, _ in algorithm.settings()}
+        yield from (of for of in _section(algorithm, f"{name}.", name) if of.name in paths)
 
 
-def _sections(annotation: Any, of: str = "") -> Iterator[tuple[str, type[Section]]]:
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        yield of, annotation
-    elif get_origin(annotation) is dict:
-        yield from _sections(get_args(annotation)[1], "NAME.")
-    elif get_origin(annotation) in (Annotated, Union, UnionType):
-        for argument in get_args(annotation):
-            yield from _sections(argument, of)
+def _section(kind: type, prefix: str, needed: str) -> Iterator[Parameter]:
+    """Yield the parameters of a section; ``needed``: the optional section that some are required with."""
+    meanings, models = attributes(kind), getattr(kind, "further_fields", dict)()
+    for name, field in fields_of(kind).items():
+        if name in models:
+            yield from _privacy_model(prefix + name, known_privacy_models()[name])
+        else:
+            yield from _parameter(prefix + name, field, meanings.get(name, ""), needed)
 
 
-def _default(field: FieldInfo, optional: str) -> str:
+def _parameter(name: str, field: FieldInfo, meaning: str, needed: str = "") -> Iterator[Parameter]:
+    """Yield the parameter of a field, or those of the sections that it holds."""
+    # The parameters of a hierarchy stand on a page of their own, as those of quasi-identifiers.
+    is_one = name.endswith(".hierarchy") and not name.startswith("policy.quasi_identifiers.")
+    kinds = [] if is_one else [*sections(field.annotation)]
+    of_many = get_origin(field.annotation) is dict
+    below = f"{name}.NAME." if of_many else f"{name}."
+    required_with = needed if field.is_required() else name
+    found = {kind: [*_section(kind, below, "" if of_many else required_with)] for kind in kinds}
+    if len(found) > 1:
+        yield from _by_type(below, found)
+    elif found:
+        yield from found[kinds[0]]
+    else:
+        yield Parameter(name, _markdown(field.description or ""), _default(field, needed), meaning)
+
+
+def _by_type(prefix: str, found: Mapping[type, list[Parameter]]) -> Iterator[Parameter]:
+    """Yield the parameters of sections that their ``type`` distinguishes; one that several have has parts."""
+    types = {f"`{kind.__name__.lower()}`": kind for kind in found}
+    own = [f"{of} has {', '.join(f'`{name}`' for name in fields_of(kind))}" for of, kind in types.items()]
+    values = " or ".join(of.replace("`", "'") for of in types)
+    yield Parameter(f"{prefix}type", values, "required", "; ".join(own))
+    parts: dict[str, dict[str, Parameter]] = {}
+    for of, kind in types.items():
+        for parameter in found[kind]:
+            parts.setdefault(parameter.name, {})[of] = parameter
+    for name, having in parts.items():
+        yield Parameter(
+            name,
+            _joined("; ", {of: each.values for of, each in having.items()}),
+            _joined("; ", {of: each.default for of, each in having.items()}),
+            _joined(". ", {of: each.meaning for of, each in having.items()}),
+        )
+
+
+def _joined(separator: str, parts: Mapping[str, str]) -> str:
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    return separator.join(f"{of}: {text}" for of, text in parts.items())
+
+
+def _privacy_model(name: str, model: PrivacyModel) -> Iterator[Parameter]:
+    """Yield the parameters of a privacy model; its meaning is the first line of its module, without the citation."""
+    line = str(sys.modules[model.lacking.__module__].__doc__).partition("\n")[0]
+    meaning = re.sub(r"( \([^()]*\))?\.$", "", line)
+    if name != f"privacy.{model.name}":
+        meaning = f"`privacy.{model.name}` of this column; `null`: that of all columns"
+    if not model.fields:
+        yield Parameter(name, _markdown(model.parameter), "`null`", meaning)
+    for field, words in model.fields.items():
+        values, _, own = words.partition(": ")
+        yield Parameter(f"{name}.{field}", values, f"required with `{name}`", own or meaning)
+
+
+def _default(field: FieldInfo, needed: str) -> str:
     if field.is_required():
-        return f"required with `{optional}`" if optional else "required"
+        return f"required with `{needed}`" if needed else "required"
     value = field.get_default(call_default_factory=True)
-    return f"`{value if isinstance(value, str) and value.isidentifier() else json.dumps(value)}`"
-
-
-def _classes_of(name: str, classes: tuple[type, ...]) -> tuple[type, ...]:
-    """Return the classes of ``crenel.settings`` for a section within those of another."""
-    builtins = {known.name: known for known in settings.BUILTIN}
-    if name in builtins:
-        return (builtins[name],)
-    # Classes that settings.py imports for types alone hold no parameters.
-    unknown = {"Hierarchy": object, "Config": object}
-    hints = (get_type_hints(known, localns=unknown)[name] for known in classes if name in known.__dataclass_fields__)
-    found = (part for hint in hints for part in _dataclasses(hint))
-    # The builders of hierarchies are classes of their own: Numbers for the section numbers.
-    return (*found, *(known for known in classes if known.__name__.lower() == name))
-
-
-def _dataclasses(hint: Any) -> Iterator[type]:
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        yield hint
-    for argument in get_args(hint):
-        yield from _dataclasses(argument)
+    # An object that a file cannot hold, such as a key, stands for none.
+    shown = value if isinstance(value, str) and value.isidentifier() else json.dumps(value, default=lambda _: None)
+    return f"`{shown}`"
 
 
 def attributes(of: type) -> dict[str, str]:
-    """Return the description of each attribute in the docstrings of a class and its bases."""
+    """Return the description of each attribute in the docstrings of a class and its bases, in terms of the file."""
     described: dict[str, str] = {}
     for base in reversed(of.__mro__):
-        found = _ATTRIBUTES.search(cleandoc(vars(base).get("__doc__") or ""))
-        for item in re.split(r"\n(?=\S)", found[1].strip("\n") if found else ""):
-            names, _, text = item.partition(" : ")
-            described |= {name.strip(): _markdown(text) for name in names.split(",")}
+        for names, text in _items(base):
+            described |= {name.strip(): _of_file(_markdown(text)) for name in names.split(",")}
     return described
 
 
-def _meaning(name: str, classes: tuple[type, ...]) -> str:
-    """Return the description of a parameter, in terms of the file: ``null`` for None, and values without quotes."""
-    text = next((found[name] for found in map(attributes, classes) if name in found), "")
+def _items(of: type) -> Iterator[tuple[str, str]]:
+    """Yield names and description of each item among the attributes in the docstring of a class."""
+    found = _ATTRIBUTES.search(cleandoc(vars(of).get("__doc__") or ""))
+    for item in re.split(r"\n(?=\S)", found[1].strip("\n")) if found else ():
+        names, _, text = item.partition(" : ")
+        yield names, text
+
+
+def _of_file(text: str) -> str:
+    """Return a description in terms of the file: ``null`` for None, values without quotes, no objects or modules."""
+    text = re.sub(r", or the `[A-Z]\w+` that it becomes| \(`crenel\.[\w.]+`\)", "", text)
     return re.sub(r"`\"(.+?)\"`", r"`\1`", re.sub(r"\bNone\b", "`null`", text))
-
-
-def first_versions() -> dict[str, str]:
-    """Return the version of Crenel that first had each parameter under its name, from ``since.txt``."""
-    found, version = {}, ""
-    for line in _SINCE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("  "):
-            found[line.strip()] = version
-        elif not line.startswith("#"):
-            version = line
-    return found
 
 
 def configuration(names: str) -> str:
@@ -191,11 +234,8 @@ def configuration(names: str) -> str:
     wanted = [name for name in names.split() if not name.startswith("-")]
     without = [name[1:] for name in names.split() if name.startswith("-")]
     found = [of for of in parameters() if _is_below(of.name, wanted) and not _is_below(of.name, without)]
-    since = first_versions()
     return "\n\n".join(
-        f"### `{of.name}`\n\n{_sentence(of.meaning)}\n\n- Values: {of.values}\n- Default: {of.default}\n"
-        f"- Since: {since[of.name]}"
-        for of in found
+        f"### `{of.name}`\n\n{_sentence(of.meaning)}\n\n- Values: {of.values}\n- Default: {of.default}" for of in found
     )
 
 
@@ -239,14 +279,23 @@ def command(name: str) -> str:
 
 
 def api(modules: str) -> str:
-    """Return directives for all public names of modules, as names of ``crenel``."""
+    """Return directives for all public names of modules, as names of ``crenel``; of settings, their fields alone."""
     names = [name for name in crenel.__all__ if crenel._NAMES[name] in modules.split()]
     lines = []
     for name in names:
         found = getattr(crenel, name)
-        kind = "class" if isinstance(found, type) else "function" if callable(found) else "data"
-        lines += [f".. auto{kind}:: crenel.{name}", "   :members:" if kind == "class" else "   :no-value:", ""]
-    return "\n".join(["```{eval-rst}", *lines, "```"]).replace("   :no-value:\n", "\n")
+        lines.append(f".. auto{'class' if isinstance(found, type) else 'function'}:: crenel.{name}")
+        if isinstance(found, type) and not fields_of(found):
+            lines.append("   :members: to_yaml, warnings" if found is Settings else "   :members:")
+        lines.append("")
+    return "\n".join(["```{eval-rst}", *lines, "```"])
+
+
+def inherited(of: type) -> list[str]:
+    """Return the lines of a class of settings about fields that docstrings of its bases describe."""
+    items = [item for base in of.__mro__[1:] for item in _items(base)]
+    known = fields_of(of).keys()
+    return [line for names, text in items if known & {*names.split(", ")} for line in f"{names} : {text}".split("\n")]
 
 
 # Outputs and metrics.
@@ -264,8 +313,8 @@ def outputs(name: str) -> str:
 
 
 def _columns(output: str, columns: Iterable[OutputColumn]) -> str:
-    rows = [(f"`{of.name}`", _type_of(of, output), of.since, of.meaning.replace("``", "`")) for of in columns]
-    return _table((f"column of `{output}`", "type", "since", "meaning"), rows)
+    rows = [(f"`{of.name}`", _type_of(of, output), of.meaning.replace("``", "`")) for of in columns]
+    return _table((f"column of `{output}`", "type", "meaning"), rows)
 
 
 def _type_of(column: OutputColumn, output: str) -> str:
@@ -318,14 +367,14 @@ class _Group:
 
 def metrics_of_algorithms() -> dict[str, tuple[str, list[str]]]:
     """Return the type of each metric of a job and the algorithms that have it, by name."""
-    policy = Policy((Numeric("NAME", (0, 9)),), ("SENSITIVE",))
+    policy = Policy({"NAME": Numeric((0, 9))}, sensitive=("SENSITIVE",))
     found: dict[str, tuple[str, list[str]]] = {}
-    for algorithm in builtin.ALGORITHMS:
+    for kind in builtin.ALGORITHMS:
         group: Any = _Group()
-        bounded = SimpleNamespace(delay_tuples=9, window=ClosedBy(9))
-        ShardMetrics(group, list, algorithm, ShardContext(policy, EVERY_MODEL, bounded, pa.schema([])))
-        for name, kind in group.known.items():
-            found.setdefault(name, (kind, []))[1].append(algorithm.name)
+        algorithm: Any = TypeAdapter(kind).validate_python(yaml.safe_load(kind.example))
+        ShardMetrics(group, list, algorithm, ShardContext(policy, EVERY_MODEL, algorithm, pa.schema([])))
+        for name, metric in group.known.items():
+            found.setdefault(name, (metric, []))[1].append(kind.name)
     return found
 
 
@@ -361,15 +410,15 @@ def _metric(name: str) -> str:
 
 def connectors(_: str) -> str:
     """Return the connectors that deliver each record once, as source and as sink."""
-    names = dict.fromkeys([*delivery._REPLAYED, *delivery._ONCE])
     of_kafka = "with `sink.delivery-guarantee: exactly-once` and a `sink.transactional-id-prefix` of its own"
     rows = [
         (
             f"`{name}`",
-            delivery._REPLAYED.get(name, "no source"),
-            of_kafka if name == "kafka" else "yes" if name in delivery._ONCE else "no sink",
+            connector.replays or "no source",
+            of_kafka if name == "kafka" else "yes" if connector.publishes_once else "no sink",
         )
-        for name in names
+        for name, connector in CONNECTORS.items()
+        if connector.replays or connector.publishes_once
     ]
     return _table(("connector", "as source: it resumes at a checkpoint", "as sink: it publishes at a checkpoint"), rows)
 

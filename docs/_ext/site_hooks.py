@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import is_dataclass
+from inspect import Signature
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import mermaidx
 import reference
@@ -14,6 +16,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.inspect import stringify_signature
 from sphinx.writers.html5 import HTML5Translator
 
 _ITEM = re.compile(r"^(\S[^:]*?) : (.*)$")
@@ -67,6 +70,11 @@ def numpydoc_items(app: Any, what: str, name: str, obj: Any, options: Any, lines
     """
     section = ""
     found: list[str] = []
+    if what == "class" and (inherited := reference.inherited(obj)):
+        if "Attributes" not in lines:
+            lines += ["", "Attributes", "----------"]
+        begin = lines.index("Attributes") + 2
+        lines[begin:begin] = inherited
     for number, line in enumerate(lines):
         if number + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[number + 1]):
             section = line
@@ -79,6 +87,23 @@ def numpydoc_items(app: Any, what: str, name: str, obj: Any, options: Any, lines
         item = _ITEM.match(line) if section in ("Parameters", "Attributes") else None
         found += [item[1], f"    {item[2]}"] if item else [line]
     lines[:] = found
+
+
+def plain_types(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, result: str | None
+) -> tuple[str, None] | None:
+    """Write the types of fields in a signature without their validators."""
+    if what != "class" or not is_dataclass(obj):
+        return None
+    hints, given = get_type_hints(obj), Signature.from_callable(obj)
+    fields = [
+        of.replace(
+            annotation=hints.get(of.name, of.annotation),
+            default={} if repr(of.default) == "<factory>" else of.default,
+        )
+        for of in given.parameters.values()
+    ]
+    return stringify_signature(Signature(fields), unqualified_typehints=True), None
 
 
 def inline_formula(translator: HTML5Translator, node: nodes.Element) -> None:
@@ -135,4 +160,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", links_beyond_pages, priority=100)
     app.connect("build-finished", mend_accessibility)
     app.connect("autodoc-process-docstring", numpydoc_items, priority=100)
+    app.connect("autodoc-process-signature", plain_types)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

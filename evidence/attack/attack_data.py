@@ -13,7 +13,7 @@ import pyarrow as pa
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
 from crenel.evidence.attack.search import Floats, Integers, Metric, crowds
-from crenel.evidence.outputs import Outputs, ends, published_nodes
+from crenel.evidence.outputs import RunOutputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.replay import Replayed
 from crenel.evidence.sample import Sample
@@ -120,7 +120,7 @@ class Scene:
     placement : None where it is unknown
     """
 
-    outputs: Outputs
+    outputs: RunOutputs
     sample: Sample
     points: Floats
     person: Integers
@@ -131,7 +131,7 @@ class Scene:
     placement: Placement | None = None
 
     @classmethod
-    def of(cls, outputs: Outputs, sample: Sample, shards: Shards | None = None) -> Scene:
+    def of(cls, outputs: RunOutputs, sample: Sample, shards: Shards | None = None) -> Scene:
         """Return a scene without ground truth."""
         lower, upper, metric = boxes(outputs.policy, outputs.released)
         points = points_of(sample)

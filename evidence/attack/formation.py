@@ -19,7 +19,7 @@ from crenel.evidence.attack.attack_data import part_of, persons_of
 from crenel.evidence.attack.minimality import Inferred, Posterior, judged, numbered
 from crenel.evidence.attack.search import Floats, Integers
 from crenel.evidence.replay import Replayed, replay_outputs
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 
 _LOOKS = 16
 """Maximum tuples of a shard between two observations of the attacker."""
@@ -57,7 +57,7 @@ class _Formed:
     facts: Floats
 
 
-def learned_minimality(sample: Sample, setting: Setting, column: int, random: np.random.Generator) -> Inferred:
+def learned_minimality(sample: Sample, setting: ReplaySetting, column: int, random: np.random.Generator) -> Inferred:
     """Infer the values of all members of classes, in each half of the persons from the other half.
 
     Parameters

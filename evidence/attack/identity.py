@@ -185,7 +185,7 @@ def _generalizations(seen: RowGroups) -> tuple[Integers, Integers]:
 def _noised(scene: Scene, rows: Integers) -> tuple[Floats, Floats]:
     """Return noised numbers of released rows, and the originals of all tuples, each as a share of the domain."""
     published, originals = [np.zeros((len(rows), 0))], [np.zeros((len(scene.sample), 0))]
-    for attribute in scene.sample.policy.noised:
+    for attribute in scene.sample.policy.noised.values():
         low, high = attribute.domain or (0.0, 1.0)
         column = scene.outputs.released[attribute.name].to_pandas().astype(float).to_numpy()
         came = scene.sample.tuples.members.column(attribute.name).to_pandas().astype(float).to_numpy()

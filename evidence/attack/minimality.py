@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers
 from crenel.evidence.replay import replay_shard
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.evidence.tables import ShardOutput
 
 _RARE = 0.5
@@ -102,7 +102,7 @@ class _Class:
 
 
 def minimality(
-    sample: Sample, setting: Setting, column: int, draws: int, classes: int, random: np.random.Generator
+    sample: Sample, setting: ReplaySetting, column: int, draws: int, classes: int, random: np.random.Generator
 ) -> Inferred:
     """Infer the values of the members of some classes.
 
@@ -193,7 +193,7 @@ def _classes(formed: dict[int, list[ShardOutput]], last: int) -> Iterator[_Class
                     yield _Class(number, i, release, output.rows[start:stop])
 
 
-def _forms(sample: Sample, setting: Setting, one: _Class, formed: list[ShardOutput]) -> bool:
+def _forms(sample: Sample, setting: ReplaySetting, one: _Class, formed: list[ShardOutput]) -> bool:
     """Return whether a sample forms a class and all releases of its shard before."""
     again = replay_shard(sample, setting, one.shard, _AT_ONCE)
     for i in range(one.output + 1):

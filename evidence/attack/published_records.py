@@ -15,12 +15,12 @@ from crenel.evidence.attack.attack_data import RowGroups, Scene, groups, placed,
 from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, InputNames, Sums, Tries
 from crenel.evidence.attack.search import Integers, crowds
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.sample import Sample
 
 
 def attack_outputs(
-    outputs: Outputs,
+    outputs: RunOutputs,
     sample: Sample,
     k: int,
     effort: Effort,

@@ -38,7 +38,7 @@ from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.result import ALL, PLACED, AttackError, AttackResults, Effort, InputNames, Sums, Tries
 from crenel.evidence.attack.search import Floats, Integers
 from crenel.evidence.replay import replay_outputs
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 
 RELEASE_KNOWN = f"{ALL}, and the release"
 """Knowledge of an attacker who knows the release of a person's row."""
@@ -59,7 +59,7 @@ _LOOKS = 16
 
 def attack_replays(
     sample: Sample,
-    setting: Setting,
+    setting: ReplaySetting,
     effort: Effort,
     on_progress: Callable[[], object] = lambda: None,
     names: InputNames | None = None,
@@ -124,7 +124,9 @@ class _Observer:
 class _Attacker:
     """Attacks on one replay; results are added to ``sums``."""
 
-    def __init__(self, scene: Scene, setting: Setting, effort: Effort, sums: Sums, random: np.random.Generator) -> None:
+    def __init__(
+        self, scene: Scene, setting: ReplaySetting, effort: Effort, sums: Sums, random: np.random.Generator
+    ) -> None:
         if scene.truth is None or scene.placement is None:
             raise ValueError("it is not known whose the rows are, or where they lie")
         self._placement = scene.placement
@@ -313,6 +315,6 @@ def _sets(count: int, size: int) -> list[Integers]:
     return [np.sort(random.permutation(count)[:size]) for _ in range(_SETS)]
 
 
-def _matters(setting: Setting, name: str) -> bool:
+def _matters(setting: ReplaySetting, name: str) -> bool:
     """Return whether groups depend on the values of a sensitive column."""
     return setting.privacy.l_of(name)[0] > 1 or bool(setting.privacy.further_of(name))

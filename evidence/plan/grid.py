@@ -13,8 +13,8 @@ import numpy as np
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from crenel.evidence.plan.choice import Wanted
-from crenel.evidence.plan.point import Point, waits
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.plan.point import Point
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.state.columns import NO_FURTHER
 
 _FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
@@ -68,7 +68,7 @@ class Grid:
         return [point for row in zip_longest(*made) for point in row if point is not None][:most]
 
 
-def around(setting: Setting, sample: Sample, wanted: Wanted, own: Mapping[str, tuple[Any, ...]]) -> Grid:
+def around(setting: ReplaySetting, sample: Sample, wanted: Wanted, own: Mapping[str, tuple[Any, ...]]) -> Grid:
     """Return the grid around a configured setting.
 
     Parameters
@@ -97,20 +97,20 @@ def _values(sample: Sample) -> int:
     return min((len(np.unique(column[column != NO_FURTHER])) for column in codes if column.size), default=1)
 
 
-def _algorithms(setting: Setting, sample: Sample) -> tuple[str, ...]:
+def _algorithms(setting: ReplaySetting, sample: Sample) -> tuple[str, ...]:
     others = [
         other.name
         for other in known_algorithms().values()
         if (setting.sampling_and_noise is None or other.noise)
         and (setting.privacy.lasting is None or other.lasting)
         and (not sample.policy.arrays or other.arrays)
-        and not any(parameter.required and "." not in parameter.path for parameter in other.settings)
+        and not any(field.is_required() and "." not in path for path, field in other.settings())
     ]
     return tuple(dict.fromkeys((setting.algorithm.name, *others)))
 
 
-def _waits(setting: Setting, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait, ...]:
-    tuples, milliseconds = waits(setting.algorithm, setting.parameters)
+def _waits(setting: ReplaySetting, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait, ...]:
+    tuples, milliseconds = setting.algorithm.delay_bounds
     if tuples is None and milliseconds is None:
         tuples = max(min(_OFTEN * k, len(sample) // 4), 1)
     if wanted.delay == inf:
@@ -132,7 +132,7 @@ def _waits(setting: Setting, sample: Sample, wanted: Wanted, k: int) -> tuple[Wa
     )
 
 
-def _shards(setting: Setting, sample: Sample) -> tuple[tuple[int, str], ...]:
+def _shards(setting: ReplaySetting, sample: Sample) -> tuple[tuple[int, str], ...]:
     configured = (setting.shards.count, setting.shards.by if setting.shards.count > 1 else SHARD_BY_SUBJECT)
     usual = [configured]
     if setting.sampling_and_noise is None or sample.policy.subject is not None:

@@ -15,13 +15,13 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.regions.learn import RegionsError, Sampler, learn, members_of
-from crenel.anonymity.regions.loss import Sample as Values
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.evidence.plan.choice import Chosen, Figures, Wanted, choose, front
 from crenel.evidence.plan.grid import Grid, around, neighbors
 from crenel.evidence.plan.point import Point
 from crenel.evidence.plan.replays import Make, Progress, Replays, Starting
 from crenel.evidence.replay import Totals
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.state.block import Block, TupleColumns
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Limits:
     suppressed: float | None = None
     k: int | None = None
 
-    def wanted(self, setting: Setting) -> Wanted:
+    def wanted(self, setting: ReplaySetting) -> Wanted:
         """Return the constraints on a setting; l is at least the configured one."""
         return Wanted(
             loss=1.0 if self.loss is None else self.loss,
@@ -80,7 +80,7 @@ class Request:
     """
 
     sample: Sample
-    setting: Setting
+    setting: ReplaySetting
     limits: Limits
     varied: Mapping[str, tuple[Any, ...]]
     replays: int
@@ -310,9 +310,9 @@ def _learn(request: Request, configuration: Configuration, points: Sequence[Poin
         configuration.add_regions(request.sample.policy, tree, len(values), members)
 
 
-def _values(sample: Sample) -> Values:
+def _values(sample: Sample) -> EncodedSample:
     """Return the tuples to learn regions from."""
     sampler = Sampler(_LEARNED, first=False)
     columns = {column.name: getattr(sample.tuples, column.name) for column in fields(TupleColumns)}
     sampler.add(Block(shard=0, **columns | {"subject": None}))
-    return sampler.sample or Values(sample.tuples.numeric, sample.tuples.categorical)
+    return sampler.sample or EncodedSample(sample.tuples.numeric, sample.tuples.categorical)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any
 
-from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
-from crenel.evidence.sample import Setting
+from crenel.evidence.sample import ReplaySetting
 
 
 @dataclass(frozen=True)
@@ -36,9 +33,9 @@ class Point:
     further: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, setting: Setting) -> Point:
+    def of(cls, setting: ReplaySetting) -> Point:
         """Return the point of a setting; the division of a single shard counts as one by subject."""
-        shards, delay = setting.shards, waits(setting.algorithm, setting.parameters)
+        shards, delay = setting.shards, setting.algorithm.delay_bounds
         by = shards.by if shards.count > 1 else SHARD_BY_SUBJECT
         return cls(setting.algorithm.name, setting.privacy.k, setting.privacy.l, *delay, shards.count, by)
 
@@ -53,15 +50,3 @@ class Point:
     def divided(self) -> str:
         """The division of the stream, in words."""
         return "1" if self.shards == 1 else f"{self.shards} by {self.by}"
-
-
-def waits(algorithm: Algorithm, parameters: Any) -> tuple[int | None, int | None]:
-    """Return the configured delay bounds, in tuples and in milliseconds; None: unbounded."""
-    bounds: dict[str, int | None] = {"tuples": None, "event_time": None}
-    # The delay section is last, so that it takes precedence.
-    for setting in sorted(algorithm.settings, key=lambda one: one.path.startswith("delay.")):
-        kind = setting.path.rpartition(".")[2]
-        if kind in bounds:
-            value = attrgetter(setting.field)(parameters)
-            bounds[kind] = bounds[kind] if value is None else value
-    return bounds["tuples"], bounds["event_time"]

@@ -16,9 +16,9 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.evidence.plan.choice import Figures
 from crenel.evidence.plan.point import Point
 from crenel.evidence.replay import Totals, replay
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 
-Make: TypeAlias = Callable[[], Setting]
+Make: TypeAlias = Callable[[], ReplaySetting]
 """A function that makes a setting in another process; it can be pickled, and raises ``PolicyError``."""
 
 Progress: TypeAlias = Callable[[int], Callable[[], object]]

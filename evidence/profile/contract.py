@@ -66,7 +66,7 @@ class RoleError(ValueError):
 
 
 @dataclass(frozen=True)
-class Statement:
+class ContractStatement:
     """A statement of a contract on a column.
 
     Attributes
@@ -103,18 +103,18 @@ class ContractField:
     """
 
     path: str
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[ContractStatement, ...] = ()
     is_key: bool = False
     is_critical: bool = False
     description: str = field(default="", repr=False)
 
     @property
-    def roles(self) -> dict[ContractRole, Statement]:
+    def roles(self) -> dict[ContractRole, ContractStatement]:
         """The stated roles; with several, the contract contradicts itself."""
         explicit = [each for each in self.statements if each.is_explicit]
         return {each.role: each for each in explicit or self.statements if each.role is not None}
 
-    def personal(self, *, is_protected: bool) -> Statement | None:
+    def personal(self, *, is_protected: bool) -> ContractStatement | None:
         """Return a statement against publication of unchanged values; None if there is none.
 
         ``is_protected``: whether privacy models hold for the values, as for sensitive ones. These models protect values
@@ -131,14 +131,14 @@ class ContractField:
         return f"the contract {said[0].words}" if said else ""
 
     @property
-    def public(self) -> Statement | None:
+    def public(self) -> ContractStatement | None:
         """The statement that the values are public, where no other one is; else None."""
         matching = [each for each in self.statements if each.meaning == "public"]
         return matching[0] if matching and len(matching) == len(self.statements) else None
 
 
 @dataclass(frozen=True)
-class Contract:
+class ContractColumns:
     """The columns of a contract.
 
     Attributes
@@ -180,7 +180,7 @@ class Contract:
 
 def statements_of(
     tags: Iterable[Any], classification: Any, custom: Iterable[tuple[str, Any]], definitions: Iterable[str] = ()
-) -> tuple[Statement, ...]:
+) -> tuple[ContractStatement, ...]:
     """Return the statements of the metadata of one column.
 
     Parameters
@@ -195,7 +195,7 @@ def statements_of(
     RoleError
         A ``crenelRole`` is no role.
     """
-    statements: list[Statement | None] = [_classified(classification, "classifies it as {!r}")]
+    statements: list[ContractStatement | None] = [_classified(classification, "classifies it as {!r}")]
     for tag in tags:
         name, value = [*re.split(r"[:=]", str(tag), maxsplit=1), ""][:2]
         pair = _of_property(name, value, "tags it {!r}") if value else None
@@ -207,19 +207,19 @@ def statements_of(
     return tuple(dict.fromkeys(each for each in statements if each is not None))
 
 
-def _classified(text: Any, words: str, lead: str = "") -> Statement | None:
+def _classified(text: Any, words: str, lead: str = "") -> ContractStatement | None:
     word = _word(text)
     if word not in _OF_WORD:
         word = _word(re.split(r"[./]", str(text))[-1])
-    return Statement(_OF_WORD[word], words.format(lead + word)) if word in _OF_WORD else None
+    return ContractStatement(_OF_WORD[word], words.format(lead + word)) if word in _OF_WORD else None
 
 
-def _of_property(name: str, value: Any, words: str) -> Statement | None:
+def _of_property(name: str, value: Any, words: str) -> ContractStatement | None:
     key, word = _word(name), _word(value)
     if key == _EXPLICIT:
         if word not in ROLES:
             raise RoleError(f"crenelRole: is no role; choose {', '.join(sorted({*ROLES} - {'passthrough'}))}")
-        return Statement(ROLES[word], f"has crenelRole: {word}", is_explicit=True)
+        return ContractStatement(ROLES[word], f"has crenelRole: {word}", is_explicit=True)
     meaning: Meaning | None = None
     if word in _TRUE:
         meaning, word = _OF_WORD.get(key), "true"
@@ -227,7 +227,7 @@ def _of_property(name: str, value: Any, words: str) -> Statement | None:
         meaning, word = ("public" if _OF_WORD.get(key) == "personal" else None), "false"
     elif key in _PROPERTIES:
         return _classified(value, words, f"{key}: ")
-    return None if meaning is None else Statement(meaning, words.format(f"{key}: {word}"))
+    return None if meaning is None else ContractStatement(meaning, words.format(f"{key}: {word}"))
 
 
 def _word(text: Any) -> str:

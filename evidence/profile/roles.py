@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from crenel.evidence.profile.contract import Contract, ContractField, ContractRole
+from crenel.evidence.profile.contract import ContractColumns, ContractField, ContractRole
 from crenel.evidence.profile.profile import ColumnProfile, Profile, form_of_type, share
 
 Role: TypeAlias = ContractRole | Literal["undecided"]
@@ -85,7 +85,7 @@ class Proposal:
     was_number: bool = False
 
 
-def propose(profile: Profile, contract: Contract | None = None) -> tuple[Proposal, ...]:
+def propose(profile: Profile, contract: ContractColumns | None = None) -> tuple[Proposal, ...]:
     """Return a proposal for each column, in their order; pass-through only where a contract asks for it.
 
     Where the contract and the data disagree, the role is undecided.
@@ -109,7 +109,7 @@ def propose(profile: Profile, contract: Contract | None = None) -> tuple[Proposa
     return tuple(proposals) if contract is None else tuple(_agreed(profile, proposals, contract))
 
 
-def _agreed(profile: Profile, proposals: Sequence[Proposal], contract: Contract) -> Iterator[Proposal]:
+def _agreed(profile: Profile, proposals: Sequence[Proposal], contract: ContractColumns) -> Iterator[Proposal]:
     """Yield the proposals that follow from the data and from a contract together."""
     fields = {column.name: contract.find(column.name) or ContractField(column.name) for column in profile.columns}
     agreed = [_with_contract(*pair, fields[pair[0].name]) for pair in zip(profile.columns, proposals, strict=True)]

@@ -99,7 +99,7 @@ def axes(left: PublishedReleases, policy: Policy) -> list[Axis]:
     """Return the bins of each quasi-identifier; omit attributes with a single bin."""
     if not left.tuples.sum():
         return []
-    candidates = (_axis(left, attribute) for attribute in policy.quasi_identifiers)
+    candidates = (_axis(left, attribute) for attribute in policy.attributes)
     return [axis for axis in candidates if axis is not None and len(axis.left) > 1]
 
 

@@ -58,7 +58,7 @@ def loss_by_attribute(left: PublishedReleases, policy: Policy) -> Iterator[tuple
     """
     if not left.tuples.sum():
         return
-    for attribute in policy.quasi_identifiers:
+    for attribute in policy.attributes:
         if attribute.has_representative:
             continue
         if isinstance(attribute, Categorical) and attribute.publish == "set":

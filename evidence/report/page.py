@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from crenel.evidence.attack.result import Attack
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.report import sections
 from crenel.evidence.report.context import About, Flow, PageSection, ReportError, plain
 from crenel.evidence.report.distributions import Axis, Came, axes
@@ -45,7 +45,7 @@ class ReportPage:
         A package is missing, or the outputs are of another policy.
     """
 
-    def __init__(self, outputs: Outputs, about: About) -> None:
+    def __init__(self, outputs: RunOutputs, about: About) -> None:
         require_packages()
         self._outputs = outputs
         self._about = about
@@ -68,7 +68,7 @@ class ReportPage:
         from markupsafe import Markup
 
         policy, about, left = self._outputs.policy, self._about, self._left
-        names = [attribute.name for attribute in policy.quasi_identifiers]
+        names = [attribute.name for attribute in policy.attributes]
         page_sections: list[PageSection] = [
             sections.guarantee_section(about),
             sections.rows(about, flow),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 
 GENERALIZED = "generalized"
 """Kind of a release of one suppressed tuple."""
@@ -58,7 +58,7 @@ class PublishedReleases:
         return int(np.bincount(self.group).min()) if len(self.group) else None
 
 
-def releases(outputs: Outputs, *, published: bool) -> PublishedReleases:
+def releases(outputs: RunOutputs, *, published: bool) -> PublishedReleases:
     """Return the releases of a run.
 
     Parameters
@@ -137,7 +137,7 @@ def diversity(left: PublishedReleases, rows: NDArray[np.int64], column: pa.Chunk
     )
 
 
-def _without_audit(outputs: Outputs, shared: Sequence[str], *, published: bool) -> PublishedReleases:
+def _without_audit(outputs: RunOutputs, shared: Sequence[str], *, published: bool) -> PublishedReleases:
     groups, _ = _groups(outputs.released, None, shared)
     telling = ~_tells_nothing(outputs.released, outputs.policy) if published else np.ones(len(groups), np.bool_)
     rows = np.flatnonzero(telling)
@@ -161,7 +161,7 @@ def _without_audit(outputs: Outputs, shared: Sequence[str], *, published: bool) 
 def _tells_nothing(released: pa.Table, policy: Policy) -> NDArray[np.bool_]:
     """Return (rows,) whether each row has the widest interval of each number, and the root of each hierarchy."""
     is_widest = np.ones(released.num_rows, np.bool_)
-    for attribute in policy.quasi_identifiers:
+    for attribute in policy.attributes:
         if not isinstance(attribute, Numeric):
             root = attribute.hierarchy.labels[attribute.hierarchy.root]
             is_widest &= _mask(pc.equal(released[attribute.name], root))

@@ -8,7 +8,7 @@ import numpy as np
 
 from crenel.anonymity.model.policy import Policy, without_domain
 from crenel.evidence.attack.result import Attack
-from crenel.evidence.outputs import Outputs, values_of
+from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.report import pictures
 from crenel.evidence.report.bins import bins_of_counts, bins_of_real, bins_of_whole, weighted_quantile
 from crenel.evidence.report.context import About, Flow, PageSection, Table, count, listed, plain, share
@@ -138,7 +138,7 @@ def _noise(policy: Policy, left: PublishedReleases) -> Table | None:
     if not policy.noised or left.columns is None or not left.tuples.sum():
         return None
     errors: list[tuple[str, str, str]] = []
-    for attribute in policy.noised:
+    for attribute in policy.noised.values():
         means = [mean(left.columns[f"noise_{kind}_{attribute.name}"], left.tuples) for kind in ("error", "expected")]
         error, expected = ("-" if value is None else f"{value:.1%}" for value in means)
         errors.append((plain(attribute.name), error, expected))
@@ -167,7 +167,7 @@ def delay(flow: Flow) -> PageSection:
     return PageSection("delay", title, text, figures=(figure,), tables=(table,))
 
 
-def sensitive(outputs: Outputs, left: PublishedReleases) -> Iterator[PageSection]:
+def sensitive(outputs: RunOutputs, left: PublishedReleases) -> Iterator[PageSection]:
     """Yield a section on the diversity of each sensitive column."""
     for place, name in enumerate(outputs.policy.sensitive):
         shown, title = plain(name), f"Diversity of {plain(name)}"

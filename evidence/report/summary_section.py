@@ -20,7 +20,7 @@ def opening(policy: Policy, about: About, left: PublishedReleases, flow: Flow) -
 
 
 def _published(policy: Policy, about: About, flow: Flow) -> str:
-    names = listed([plain(attribute.name) for attribute in policy.quasi_identifiers])
+    names = listed([plain(attribute.name) for attribute in policy.attributes])
     total, rows = flow.rows_in, "input rows"
     if total is None and not about.synthetic and flow.suppressed is not None and flow.rejected is not None:
         total, rows = flow.accounted, "rows that these outputs account for"
@@ -129,7 +129,7 @@ def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
     if kept:
         yield f"Anything for columns that are published unchanged: {listed(kept)}. Such a value can identify its row."
     if policy.generalized:
-        labeled = listed([plain(attribute.name) for attribute in policy.generalized])
+        labeled = listed([plain(attribute.name) for attribute in policy.generalized.values()])
         yield (
             f"Secrecy of the labels of {labeled}: each row shows that of its own value, and the privacy models below "
             "count labels."

@@ -31,7 +31,7 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
     if about.sampling_and_noise is not None:
         yield f"sampling at {about.sampling_and_noise.sample_rate:g}", "sampling (statistical tool)", "sampling"
         yield (
-            f"noise on quasi-identifiers, phi {about.sampling_and_noise.phi:g}",
+            f"noise on quasi-identifiers, phi {about.sampling_and_noise.inverse_scale:g}",
             "noise addition (randomization technique); not the differential privacy model",
             "noise infusion; not differential privacy",
         )
@@ -48,13 +48,13 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         yield f"k {privacy.k}, persons counted", "k-anonymity model (formal privacy measurement model)", "k-anonymity"
     yield from _model_terms(policy, about)
     yield from _generalization(policy, about)
-    for noised in policy.noised:
+    for noised in policy.noised.values():
         yield f"noise within releases on {noised.name}", "noise addition (randomization technique)", "noise infusion"
     if about.published:
         yield "suppression: generalize", "local suppression, of every quasi-identifier of a record", "suppression"
     else:
         yield "suppression: withhold", "record suppression", "suppression of records"
-    for attribute in policy.generalized:
+    for attribute in policy.generalized.values():
         labels = f"one of {len({*attribute.labels})} declared labels: {attribute.name}"
         yield labels, "global generalization", "generalization of categories"
     if kept := policy.unchanged:
@@ -66,18 +66,18 @@ def _model_terms(policy: Policy, about: About) -> Iterator[Term]:
         yield f"l {about.privacy.l} of each sensitive column", *_L
     for model, _ in about.privacy.further:
         yield f"{model.name} of each sensitive column", *_MODEL_TERMS.get(model.name, (_NONE, _NONE))
-    for column in about.privacy.sensitive:
+    for name, column in about.privacy.sensitive.items():
         if column.l is not None:
-            yield f"l {column.l} of {column.name}", *_L
+            yield f"l {column.l} of {name}", *_L
         for model, _ in column.further:
-            yield f"{model.name} of {column.name}", *_MODEL_TERMS.get(model.name, (_NONE, _NONE))
+            yield f"{model.name} of {name}", *_MODEL_TERMS.get(model.name, (_NONE, _NONE))
     if about.privacy.lasting is not None:
         yield "k and l over all rows of a person", _NONE, _NONE
 
 
 def _generalization(policy: Policy, about: About) -> Iterator[Term]:
     categories = [a.name for a in policy.categorical if a.publish == "ancestor"]
-    represented = [a.name for a in policy.quasi_identifiers if a.has_representative]
+    represented = [a.name for a in policy.attributes if a.has_representative]
     numbers = [a.name for a in policy.numeric if not a.has_representative]
     if about.representative:
         represented, numbers = [*represented, *numbers], []

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Numeric
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.classes import ALONE, ReleasedClasses
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
 
@@ -45,7 +45,7 @@ def release_ids(audit: pa.Table, shards: int, first_releases: Mapping[int, int],
     return judged("release ids", words, findings)
 
 
-def cover(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses) -> Check:
+def cover(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses) -> Check:
     """Check that each generalization has as many released rows as its releases have tuples."""
     tuples = np.zeros(classes.count, np.int64)
     np.add.at(tuples, classes.audit, audit["tuples"].to_numpy())
@@ -96,7 +96,12 @@ def _number_text(value: float | None) -> str:
 
 
 def alone(
-    outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, first_releases: Mapping[int, int], *, generalizes: bool
+    outputs: RunOutputs,
+    audit: pa.Table,
+    classes: ReleasedClasses,
+    first_releases: Mapping[int, int],
+    *,
+    generalizes: bool,
 ) -> Check:
     """Check that each singleton release reuses an earlier generalization, or is fully generalized.
 
@@ -143,10 +148,10 @@ def alone(
     return judged("alone", words, findings)
 
 
-def _everybody(outputs: Outputs) -> dict[str, object]:
+def _everybody(outputs: RunOutputs) -> dict[str, object]:
     """Return the fully generalized values, by column of the generalization."""
     values: dict[str, object] = {}
-    for attribute in outputs.policy.quasi_identifiers:
+    for attribute in outputs.policy.attributes:
         if not isinstance(attribute, Numeric):
             values[attribute.name] = attribute.hierarchy.labels[attribute.hierarchy.root]
         elif attribute.domain is not None and f"{attribute.name}_min" in outputs.generalization:
@@ -157,7 +162,7 @@ def _everybody(outputs: Outputs) -> dict[str, object]:
 
 
 def counts(
-    outputs: Outputs,
+    outputs: RunOutputs,
     classes: ReleasedClasses,
     *,
     generalizes: bool,
@@ -200,7 +205,7 @@ def counts(
     return judged("counts", "; ".join(words), findings)
 
 
-def nothing_lost(outputs: Outputs, resumed: Collection[int] = ()) -> Check:
+def nothing_lost(outputs: RunOutputs, resumed: Collection[int] = ()) -> Check:
     """Check that each record that was read has been published, suppressed, forgotten, sampled out or rejected.
 
     ``resumed``: as of ``counts``.
@@ -259,7 +264,7 @@ def _unaccounted(who: str, shard: int, amounts: Mapping[str, float]) -> Iterator
 
 
 def _against(
-    who: str, shard: int, amounts: Mapping[str, float], outputs: Outputs, classes: ReleasedClasses, generalizes: bool
+    who: str, shard: int, amounts: Mapping[str, float], outputs: RunOutputs, classes: ReleasedClasses, generalizes: bool
 ) -> Iterator[Finding]:
     """Yield a finding for each count of a shard that its outputs contradict."""
     there = {"releases": outputs.audit, "released": outputs.audit, "suppressed": outputs.suppressed}
@@ -275,7 +280,7 @@ def _against(
             yield Finding(f"{who} counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)
 
 
-def _seen_of(shard: int, outputs: Outputs, classes: ReleasedClasses) -> Counter[str]:
+def _seen_of(shard: int, outputs: RunOutputs, classes: ReleasedClasses) -> Counter[str]:
     """Count the outputs of a shard, under the names of the summary."""
     seen: Counter[str] = Counter()
     if outputs.audit is not None:

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.classes import ReleasedClasses
 from crenel.evidence.verify.verdict import Check, Finding, Head, judged, unchecked, unseen
 
@@ -129,7 +129,9 @@ def _rows(audit: pa.Table, forms: Mapping[str, str]) -> list[bytes]:
     return [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
 
 
-def follow(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, log: Log, chained: Chained) -> Iterator[Check]:
+def follow(
+    outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, log: Log, chained: Chained
+) -> Iterator[Check]:
     """Check that the rows of the audit log, and their members, are those that the job wrote, in that order."""
     digest, first_releases, findings, judgments = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
     for shard, entries in log.items():
@@ -307,7 +309,7 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
     )
 
 
-def _values(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, digest: Digest) -> Check:
+def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, digest: Digest) -> Check:
     """Check that the values under each generalization are those that its releases had."""
     names = [name for name in outputs.released.column_names if name not in outputs.generalization]
     forms = _forms(audit, outputs.closing)

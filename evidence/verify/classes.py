@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 
 ALONE = ("reused", "generalized")
 """Kinds of singleton releases: their tuple does not count among the members of an equivalence class."""
@@ -37,7 +37,7 @@ class ReleasedClasses:
     kind: NDArray[np.object_]
 
     @classmethod
-    def of(cls, outputs: Outputs) -> ReleasedClasses:
+    def of(cls, outputs: RunOutputs) -> ReleasedClasses:
         """Assign numbers to the generalizations of a run's outputs."""
         names = list(outputs.generalization)
         tables = [outputs.released.select(names)]

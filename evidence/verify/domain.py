@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import MAYBE, NO_NUMBER, Numeric, Presence, QuasiIdentifier
 from crenel.evidence.losses import covered
-from crenel.evidence.outputs import Outputs, ends, is_outside, published_nodes
+from crenel.evidence.outputs import RunOutputs, ends, is_outside, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.verify.accounts import rows_text
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
@@ -24,7 +24,7 @@ Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
 """A column, its violation in words, and (rows,) the rows in violation."""
 
 
-def domain(outputs: Outputs) -> Check:
+def domain(outputs: RunOutputs) -> Check:
     """Check that each interval lies in its domain, and that each category is a label of its hierarchy.
 
     A generalized sensitive value is a label of the declared level.
@@ -38,18 +38,18 @@ def domain(outputs: Outputs) -> Check:
         for column, what, wrong in _strange(outputs, outputs.audit):
             for row in outputs.audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist():
                 findings.append(Finding(f"column {column!r} of audit {what}", row["shard"], row["release_id"]))
-    for attribute in outputs.policy.generalized:
+    for attribute in outputs.policy.generalized.values():
         wrong = ~outputs.released[attribute.name].to_pandas().isin(list(attribute.labels)).to_numpy(np.bool_)
         if wrong.any():
             what = f"holds no label of its hierarchy at level {attribute.level}"
             findings.append(
                 Finding(f"column {attribute.name!r} of released {what} in {rows_text(np.flatnonzero(wrong))}")
             )
-    names = ", ".join((*outputs.generalization, *(attribute.name for attribute in outputs.policy.generalized)))
+    names = ", ".join((*outputs.generalization, *(attribute.name for attribute in outputs.policy.generalized.values())))
     return judged("domain", f"{outputs.released.num_rows:,} released rows, in {names}", findings)
 
 
-def losses(outputs: Outputs) -> Check:
+def losses(outputs: RunOutputs) -> Check:
     """Check that ``published_loss`` is the InfoLoss of the published intervals and labels, for numbers that may miss.
 
     A changed ``NAME_missing`` changes that loss: a class of both kinds loses all of this attribute.
@@ -57,10 +57,10 @@ def losses(outputs: Outputs) -> Check:
     table, policy = outputs.audit, outputs.policy
     if table is None or not policy.presence:
         return unseen("loss", "no output shows it")
-    if any(a.has_representative or (isinstance(a, Numeric) and a.domain is None) for a in policy.quasi_identifiers):
+    if any(a.has_representative or (isinstance(a, Numeric) and a.domain is None) for a in policy.attributes):
         return unseen("loss", "a representative, or a number without a domain, does not show what it lost")
     loss, rounded = np.zeros(table.num_rows), _FLOAT32
-    for attribute in policy.quasi_identifiers:
+    for attribute in policy.attributes:
         if isinstance(attribute, Numeric):
             loss += covered(*ends(attribute, table), attribute.domain or (0.0, 0.0))
             rounded += _rounded(attribute)
@@ -70,7 +70,7 @@ def losses(outputs: Outputs) -> Check:
             tree = attribute.hierarchy
             loss += tree.loss[published_nodes(tree, table[attribute.name])]  # the root for a label that it lacks
     stated = table["published_loss"].to_numpy().astype(np.float64)
-    wrong = ~(np.abs(loss / len(policy.quasi_identifiers) - stated) <= rounded)
+    wrong = ~(np.abs(loss / len(policy.attributes) - stated) <= rounded)
     findings = [
         Finding("states a published_loss that its values do not have", row["shard"], row["release_id"])
         for row in table.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist()
@@ -85,8 +85,8 @@ def _rounded(attribute: Numeric) -> float:
     return 0.0 if is_whole or highest == lowest else min(2 / (highest - lowest), 1.0)
 
 
-def _strange(outputs: Outputs, table: pa.Table) -> Strange:
-    for attribute in outputs.policy.quasi_identifiers:
+def _strange(outputs: RunOutputs, table: pa.Table) -> Strange:
+    for attribute in outputs.policy.attributes:
         names = [name for name in outputs.generalization if name in _columns(attribute)]
         absent = few = np.zeros(table.num_rows, np.bool_)
         if isinstance(attribute, Numeric) and attribute.missing == "value":
@@ -117,7 +117,7 @@ def _of_attribute(
     Parameters
     ----------
     absent, few : (rows,) whether the number must, and whether it may be null
-    kinds : as of ``Outputs``
+    kinds : as of ``RunOutputs``
     """
     for name, column in values.items():
         if not isinstance(attribute, Numeric):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Parameter
 from crenel.anonymity.model.reference import Reference
-from crenel.evidence.outputs import Outputs, values_of
+from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.verify import formulas
 from crenel.evidence.verify.classes import ALONE, FOLLOWING, ReleasedClasses, counted, numbered
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
@@ -63,7 +63,7 @@ class RevealedReleases:
     person: NDArray[np.int64]
 
     @classmethod
-    def from_outputs(cls, outputs: Outputs, audit: pa.Table, classes: ReleasedClasses) -> RevealedReleases:
+    def from_outputs(cls, outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses) -> RevealedReleases:
         """Return the releases and persons that a run's outputs reveal."""
         place = np.flatnonzero(classes.reveals_members)
         only_release = np.full(classes.count, -1, np.int64)
@@ -121,7 +121,7 @@ class RevealedReleases:
         }
 
 
-def subjects(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> list[Check]:
+def subjects(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> list[Check]:
     """Check that every release states at least k persons, and that the rows confirm this where they reveal persons."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
@@ -151,7 +151,7 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, k: int
     return [*checks, judged("distinct persons", words, wrong)]
 
 
-def records(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> Check:
+def records(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> Check:
     """Check that every release states k synthetic records or more, and exactly as many as it has."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
@@ -162,7 +162,7 @@ def records(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, k: int)
     return judged("k", words, findings)
 
 
-def sensitive(outputs: Outputs, audit: pa.Table, classes: ReleasedClasses, privacy: Privacy) -> Iterator[Check]:
+def sensitive(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, privacy: Privacy) -> Iterator[Check]:
     """Check each privacy model of each sensitive column, recomputed from the rows."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     for column in outputs.policy.sensitive:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import Hierarchy
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.accounts import rows_text
 from crenel.evidence.verify.verdict import Check, Finding, judged
 
@@ -37,7 +37,7 @@ class _Read:
     gain: float = 0.0
 
 
-def sets(outputs: Outputs) -> Check:
+def sets(outputs: RunOutputs) -> Check:
     """Check each set: its order, its number of values, and the loss that its release states.
 
     Each listed value occurs in the class, so a class has at least as many rows as values. A set covers no more than the
@@ -55,7 +55,7 @@ def sets(outputs: Outputs) -> Check:
         if audit is None:
             continue
         stated = _of(attribute, audit[attribute.name])
-        gain += [row.gain / len(outputs.policy.quasi_identifiers) for row in stated]
+        gain += [row.gain / len(outputs.policy.attributes) for row in stated]
         columns = (audit[name].to_pylist() for name in ("shard", "release_id", "tuples"))
         for row, shard, release, tuples in zip(stated, *columns, strict=True):
             if row.problem:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from crenel.anonymity.model.privacy import Privacy
-from crenel.evidence.outputs import Outputs, values_of
+from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.verify import accounts, chain, persons
 from crenel.evidence.verify.classes import ReleasedClasses, counted, numbered
 from crenel.evidence.verify.domain import domain, losses
@@ -42,7 +42,7 @@ class Guarantees:
 
 
 def verify(
-    outputs: Outputs,
+    outputs: RunOutputs,
     guarantees: Guarantees,
     earlier: Sequence[Head] | None = None,
     *,
@@ -86,7 +86,7 @@ def verify(
 
 
 def _by_releases(
-    outputs: Outputs, audit: pa.Table, guarantees: Guarantees, classes: ReleasedClasses, log: chain.Log | None
+    outputs: RunOutputs, audit: pa.Table, guarantees: Guarantees, classes: ReleasedClasses, log: chain.Log | None
 ) -> Iterator[Check]:
     """Yield the checks that compare the audit log with the rows; ``log``: its chain."""
     first_releases = {} if log is None or guarantees.chained is None else chain.beginnings(log, guarantees.chained)
@@ -106,7 +106,7 @@ def _by_releases(
         yield from chain.follow(outputs, audit, classes, log, guarantees.chained)
 
 
-def _by_rows(outputs: Outputs, guarantees: Guarantees, classes: ReleasedClasses) -> Iterator[Check]:
+def _by_rows(outputs: RunOutputs, guarantees: Guarantees, classes: ReleasedClasses) -> Iterator[Check]:
     """Yield the checks that rows allow without an audit log; checks that need it count as unchecked."""
     privacy, loose = guarantees.privacy, guarantees.generalizes or guarantees.privacy.lasting is not None
     for name, why in (
@@ -162,5 +162,5 @@ def _outside(guarantees: Guarantees) -> Iterator[Check]:
         yield unseen("lasting", "no output has the members of anonymity sets; audit counts them")
     if guarantees.noise:
         yield unseen("sampling and noise", "no output has the original values, nor the sampled-out tuples")
-    if guarantees.privacy.noise_within is not None:
+    if guarantees.privacy.noise_within_release is not None:
         yield unseen("noise within releases", "no output has the original numbers")

@@ -45,7 +45,7 @@ def without(sample: Sample, name: str, shards: Shards) -> Sample:
     numeric = [attribute.name != name for attribute in policy.numeric]
     left = replace(
         policy,
-        quasi_identifiers=tuple(a for a in policy.quasi_identifiers if a.name != name),
+        quasi_identifiers={other: a for other, a in policy.quasi_identifiers.items() if other != name},
         drop=(*policy.drop, name),
     )
     # Without the number, its presence is gone as well.
@@ -76,7 +76,7 @@ def one_level_up(sample: Sample, name: str, shards: Shards) -> Sample | None:
     leaf = {label: number for number, label in enumerate(tree.labels[: tree.leaves])}
     categorical = tuples.categorical.copy()
     categorical[:, column] = np.array([leaf[path[0]] for path in cut], np.int32)[tuples.categorical[:, column]]
-    changed = tuple(replace(a, hierarchy=tree, builder=None) if a is attribute else a for a in policy.quasi_identifiers)
+    changed = policy.quasi_identifiers | {name: replace(attribute, hierarchy=tree)}
     return _changed(sample, replace(policy, quasi_identifiers=changed), {"categorical": categorical}, shards)
 
 

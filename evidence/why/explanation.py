@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import REPAIRS
 from crenel.evidence.input_warnings import LATENESS, late_warnings
 from crenel.evidence.losses import losses
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.plan.point import Point
 from crenel.evidence.plan.replays import Make, Progress
 from crenel.evidence.replay import Replayed, Waited
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.evidence.why.parts import Part, above_their_share
 from crenel.evidence.why.remedies import Remedies, Remedy, remedies
 from crenel.operators.shards.stream import late_by
@@ -184,8 +184,8 @@ def _as_dict(remedies: Remedies, remedy: Remedy) -> dict[str, Any]:
     return {
         "kind": remedy.kind,
         "change": remedy.change,
-        "promises_less": remedy.is_weaker,  # names of version 0.1.0, which scripts read
-        "withheld_by_reason": dict(remedy.suppressed),
+        "is_weaker": remedy.is_weaker,
+        "suppressed_by_reason": dict(remedy.suppressed),
         "saves": {reason: remedies.saves(remedy, reason) for reason, count in remedies.suppressed.items() if count},
         "mean_loss": remedy.mean_loss,
         "losses": dict(remedy.losses),
@@ -195,10 +195,10 @@ def _as_dict(remedies: Remedies, remedy: Remedy) -> dict[str, Any]:
 
 def explain(
     sample: Sample,
-    setting: Setting,
+    setting: ReplaySetting,
     make: Callable[[Point], Make],
     progress: Progress,
-    run: Outputs | None = None,
+    run: RunOutputs | None = None,
 ) -> Explanation:
     """Explain suppression, rejection and loss in a sample; parameters as of ``remedies``.
 
@@ -214,14 +214,14 @@ def explain(
         rejected=rejected_rows(replayed.configured.outputs.rejected, k),
         run=None if run is None else run_figures(run, setting),
         repairs=repairs_of(replayed.configured.outputs),
-        synthetic=setting.algorithm.synthetic(setting.parameters),
+        synthetic=setting.algorithm.is_synthetic,
         late=_late(sample, setting),
     )
 
 
-def _late(sample: Sample, setting: Setting) -> tuple[str, int] | None:
+def _late(sample: Sample, setting: ReplaySetting) -> tuple[str, int] | None:
     """Return a delay of event time, and the tuples that were due by it at their arrival; None without one."""
-    durations = setting.algorithm.durations(setting.parameters)
+    durations = setting.algorithm.durations
     if not durations:
         return None
     name, delay = max(durations.items(), key=lambda pair: pair[1])
@@ -235,7 +235,7 @@ def late_warnings_of(explanation: Explanation, lateness: str) -> tuple[str, ...]
     return tuple(late_warnings(*explanation.late, explanation.remedies.configured.totals.tuples, lateness))
 
 
-def repairs_of(outputs: Outputs) -> tuple[Repaired, ...]:
+def repairs_of(outputs: RunOutputs) -> tuple[Repaired, ...]:
     """Return the releases that lacked a privacy model before a repair, by the repair log; reuse is none."""
     log, audit = outputs.further.get(REPAIRS), outputs.audit
     if log is None or audit is None or "lacked" not in log.column_names:
@@ -270,7 +270,7 @@ def suppressed_tuples(replayed: Replayed) -> NDArray[np.bool_] | None:
     return mask
 
 
-def run_figures(run: Outputs, setting: Setting) -> RunFigures:
+def run_figures(run: RunOutputs, setting: ReplaySetting) -> RunFigures:
     """Return the figures of the outputs of a run."""
     generalized = None if run.audit is None else pc.sum(pc.equal(run.audit["kind"], "generalized")).as_py() or 0
     counts = None if run.suppressed is None else _counts(run.suppressed, "reason")
@@ -278,7 +278,7 @@ def run_figures(run: Outputs, setting: Setting) -> RunFigures:
         released=run.released.num_rows,
         suppressed=None if counts is None else {reason: rows for (reason,), rows in counts},
         fully_generalized=generalized,
-        losses=losses(run, representative=setting.algorithm.representative(setting.parameters)),
+        losses=losses(run, representative=setting.algorithm.has_representative),
         rejected=rejected_rows(run.rejected, setting.privacy.k),
     )
 

@@ -15,7 +15,7 @@ from crenel.evidence.plan.grid import scaled
 from crenel.evidence.plan.point import Point
 from crenel.evidence.plan.replays import Make, Progress
 from crenel.evidence.replay import Replayed, Totals, replay_outputs
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.evidence.why.changed import one_level_up, without
 
 GENERALIZE = "generalize"
@@ -107,7 +107,7 @@ class _Change:
     weaker: bool = False
 
 
-def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], progress: Progress) -> Remedies:
+def remedies(sample: Sample, setting: ReplaySetting, make: Callable[[Point], Make], progress: Progress) -> Remedies:
     """Replay a configured setting and its alternatives; without suppression, only those that omit an attribute.
 
     Parameters
@@ -120,7 +120,7 @@ def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], pr
     configured = replay_outputs(sample, replace(setting, logs=setting.algorithm.logs((REPAIRS,))))
     lost = sum(configured.totals.suppressed.values()) > 0
     points = list(_changes(setting)) if lost else []
-    names = [a.name for a in sample.policy.quasi_identifiers if not isinstance(a, Presence)]
+    names = [a.name for a in sample.policy.attributes if not isinstance(a, Presence)]
     names = names if len(names) > 1 else []
     categories = [name for name in names if name in {a.name for a in sample.policy.categorical}] if lost else []
     done = progress(1 + len(points) + len(names) + len(categories))
@@ -161,8 +161,8 @@ def remedies(sample: Sample, setting: Setting, make: Callable[[Point], Make], pr
     )
 
 
-def _representative(setting: Setting) -> bool:
-    return setting.algorithm.representative(setting.parameters)
+def _representative(setting: ReplaySetting) -> bool:
+    return setting.algorithm.has_representative
 
 
 def _too_long(sample: Sample, point: Point) -> bool:
@@ -171,7 +171,7 @@ def _too_long(sample: Sample, point: Point) -> bool:
     return tuples or (sample.milliseconds > 0 and (point.milliseconds or 0) * 2 > sample.milliseconds)
 
 
-def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) -> Remedy:
+def _remedy(change: _Change, sample: Sample, changed: Sample, setting: ReplaySetting) -> Remedy:
     replayed = replay_outputs(changed, setting)
     suppressed, mean = replayed.totals.suppressed, replayed.totals.mean_loss
     if change.kind == "suppression":
@@ -196,7 +196,7 @@ def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) 
     )
 
 
-def _changes(setting: Setting) -> Iterator[tuple[_Change, Point]]:
+def _changes(setting: ReplaySetting) -> Iterator[tuple[_Change, Point]]:
     """Yield alternatives to the configured setting, the nearest first."""
     algorithm, privacy, now = setting.algorithm, setting.privacy, Point.of(setting)
     wait = (now.tuples, now.milliseconds)
@@ -207,8 +207,7 @@ def _changes(setting: Setting) -> Iterator[tuple[_Change, Point]]:
             yield _Change("delay", f"a delay of {point.delay}"), point
     if now.shards > 1:
         yield _Change("shards", "shards.count: 1"), replace(now, shards=1, by=SHARD_BY_SUBJECT)
-    paths = {one.path: one.field for one in algorithm.settings}
-    if "suppression" in paths and getattr(setting.parameters, paths["suppression"]) != GENERALIZE:
+    if getattr(algorithm, "suppression", GENERALIZE) != GENERALIZE:
         name = f"{algorithm.name}.suppression"
         yield _Change("suppression", f"{name}: {GENERALIZE}"), replace(now, further=((name, GENERALIZE),))
     for model, _ in privacy.further:

@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.privacy import Privacy
 from experiments.harness import REUSE, Setting, Stream, numeric_stream
 
@@ -35,13 +34,13 @@ def contender(name: str, tuples: Stream, k: int, delay: int, *, clusters: int = 
     privacy = Privacy(k)
     if name.startswith("CASTLE"):
         reuse = REUSE if name == "CASTLE" else 0
-        found = CastleParameters(delay, max_clusters=clusters, loss_window=loss_window, reuse_limit=reuse)
-        return Setting(tuples, CASTLE, privacy, found)
+        found = Castle(Delay(delay), max_clusters=clusters, loss_window=loss_window, reuse_limit=reuse)
+        return Setting(tuples, found, privacy)
     if name == "nearest":
-        return Setting(tuples, NEAREST, privacy, NearestParameters(delay))
+        return Setting(tuples, Nearest(Delay(delay)), privacy)
     if name == "SUHDSA windows":
-        return Setting(tuples, SUHDSA, privacy, SuhdsaParameters(tuples=max(delay // 2, 1), delay_tuples=delay))
-    return Setting(tuples, MONDRIAN, privacy, MondrianParameters(ClosedBy(None), "loss"))
+        return Setting(tuples, Suhdsa(tuples=max(delay // 2, 1), delay=Delay(delay)), privacy)
+    return Setting(tuples, Mondrian(Window(None), "loss"), privacy)
 
 
 def shuffled(tuples: Stream, seed: int) -> Stream:
@@ -81,6 +80,6 @@ def zipf(tuples: int, exponent: float, attributes: int = 4, values: int = 1000, 
     """Return a synthetic stream of independent numbers 1 to ``values`` by a power law (Section 5.1)."""
     share = np.arange(1, values + 1, dtype=np.float64) ** -exponent
     drawn = np.random.default_rng(seed).choice(values, (tuples, attributes), p=share / share.sum()) + 1
-    chosen = [Numeric(f"a{number}", (1, values), 1) for number in range(attributes)]
+    chosen = [Numeric((1, values), 1).named(f"a{number}") for number in range(attributes)]
     rows = pd.DataFrame(drawn, columns=[a.name for a in chosen]).assign(sensitive=np.arange(tuples))
     return numeric_stream(rows, chosen, "sensitive")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from benchmarks.adult import stream
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.builtin import CASTLE
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from experiments.harness import REUSE, Setting, Table, in_processes, mean_interval, replay, replays
 from experiments.nearest.streams import StreamSetting, settings
@@ -40,9 +40,8 @@ def results() -> Iterator[Table]:
     chosen = [
         Setting(
             streams[attributes],
-            CASTLE,
+            Castle(Delay(delta), max_clusters=clusters, loss_window=window, reuse_limit=REUSE),
             Privacy(k, diversity),
-            CastleParameters(delta, max_clusters=clusters, loss_window=window, reuse_limit=REUSE),
         )
         for attributes, k, diversity, delta, clusters, window in _SETTINGS
     ]
@@ -68,7 +67,7 @@ def streams() -> Iterator[Table]:
     found = in_processes(
         _on_stream,
         [
-            (setting, CastleParameters(setting.delay, max_clusters=clusters, reuse_limit=limit), seed)
+            (setting, Castle(Delay(setting.delay), max_clusters=clusters, reuse_limit=limit), seed)
             for limit, clusters in rows
             for setting in given
             for seed in setting.seeds
@@ -83,7 +82,7 @@ def streams() -> Iterator[Table]:
     yield table
 
 
-def _on_stream(given: tuple[StreamSetting, CastleParameters, int]) -> tuple[float, float]:
-    setting, parameters, seed = given
-    found = replay(setting.of(seed), CASTLE, Privacy(setting.k, setting.l), parameters, seed)
+def _on_stream(given: tuple[StreamSetting, Castle, int]) -> tuple[float, float]:
+    setting, algorithm, seed = given
+    found = replay(setting.of(seed), algorithm, Privacy(setting.k, setting.l), seed)
     return found.loss, found.suppressed

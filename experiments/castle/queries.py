@@ -85,7 +85,7 @@ def generalize(case: Case, seed: int) -> Generalized:
         return _condensed(tuples, case, seed)
     tuples = tuples.rows(np.arange(case.history, len(tuples)))
     setting = contender(case.name, tuples.numbered(), case.k, case.delay)
-    made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
+    made = replay(setting.tuples, setting.algorithm, setting.privacy, seed)
     return published(tuples, made)
 
 
@@ -103,7 +103,7 @@ def published(tuples: Stream, made: Replay) -> Generalized:
 
 
 def _condensed(tuples: Stream, case: Case, seed: int) -> Generalized:
-    numbers = [attribute for attribute in tuples.policy.quasi_identifiers if isinstance(attribute, Numeric)]
+    numbers = [attribute for attribute in tuples.policy.attributes if isinstance(attribute, Numeric)]
     width = np.array([attribute.domain[1] - attribute.domain[0] for attribute in numbers if attribute.domain])
     group = condense(tuples.numeric / width, case.history, case.k, seed)
     boxes = [
@@ -145,7 +145,7 @@ def _relative_errors(found: Generalized, window: slice, selectivity: float, seed
     cells, number = np.unique(values, axis=1, return_inverse=True)
     copies = None if found.copies is None else found.copies[window][known]
     weight = np.bincount(number.reshape(-1), copies, cells.shape[1]) * found.weight
-    share = selectivity ** (1 / (len(policy.quasi_identifiers) + has_values))
+    share = selectivity ** (1 / (len(policy.attributes) + has_values))
     wanted = max(round(share * distinct), 1)  # of the sensitive values; one of two incomes
     numbers = [_prefixes(values) for values in tuples.numeric[window].T]
     leaves = [_prefixes(values) for values in tuples.categorical[window].T]

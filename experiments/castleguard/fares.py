@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.model.attributes import Noised
-from crenel.anonymity.model.privacy import NoiseWithin, Privacy, SamplingAndNoise
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.privacy import NoiseWithinRelease, Privacy, SamplingAndNoise
 from crenel.anonymity.noise.budget import delta
 from experiments.castleguard.loss import SEEDS, run
 from experiments.harness import TAXI, Floats, Stream, Table, mean_interval, numeric_stream, seeds, taxi
 
-_FARE = Noised("FareAmount", (0, 100), 0.01)
+_FARE = {"FareAmount": Noised((0, 100), 0.01)}
 _K, _DELAY, _RATE, _PHI = 10, 200, 0.5, 100.0
 _OF_SAMPLING = 1.0  # epsilon of sampling, above its least of ln 2
 _EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -26,7 +27,7 @@ def noised(rows: pd.DataFrame) -> Stream:
     """Return taxi trips with the fare as a noised attribute, and the row as a published column."""
     tuples, fares = numeric_stream(rows, TAXI, "FareAmount", "pid"), rows["FareAmount"].to_numpy(np.float64)
     columns = [pa.array(np.clip(fares, 0, 100)), pa.array(np.arange(len(fares)))]
-    policy = replace(tuples.policy, sensitive=(), noised=(_FARE,), passthrough=("row",))
+    policy = replace(tuples.policy, sensitive=(), noised=_FARE, passthrough=("row",))
     return replace(
         tuples,
         policy=policy,
@@ -37,8 +38,8 @@ def noised(rows: pd.DataFrame) -> Stream:
 
 def published(tuples: Stream, epsilon: float, seed: int) -> tuple[float, Floats, Floats]:
     """Return the mean loss, the published fares, and the original ones of the same trips; epsilon is the fare's."""
-    privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, scale="domain"))
-    parameters = CastleParameters(_DELAY, max_clusters=25)
+    privacy = Privacy(_K, noise_within_release=NoiseWithinRelease(epsilon, scale="domain"))
+    parameters = Castle(Delay(_DELAY), max_clusters=25)
     made = run(tuples, privacy, parameters, SamplingAndNoise(_RATE, _PHI), seed)
     shown = np.concatenate([np.array(some.members[0], np.float64) for some in made.releases])
     rows = np.concatenate([np.array(some.members[1], np.int64) for some in made.releases])

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.castle.shard import CastleShard
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from experiments.harness import (
     REUSE,
@@ -69,12 +70,10 @@ class Run:
     suppressed: float
 
 
-def run(
-    tuples: Stream, privacy: Privacy, parameters: CastleParameters, noise: SamplingAndNoise | None, seed: int
-) -> Run:
+def run(tuples: Stream, privacy: Privacy, parameters: Castle, noise: SamplingAndNoise | None, seed: int) -> Run:
     """Push a stream through one shard as one block, to the end."""
     terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema, noise)
-    castle = Castle(terms, initial_snapshot(terms, 0, bytes([seed]) * 32), remembers=False)
+    castle = CastleShard(terms, initial_snapshot(terms, 0, bytes([seed]) * 32), remembers=False)
     releases = [castle.push(block).releases for block in tuples.blocks(len(tuples))]
     still_open, tau = _open_losses(castle), castle.counters.tau
     releases.append(castle.finish().releases)
@@ -89,7 +88,7 @@ def run(
     )
 
 
-def _open_losses(castle: Castle) -> Floats:
+def _open_losses(castle: CastleShard) -> Floats:
     arrays = castle.arrays
     box, rows = arrays.clusters.box, arrays.clusters.rows[: arrays.now.open]
     widths: Floats = (box.upper[rows] - box.lower[rows]) / (arrays.domain.upper - arrays.domain.lower)
@@ -115,8 +114,8 @@ def runs(
     persons: bool = True,
 ) -> list[Run]:
     """Return one run per seed on the taxi trips, with k = 10, l = 1 and delta = 200."""
-    parameters = CastleParameters(_DELTA, max_clusters=clusters, loss_window=window, reuse_limit=REUSE)
-    noise = SamplingAndNoise(rate, phi, observed_range=not declared)
+    parameters = Castle(Delay(_DELTA), max_clusters=clusters, loss_window=window, reuse_limit=REUSE)
+    noise = SamplingAndNoise(rate, phi, range="observed" if not declared else "declared")
     return [run(_taxi(declared, persons), Privacy(_K), parameters, noise, seed) for seed in seeds(SEEDS)]
 
 

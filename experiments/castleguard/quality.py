@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from experiments.castleguard.loss import SEEDS, run
 from experiments.harness import (
@@ -51,7 +52,7 @@ _TEST = 0.3
 _NEIGHBORS = 25
 _HIDDEN = 16
 _PRIVACY = Privacy(7)
-_PARAMETERS = CastleParameters(delay_tuples=100, max_clusters=25, loss_window=100, reuse_limit=REUSE)
+_PARAMETERS = Castle(Delay(100), max_clusters=25, loss_window=100, reuse_limit=REUSE)
 
 Labels: TypeAlias = NDArray[np.int64]
 

@@ -93,7 +93,7 @@ def results() -> Iterator[Table | Drawing]:
 
 def _probabilities() -> Table:
     """Tabulate equations 8 and 10, the exact probability, and the share in simulated perturbations."""
-    attribute = Numeric("value", (0, 1), 0.001)
+    attribute = Numeric((0, 1), 0.001).named("value")
     table = Table(
         f"Equations 8 and 10: probability that {_AT} is perturbed into an interval (range 1; {_TRIES:,} tries)",
         ["interval", "phi", "paper", "exact", "simulated"],

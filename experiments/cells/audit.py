@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.cells.parameters import CellsParameters
-from crenel.anonymity.builtin import CELLS
+from crenel.anonymity.algorithms.cells.algorithm import Cells
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.region_tree import RegionTree
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.anonymity.regions.private import learn_privately
 from experiments.cells.comparison import DELTA, EPSILON, SAMPLE_RATE, k_of, numbered
 from experiments.harness import Stream, Table, in_processes
@@ -47,7 +46,7 @@ def results() -> Iterator[Table]:
 
 def _partition(tuples: Stream) -> tuple[RegionTree, NDArray[np.int64]]:
     """Return a partition as if it were declared, and the cell of each tuple."""
-    sample = Sample(tuples.numeric, tuples.categorical)
+    sample = EncodedSample(tuples.numeric, tuples.categorical)
     tree = learn_privately(tuples.policy, sample, 32, 1.5 * k_of(EPSILON) / SAMPLE_RATE, 1e6, np.random.default_rng(1))
     return tree, tree.regions(tuples.numeric, tuples.categorical)
 
@@ -62,11 +61,11 @@ def _counts(given: tuple[int, bool]) -> NDArray[np.int64]:
     tree, cells = _partition(tuples)
     rows = np.flatnonzero(cells == np.argmax(np.bincount(cells, minlength=len(tree))))[:persons]
     tuples = tuples.rows(rows if is_present else rows[1:])
-    parameters = CellsParameters(SAMPLE_RATE, tree, EPSILON, DELTA)
+    parameters = Cells(tree, EPSILON, DELTA, sample_rate=SAMPLE_RATE)
     context = ShardContext(tuples.policy, Privacy(k_of(EPSILON)), parameters, tuples.members.schema, remembers=False)
     found = []
     for run in range(_RUNS):
-        shard = CELLS.new(context, 0, run.to_bytes(16, "little") + bytes([is_present]) * 16)
+        shard = Cells.new(context, 0, run.to_bytes(16, "little") + bytes([is_present]) * 16)
         for block in tuples.blocks(len(tuples)):
             shard.push(block)
         found.append(int(shard.finish().releases.tuples.sum()))

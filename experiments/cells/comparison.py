@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.cells.parameters import CellsParameters
-from crenel.anonymity.builtin import CELLS
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.algorithms.cells.algorithm import Cells
+from crenel.anonymity.model.attributes import Numeric, by_name
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.noise.composition import least_k
 from crenel.anonymity.noise.selection import noisy_counts
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.anonymity.regions.private import learn_privately
 from experiments.castle.contenders import contender, shuffled
 from experiments.castle.queries import Case, Generalized, published, workload_error
@@ -240,7 +239,7 @@ def _of_safepub(given: tuple[Data, bool, str, int]) -> Measures:
     search, spent, _ = _SEARCHES[name]
     tuples = numbered(shuffled(_stream(data.name), seed), sensitive=sensitive)
     found, loss, suppressed = publish(tuples, EPSILON - spent, _k_of_search(name), search, seed)
-    queried = data.queried or tuple(attribute.name for attribute in tuples.policy.quasi_identifiers)
+    queried = data.queried or tuple(attribute.name for attribute in tuples.policy.attributes)
     case = Case("SafePub", queried, _k_of_search(name), len(tuples), _SELECTIVITY)
     error = workload_error(case, _queried(found, rate_of(EPSILON - spent), queried), seed, _QUERIES)
     return Measures(loss, suppressed, 100 * error)
@@ -298,8 +297,8 @@ def _measured(given: tuple[Run, int] | tuple[Run, int, int]) -> Measures:
         made = _cells(tuples, window, *_LEARNING[run.name][run.window], seed, is_noisy=run.name == "noisy cells")
     else:
         setting = contender(run.name, tuples, k, window)
-        made = replay(setting.tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
-    queried = run.queried or tuple(attribute.name for attribute in tuples.policy.quasi_identifiers)
+        made = replay(setting.tuples, setting.algorithm, setting.privacy, seed)
+    queried = run.queried or tuple(attribute.name for attribute in tuples.policy.attributes)
     found = _queried(published(tuples, made), SAMPLE_RATE if run.name == "cells" else 1, queried)
     case = Case(run.name, queried, k, window, _SELECTIVITY)
     return Measures(*_decided(made), 100 * workload_error(case, found, seed, _QUERIES))
@@ -321,10 +320,10 @@ def numbered(tuples: Stream, *, sensitive: bool) -> Stream:
         replace(attribute, step=1.0 if attribute.name in integer else None)
         if isinstance(attribute, Numeric)
         else attribute
-        for attribute in tuples.policy.quasi_identifiers
+        for attribute in tuples.policy.attributes
     )
     names = tuples.policy.sensitive if sensitive else ()
-    policy = replace(tuples.policy, quasi_identifiers=attributes, sensitive=names, passthrough=("row",))
+    policy = replace(tuples.policy, quasi_identifiers=by_name(attributes), sensitive=names, passthrough=("row",))
     members = tuples.members.select(names).append_column("row", pa.array(np.arange(len(tuples))))
     return replace(tuples, policy=policy, members=members, sensitive=tuples.sensitive[:, : len(names)])
 
@@ -355,11 +354,11 @@ def _cells(
     # So does the number of sensitive values, each of which divides a cell.
     values = len(np.unique(tuples.sensitive, axis=0)) if tuples.sensitive.shape[1] else 1
     least = _SPARE * threshold / (rate or 1) * len(tuples) / window * values
-    sample, random = Sample(tuples.numeric, tuples.categorical), np.random.default_rng(seed)
+    sample, random = EncodedSample(tuples.numeric, tuples.categorical), np.random.default_rng(seed)
     tree = learn_privately(tuples.policy, sample, 2**levels, least, _EXACT if exact else spent, random)
     tree = replace(tree, epsilon=spent)
-    parameters = CellsParameters(rate, tree, EPSILON, DELTA, window=1, release="noisy" if is_noisy else "sampled")
-    shard = CELLS.new(
+    parameters = Cells(tree, EPSILON, DELTA, sample_rate=rate, window=1, release="noisy" if is_noisy else "sampled")
+    shard = Cells.new(
         ShardContext(
             tuples.policy, Privacy(_K if is_noisy else threshold), parameters, tuples.members.schema, remembers=False
         ),

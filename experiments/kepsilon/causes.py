@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from crenel.anonymity.model.attributes import Noised
 from experiments.harness import Floats, Table, percent, seeds
 from experiments.kepsilon.body import weights
 from experiments.kepsilon.core import (
@@ -39,7 +38,7 @@ _SPREADS: dict[str, Callable[[Floats], Floats]] = {
 
 def unbounded(people: Population) -> Population:
     """Return the same population with a domain that noise never leaves; the paper has no domain."""
-    return replace(people, noised=Noised(people.noised.name, (-_FAR, _FAR), people.noised.step))
+    return replace(people, noised=replace(people.noised, domain=(-_FAR, _FAR)))
 
 
 def rounded(people: Population, step: float) -> Population:

@@ -16,12 +16,12 @@ from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, initial_snapshot
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
-from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian, MondrianParameters
-from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
-from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian, MondrianShard
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.ola.shard import OlaShard
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import LINKABLE
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from crenel.state.block import NO_TIME
 from experiments.harness import Floats, panels
 from experiments.kepsilon.populations import POPULATIONS, Population
@@ -33,7 +33,7 @@ Algorithm: TypeAlias = Literal["OLA", "Mondrian"]
 Metric: TypeAlias = Literal["entropy", "precision", "discernibility"]
 
 ALGORITHMS: tuple[Algorithm, ...] = ("OLA", "Mondrian")
-SHARDS: dict[Algorithm, type[ShardOfWindows]] = {"OLA": Ola, "Mondrian": Mondrian}
+SHARDS: dict[Algorithm, type[ShardOfWindows]] = {"OLA": OlaShard, "Mondrian": MondrianShard}
 
 KS = (2, 5, 10, 20, 50, 100)
 EPSILONS = (0.05, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -79,8 +79,8 @@ class Chosen(ShardOfWindows):
 
 def terms(people: Population, algorithm: Algorithm, privacy: Privacy, metric: Metric = "entropy") -> ShardContext:
     """Return the context of a shard; without noise in ``privacy`` the noised attribute is generalized instead."""
-    policy = people.policy(by_levels=algorithm == "OLA", noised=privacy.noise_within is not None)
-    made = {"OLA": OlaParameters(max_suppression=0.05, metric=metric), "Mondrian": MondrianParameters(cut="widest")}
+    policy = people.policy(by_levels=algorithm == "OLA", noised=privacy.noise_within_release is not None)
+    made = {"OLA": Ola(max_suppression=0.05, metric=metric), "Mondrian": Mondrian(cut="widest")}
     return ShardContext(policy, privacy, made[algorithm], people.members(policy))
 
 
@@ -96,7 +96,7 @@ def shard(of: ShardContext, algorithm: Algorithm, seed: int = 0) -> ShardOfWindo
 
 def choice(people: Population, algorithm: Algorithm, k: int) -> Choice:
     """Return the classes, and the persons that the algorithm itself suppresses."""
-    of = terms(people, algorithm, Privacy(k, noise_within=NoiseWithin(1.0)))
+    of = terms(people, algorithm, Privacy(k, noise_within_release=NoiseWithinRelease(1.0)))
     context = shard(of, algorithm)
     context.push(people.block(of.policy))
     return context.choose(NO_TIME, ended=True)
@@ -108,9 +108,9 @@ def one_class(people: Population) -> Choice:
 
 
 def noise(epsilon: float, k: int, *, confident: bool, least: float = 0.02) -> Privacy:
-    """Return the privacy settings; ``least`` as of ``NoiseWithin``."""
+    """Return the privacy settings; ``least`` as of ``NoiseWithinRelease``."""
     confidence = Confidence(CONFIDENCE, k) if confident else None
-    return Privacy(k, noise_within=NoiseWithin(epsilon, least=least, confidence=confidence))
+    return Privacy(k, noise_within_release=NoiseWithinRelease(epsilon, least=least, confidence=confidence))
 
 
 def run(people: Population, algorithm: Algorithm, privacy: Privacy, chosen: Choice, seed: int) -> Run:

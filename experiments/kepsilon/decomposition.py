@@ -24,7 +24,7 @@ from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.batch.stored import initial_snapshot
 from crenel.anonymity.algorithms.ola.lattice import Node, minimal_nodes
-from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.algorithms.ola.shard import OlaShard
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from experiments.harness import Floats, Table
@@ -39,7 +39,7 @@ CLASSES = ("argsort", "hash per record")
 NOISES = ("exact", "floating-point")
 
 
-class Search(Ola):
+class Search(OlaShard):
     """OLA with the parts of its search on their own."""
 
     def levels(self) -> Node:
@@ -48,7 +48,7 @@ class Search(Ola):
 
     def satisfies(self, node: Node) -> bool:
         """Return whether a node is eligible, by argsort."""
-        most = floor(self.context.parameters.max_suppression * len(self.waiting))
+        most = floor(self.context.algorithm.max_suppression * len(self.waiting))
         return bool(self._classes(node).suppressed <= most)
 
     def hashed(self, node: Node) -> int:

@@ -62,7 +62,7 @@ def loss_of(people: Population, algorithm: Algorithm, k: int, *, extra: bool, me
     found = working.finish().releases
     losses, middle = {}, np.full(len(found), np.nan)
     numeric, categorical = iter(range(len(of.policy.numeric))), iter(range(len(of.policy.categorical)))
-    for attribute in of.policy.quasi_identifiers:
+    for attribute in of.policy.attributes:
         if isinstance(attribute, Categorical):
             node = found.node[:, next(categorical)]
             losses[attribute.name] = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from experiments.harness import Drawing, Table, drawing, in_processes, kept, legend_below, mean_interval, percent, seeds
 from experiments.kepsilon.core import (
     ALGORITHMS,
@@ -250,7 +250,7 @@ def confidences() -> Iterator[Table]:
         for c in CONFIDENCES:
             cells = []
             for epsilon in epsilons:
-                privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(c, _K)))
+                privacy = Privacy(_K, noise_within_release=NoiseWithinRelease(epsilon, confidence=Confidence(c, _K)))
                 found = [
                     100 * run(people, algorithm, privacy, chosen, seed).withheld for seed in seeds(_CONFIDENT_RUNS)
                 ]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.adult import frame
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier, by_name
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
@@ -24,8 +24,8 @@ from experiments.kepsilon.body import STEP, heights, weights
 SEED = 20170507
 """Seed of heights, weights and invented persons."""
 
-HEIGHTS = Noised("height", (100.0, 230.0), STEP)
-WEIGHTS = Noised("weight", (15.0, 300.0), STEP)
+HEIGHTS = Noised((100.0, 230.0), STEP).named("height")
+WEIGHTS = Noised((15.0, 300.0), STEP).named("weight")
 
 ROW = "row"
 """Pass-through column that connects a published record with its original."""
@@ -90,7 +90,7 @@ class Population:
         """
         names = self.k_quasis if noised else (*self.k_quasis, self.noised.name)
         chosen = tuple(self._attribute(name, by_levels=by_levels) for name in names)
-        return Policy(chosen, noised=(self.noised,) if noised else (), passthrough=(ROW,))
+        return Policy(by_name(chosen), noised=by_name((self.noised,) if noised else ()), passthrough=(ROW,))
 
     def members(self, policy: Policy) -> pa.Schema:
         """Return names and types of the columns that are published unchanged or with noise."""
@@ -114,10 +114,10 @@ class Population:
     def _attribute(self, name: str, *, by_levels: bool) -> QuasiIdentifier:
         column = self.rows[name]
         if not by_levels and name in ("born", self.noised.name):
-            return Numeric(name, (float(column.min()), float(column.max())))
+            return Numeric((float(column.min()), float(column.max()))).named(name)
         if name == self.noised.name:
-            return Categorical(name, from_paths(self._whole().paths()))
-        return Categorical(name, _table_1(name, column))
+            return Categorical(from_paths(self._whole().paths())).named(name)
+        return Categorical(_table_1(name, column)).named(name)
 
     def _leaves(self, attribute: Categorical) -> NDArray[np.intp]:
         column = self.rows[attribute.name]
@@ -140,7 +140,7 @@ def _table_1(name: str, column: pd.Series[Any]) -> Hierarchy:
         ends = float(column.min()), float(column.max())
         return from_paths(Numbers(ends, _WIDTHS, origin=ends[0]).paths())
     if name == "zip":
-        return from_paths(Mask((5, 4, 3, 2, 1), tuple(values)).paths())
+        return from_paths(Mask((5, 4, 3, 2, 1), values=tuple(values)).paths())
     if name == "marital-status":
         paths: Sequence[tuple[str, ...]] = [
             (own, "in marriage" if own.startswith("Married") else "alone", "*") for own in values

@@ -13,7 +13,7 @@ import numpy as np
 
 from crenel.anonymity.algorithms.batch.stored import initial_snapshot
 from crenel.anonymity.algorithms.ola.lattice import Node
-from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.algorithms.ola.shard import OlaShard
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from experiments.harness import Drawing, Table, drawing, legend_below
@@ -77,7 +77,7 @@ def _once(people: Population, algorithm: Algorithm, k: int, *, noised: bool) -> 
     return time.perf_counter() - start
 
 
-class Counting(Ola):
+class Counting(OlaShard):
     """OLA that counts the evaluated nodes of its lattice."""
 
     evaluated = 0

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crenel.anonymity.algorithm import Shard, ShardContext
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.castle.shard import CastleShard
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.buffer import stored_clusters as castle
-from crenel.anonymity.builtin import NEAREST, SUHDSA
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from experiments.harness import REUSE, Drawing, Table, drawing, in_processes, legend_below, panels, percent, seeds
 from experiments.kepsilon.assignment import LARGEST, bound, linked_in_order, posterior
 from experiments.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, published
@@ -69,14 +69,11 @@ def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: i
     policy = people.policy(by_levels=False, noised=True)
     members = people.members(policy)
     if method == "CASTLE":
-        terms = ShardContext(policy, privacy, CastleParameters(delay_tuples=delay, reuse_limit=REUSE), members)
-        return Castle(terms, castle.initial_snapshot(terms, 0, key(seed)), remembers=False)
+        terms = ShardContext(policy, privacy, Castle(Delay(delay), reuse_limit=REUSE), members)
+        return CastleShard(terms, castle.initial_snapshot(terms, 0, key(seed)), remembers=False)
     if method == "nearest":
-        return NEAREST.new(
-            ShardContext(policy, privacy, NearestParameters(delay), members, remembers=False), 0, key(seed)
-        )
-    terms = ShardContext(policy, privacy, SuhdsaParameters(delay), members, remembers=False)
-    return SUHDSA.new(terms, 0, key(seed))
+        return Nearest.new(ShardContext(policy, privacy, Nearest(Delay(delay)), members, remembers=False), 0, key(seed))
+    return Suhdsa.new(ShardContext(policy, privacy, Suhdsa(delay), members, remembers=False), 0, key(seed))
 
 
 def run(people: Population, method: str, privacy: Privacy, seed: int, delay: int = DELTA) -> tuple[Run, float]:
@@ -152,7 +149,9 @@ def nearer_table() -> Table:
         for near in (2, 5, _K):
             cells = []
             for epsilon in epsilons:
-                privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(CONFIDENCE, near)))
+                privacy = Privacy(
+                    _K, noise_within_release=NoiseWithinRelease(epsilon, confidence=Confidence(CONFIDENCE, near))
+                )
                 cells.append(_suppressed(people, method, privacy))
             table.add(method, near, *cells)
     return table
@@ -170,7 +169,7 @@ def confidence_table() -> Table:
         for epsilon in (1.0, 4.0):
             cells = []
             for c in CONFIDENCES:
-                privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(c, _K)))
+                privacy = Privacy(_K, noise_within_release=NoiseWithinRelease(epsilon, confidence=Confidence(c, _K)))
                 cells.append(_suppressed(people, method, privacy))
             table.add(method, f"{epsilon:g}", *cells)
     return table

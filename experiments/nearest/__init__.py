@@ -1,1 +1,1 @@
-"""Nearest beside CASTLE, and by alternative rules."""
+"""Nearest beside CASTLE, with rare sensitive values, and attacked."""

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.builtin import NEAREST
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 from experiments.harness import Stream, Table, in_processes
@@ -120,9 +120,9 @@ def _guesses(given: tuple[StreamSetting, float, int]) -> Guesses:
 
 def followed(tuples: Stream, privacy: Privacy, delay: int, price: float, seed: int) -> Run:
     """Run a stream through nearest."""
-    stream, parameters = tuples.numbered(), NearestParameters(delay, isolation_price=price)
-    context = ShardContext(stream.policy, privacy, parameters, stream.members.schema, remembers=False)
-    shard: Any = NEAREST.new(context, 0, bytes([seed]) * 32)
+    stream, algorithm = tuples.numbered(), Nearest(Delay(delay), isolation_price=price)
+    context = ShardContext(stream.policy, privacy, algorithm, stream.members.schema, remembers=False)
+    shard: Any = algorithm.new(context, 0, bytes([seed]) * 32)
     radius, parts = np.ones(len(tuples)), []
     for block in stream.blocks(_BLOCK):
         parts.append(shard.push(block).releases)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.adult import FOUR, stream
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.builtin import CASTLE, NEAREST
-from crenel.anonymity.model.attributes import ABSENT, Numeric
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.model.attributes import ABSENT, Numeric, by_name
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from experiments.castle.contenders import shuffled
 from experiments.harness import (
@@ -42,15 +42,15 @@ _CONTENDERS: dict[str, dict[str, Any]] = {
     "CASTLE": {},
     "nearest": {},
     "nearest, reuse": {"reuse_limit": REUSE},
-    "nearest, reuse, jitter": {"reuse_limit": REUSE, "delay_jitter": JITTER},
+    "nearest, reuse, jitter": {"reuse_limit": REUSE},
 }
-"""Algorithms with parameters that differ from their defaults."""
+"""Algorithms with settings that differ from their defaults."""
 
 
 def _setting(name: str, tuples: Stream, privacy: Privacy, delay: int) -> Setting:
-    castle = name.startswith("CASTLE")
-    parameters = CastleParameters if castle else NearestParameters
-    return Setting(tuples, CASTLE if castle else NEAREST, privacy, parameters(delay, **_CONTENDERS[name]))
+    bound = Delay(delay, jitter=JITTER if name.endswith("jitter") else 0.0)
+    algorithm = (Castle if name.startswith("CASTLE") else Nearest)(bound, **_CONTENDERS[name])
+    return Setting(tuples, algorithm, privacy)
 
 
 def losses() -> Iterator[Table]:
@@ -104,15 +104,13 @@ def ends() -> Iterator[Table]:
     found = iter(replays(settings, _SEEDS))
     for tuples, age, hours in rows:
         steps = ("exact" if step is None else f"{step:g}" for step in (age, hours))
-        table.add(len(tuples.policy.quasi_identifiers), *steps, _mean_loss(next(found)), _mean_loss(next(found)))
+        table.add(len(tuples.policy.attributes), *steps, _mean_loss(next(found)), _mean_loss(next(found)))
     yield table
 
 
 def _on_grid(tuples: Stream, grid: dict[str, float | None]) -> Stream:
-    chosen = tuple(
-        replace(a, ends=grid.get(a.name)) if isinstance(a, Numeric) else a for a in tuples.policy.quasi_identifiers
-    )
-    return replace(tuples, policy=replace(tuples.policy, quasi_identifiers=chosen))
+    chosen = tuple(replace(a, ends=grid.get(a.name)) if isinstance(a, Numeric) else a for a in tuples.policy.attributes)
+    return replace(tuples, policy=replace(tuples.policy, quasi_identifiers=by_name(chosen)))
 
 
 def _mean_loss(runs: list[Replay]) -> str:
@@ -149,11 +147,11 @@ def _with_missing(given: tuple[float, str, str, int]) -> tuple[float, float]:
     lacks = np.random.default_rng(seed).random(len(whole)) < share
     tuples = whole.rows(np.flatnonzero(~lacks)) if kind == "reject" else _lacking(whole, lacks)
     setting = _setting(name, tuples, Privacy(10), 1000)
-    made = replay(tuples, setting.algorithm, setting.privacy, setting.parameters, seed)
+    made = replay(tuples, setting.algorithm, setting.privacy, seed)
     is_kept = kind == "value"
     losses = np.concatenate([of.published_loss if is_kept else of.loss for of in made.releases])
     sizes = np.concatenate([of.tuples for of in made.releases])
-    scale = len(tuples.policy.quasi_identifiers) / len(whole.policy.quasi_identifiers)
+    scale = len(tuples.policy.attributes) / len(whole.policy.attributes)
     return float(np.average(losses, weights=sizes)) * scale, 1 - len(tuples) / len(whole)
 
 
@@ -161,9 +159,9 @@ def _lacking(tuples: Stream, lacks: NDArray[np.bool_]) -> Stream:
     """Return the tuples without a number where they lack it, which then has the position of encode."""
     attributes = (
         replace(of, missing="value") if isinstance(of, Numeric) and of.name == _MISSING else of
-        for of in tuples.policy.quasi_identifiers
+        for of in tuples.policy.attributes
     )
-    policy = replace(tuples.policy, quasi_identifiers=tuple(attributes))
+    policy = replace(tuples.policy, quasi_identifiers=by_name(attributes))
     ((number, column),) = policy.presence
     values = tuples.numeric.copy()
     values[lacks, number] = policy.numeric[number].middle

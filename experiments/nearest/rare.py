@@ -3,45 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.builtin import ALPHA, CASTLE, ENTROPY_L, NEAREST, RECURSIVE, T
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import ConfiguredModels
 from experiments.castle.contenders import shuffled
 from experiments.harness import Replay, Setting, Stream, Table, mean_interval, replays
 from experiments.suhdsa.tables import of_majority
 
 _SEEDS = 5
 _TUPLES = 15_000
-_EVERY_CLASS = ((T, 1.0),)
+_EVERY_CLASS = {"t": 1.0}
 """A condition that every class satisfies. It compares with a reference, so nearest keeps classes of k."""
 
-_Case: TypeAlias = tuple[str, int, ConfiguredModels, int, float, int]
+_Case: TypeAlias = tuple[str, int, dict[str, Any], int, float, int]
 """Privacy model, its l, the model, k, share of the rarer income, and delay."""
 
 _CASES: tuple[_Case, ...] = (
-    ("`l: 2`", 2, (), 3, 0.24, 200),
-    ("`l: 2`", 2, (), 3, 0.24, 2000),
-    ("`l: 2`", 2, (), 5, 0.24, 200),
-    ("`l: 2`", 2, (), 10, 0.24, 200),
-    ("`l: 2`", 2, (), 10, 0.05, 200),
-    ("`l: 2`", 2, (), 10, 0.05, 1000),
-    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 3, 0.25, 200),
-    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 3, 0.25, 2000),
-    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 5, 0.25, 200),
-    ("`alpha: 0.8`", 1, ((ALPHA, 0.8),), 10, 0.25, 200),
-    ("`alpha: 0.92`", 1, ((ALPHA, 0.92),), 5, 0.1, 500),
-    ("`alpha: 0.96`", 1, ((ALPHA, 0.96),), 10, 0.05, 1000),
-    ("`entropy_l: 1.5`", 1, ((ENTROPY_L, 1.5),), 3, 0.25, 200),
-    ("`entropy_l: 1.5`", 1, ((ENTROPY_L, 1.5),), 5, 0.25, 200),
-    ("`recursive: {c: 4, l: 2}`", 1, ((RECURSIVE, (4.0, 2.0)),), 5, 0.25, 200),
+    ("`l: 2`", 2, {}, 3, 0.24, 200),
+    ("`l: 2`", 2, {}, 3, 0.24, 2000),
+    ("`l: 2`", 2, {}, 5, 0.24, 200),
+    ("`l: 2`", 2, {}, 10, 0.24, 200),
+    ("`l: 2`", 2, {}, 10, 0.05, 200),
+    ("`l: 2`", 2, {}, 10, 0.05, 1000),
+    ("`alpha: 0.8`", 1, {"alpha": 0.8}, 3, 0.25, 200),
+    ("`alpha: 0.8`", 1, {"alpha": 0.8}, 3, 0.25, 2000),
+    ("`alpha: 0.8`", 1, {"alpha": 0.8}, 5, 0.25, 200),
+    ("`alpha: 0.8`", 1, {"alpha": 0.8}, 10, 0.25, 200),
+    ("`alpha: 0.92`", 1, {"alpha": 0.92}, 5, 0.1, 500),
+    ("`alpha: 0.96`", 1, {"alpha": 0.96}, 10, 0.05, 1000),
+    ("`entropy_l: 1.5`", 1, {"entropy_l": 1.5}, 3, 0.25, 200),
+    ("`entropy_l: 1.5`", 1, {"entropy_l": 1.5}, 5, 0.25, 200),
+    ("`recursive: {c: 4, l: 2}`", 1, {"recursive": {"c": 4.0, "l": 2}}, 5, 0.25, 200),
 )
 
 
@@ -58,13 +57,13 @@ def with_rare_income(share: float) -> Stream:
     )
 
 
-def settings(tuples: Stream, diversity: int, models: ConfiguredModels, k: int, delay: int) -> list[Setting]:
+def settings(tuples: Stream, diversity: int, models: dict[str, Any], k: int, delay: int) -> list[Setting]:
     """Return nearest with classes of k, nearest, and CASTLE without reuse."""
-    nearest = NearestParameters(delay)
+    nearest = Nearest(Delay(delay))
     return [
-        Setting(tuples, NEAREST, Privacy(k, diversity, (*models, *_EVERY_CLASS)), nearest),
-        Setting(tuples, NEAREST, Privacy(k, diversity, models), nearest),
-        Setting(tuples, CASTLE, Privacy(k, diversity, models), CastleParameters(delay)),
+        Setting(tuples, nearest, Privacy(k, diversity, models=models | _EVERY_CLASS)),
+        Setting(tuples, nearest, Privacy(k, diversity, models=models)),
+        Setting(tuples, Castle(Delay(delay)), Privacy(k, diversity, models=models)),
     ]
 
 

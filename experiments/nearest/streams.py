@@ -79,11 +79,11 @@ def demo(shards: int = _SHARDS) -> Stream:
     diagnosis = rows["diagnosis"].to_numpy(object)
     return Stream(
         policy=Policy(
-            (
-                Numeric("age", (18, 100)),
-                Numeric("salary", (float(rows["salary"].min()), float(rows["salary"].max()))),
-                *(Categorical(name, tree) for name, tree in trees.items()),
-            ),
+            {
+                "age": Numeric((18, 100)),
+                "salary": Numeric((float(rows["salary"].min()), float(rows["salary"].max()))),
+                **{name: Categorical(tree) for name, tree in trees.items()},
+            },
             sensitive=("diagnosis",),
             subject="person",
         ),

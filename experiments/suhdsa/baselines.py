@@ -31,7 +31,7 @@ class _OfKAlone(SuhdsaShard):
         super().__init__(replace(terms, privacy=Privacy(terms.privacy.k)), snapshot, **how)
 
 
-class Suhdsa(_OfKAlone):
+class Unrepaired(_OfKAlone):
     """Windows without diversity: grouping and microaggregation without repair (the basis of Section 3.2)."""
 
 
@@ -102,7 +102,7 @@ class Ubdsa(_OfKAlone):
     _run: ClassVar[Any] = staticmethod(run_ubdsa)
 
     def __init__(self, terms: ShardContext, snapshot: SuhdsaSnapshot, **how: Any) -> None:
-        parameters = terms.parameters
-        if parameters.event_time is not None or parameters.delay_event_time is not None or parameters.tuples is None:
+        suhdsa = terms.algorithm
+        if suhdsa.event_time is not None or suhdsa.longest_delay.event_time is not None or suhdsa.tuples is None:
             raise PolicyError("suhdsa.tuples: UBDSA is bounded by tuples, and by them alone")
         super().__init__(terms, snapshot, **how)

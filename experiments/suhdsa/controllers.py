@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.suhdsa import procedures
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.algorithms.suhdsa.parameters import Adaptive, Target
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -45,7 +46,7 @@ POLICIES: dict[str, type[SuhdsaShard]] = {
 def by_policy(kind: type[SuhdsaShard], least: int) -> Maker:
     """Return a maker of shards whose l_min is ``least``, whatever l the run asks for."""
 
-    def make(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
+    def make(policy: Policy, privacy: Privacy, parameters: Suhdsa) -> SuhdsaShard:
         return shard_of(kind, policy, Privacy(privacy.k, least), parameters)
 
     return make
@@ -96,7 +97,7 @@ class WindowOfDelay(SuhdsaShard):
         found = np.concatenate(self.delays[-self.dwell :])
         if not len(found):
             return
-        now, parameters, p95 = self.arrays.now, self.context.parameters, np.percentile(found, 95)
+        now, parameters, p95 = self.arrays.now, self.context.algorithm, np.percentile(found, 95)
         size = int(now.window_tuples)
         step = max(size // 10, 1) * (int(p95 < target * (1 - self.band)) - int(p95 > target * (1 + self.band)))
         if step:
@@ -132,10 +133,10 @@ def target_table() -> Table:
     )
     for name, stream in streams:
         for least in (2, 1):
-            made: dict[str, tuple[Maker, AdaptiveTarget | None]] = {"off": (by_policy(SuhdsaShard, least), None)}
-            made |= {of: (by_policy(kind, least), AdaptiveTarget(_MOST)) for of, kind in POLICIES.items()}
+            made: dict[str, tuple[Maker, Target | None]] = {"off": (by_policy(SuhdsaShard, least), None)}
+            made |= {of: (by_policy(kind, least), Target(_MOST)) for of, kind in POLICIES.items()}
             for of, (make, target) in made.items():
-                runs = [run(make, stream(seed), 10, 2, SuhdsaParameters(50, target=target)) for seed in seeds(SEEDS)]
+                runs = [run(make, stream(seed), 10, 2, Suhdsa(50, target=target)) for seed in seeds(SEEDS)]
                 table.add(name, least, of, *_cells(runs))
     return table
 
@@ -156,13 +157,13 @@ def delay_table() -> Table:
         "Windows by delay in event time, at k = 10 and l = 2 (mean and 95 % confidence interval)",
         ["stream", "window", "loss", "suppressed, %", "p50, ms", "p95, ms", "p99, ms", "tuples a window"],
     )
-    adaptive = AdaptiveWindow(10)
-    rows: tuple[tuple[str, type[WindowOfDelay], SuhdsaParameters], ...] = (
-        ("50 tuples", WindowOfDelay, SuhdsaParameters(50)),
-        (f"{_LONGEST} tuples", WindowOfDelay, SuhdsaParameters(_LONGEST)),
-        (f"{_DELAY} ms", WindowOfDelay, SuhdsaParameters(event_time=_DELAY)),
-        (f"`adaptive`, at most {_LONGEST}", WindowOfDelay, SuhdsaParameters(_LONGEST, adaptive=adaptive)),
-        (f"p95 of {_DELAY} ms, at most {_LONGEST}", WindowOfTarget, SuhdsaParameters(_LONGEST)),
+    adaptive = Adaptive(10)
+    rows: tuple[tuple[str, type[WindowOfDelay], Suhdsa], ...] = (
+        ("50 tuples", WindowOfDelay, Suhdsa(50)),
+        (f"{_LONGEST} tuples", WindowOfDelay, Suhdsa(_LONGEST)),
+        (f"{_DELAY} ms", WindowOfDelay, Suhdsa(event_time=_DELAY)),
+        (f"`adaptive`, at most {_LONGEST}", WindowOfDelay, Suhdsa(_LONGEST, adaptive=adaptive)),
+        (f"p95 of {_DELAY} ms, at most {_LONGEST}", WindowOfTarget, Suhdsa(_LONGEST)),
     )
     for name, stream in (("bursts", bursts), ("one shift of the rate", shifts)):
         for words, kind, parameters in rows:
@@ -193,7 +194,7 @@ def delay_table() -> Table:
 def policies() -> Iterator[Table]:
     """Yield the table of l_t."""
     for make in (ours, *(by_policy(kind, 2) for kind in POLICIES.values())):
-        run(make, plain(0), 10, 2, SuhdsaParameters(50, target=AdaptiveTarget(_MOST)))  # compile
+        run(make, plain(0), 10, 2, Suhdsa(50, target=Target(_MOST)))  # compile
     yield target_table()
 
 

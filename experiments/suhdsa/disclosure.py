@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.measure import BLOCK
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.attack.replays import MOMENT_KNOWN, RELEASE_KNOWN, attack_replays
 from crenel.evidence.attack.result import ALL, Effort
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from experiments.harness import Table, seeds
 from experiments.suhdsa.tables import BRACKETS, plain
 
@@ -99,7 +99,7 @@ def _readings() -> Table:
         sample = Sample.of_blocks(stream.policy, stream.blocks(BLOCK))
         commonest = np.bincount(stream.income, minlength=len(BRACKETS[of.l])).max() / len(stream.income)
         print(f"k {of.k}, l {of.l}", file=sys.stderr, flush=True)
-        setting = Setting(SUHDSA, Privacy(of.k, of.l), SuhdsaParameters(tuples=50, delay_tuples=100), seed=1)
+        setting = ReplaySetting(Suhdsa(tuples=50, delay=Delay(100)), Privacy(of.k, of.l), seed=1)
         found = {
             (attack.name, attack.knows): attack
             for attack in attack_replays(sample, setting, replace(_EFFORT, seeds=len(seeds(5)))).attacks

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import COLUMNS, DATA
 from crenel.anonymity.algorithm import Shard, ShardContext
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.algorithms.suhdsa.arrays import GONE
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
-from crenel.anonymity.builtin import CASTLE, NEAREST
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 from experiments.harness import REUSE, Floats, Table, mean_interval, seeds
-from experiments.suhdsa.baselines import Suhdsa
+from experiments.suhdsa.baselines import Unrepaired
 from experiments.suhdsa.tables import SEEDS, Stream, plain
 
 _TEST = 0.3
@@ -113,11 +113,11 @@ def outcome(stream: Stream, method: str, k: int, window: int) -> Outcome:
 def _shard(policy: Any, privacy: Privacy, method: str, window: int, schema: pa.Schema) -> Shard:
     if method in ("CASTLE", "nearest"):
         delay = 2 * window
-        parameters = CastleParameters(delay, reuse_limit=REUSE) if method == "CASTLE" else NearestParameters(delay)
-        context = ShardContext(policy, privacy, parameters, schema, remembers=False)
-        return (CASTLE if method == "CASTLE" else NEAREST).new(context, 0, bytes(32))
-    context = ShardContext(policy, privacy, SuhdsaParameters(window), schema, remembers=False)
-    return (Repaired if method == "ours" else Suhdsa)(context, initial_snapshot(context, 0, bytes(32)))
+        algorithm = Castle(Delay(delay), reuse_limit=REUSE) if method == "CASTLE" else Nearest(Delay(delay))
+        context = ShardContext(policy, privacy, algorithm, schema, remembers=False)
+        return algorithm.new(context, 0, bytes(32))
+    context = ShardContext(policy, privacy, Suhdsa(window), schema, remembers=False)
+    return (Repaired if method == "ours" else Unrepaired)(context, initial_snapshot(context, 0, bytes(32)))
 
 
 def features(stream: Stream, node: NDArray[np.int32]) -> Floats:

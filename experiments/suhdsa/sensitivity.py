@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.algorithms.suhdsa.parameters import Target
 from experiments.harness import Floats, Table, mean_interval, seeds
 from experiments.suhdsa.tables import SEEDS, of_majority, ours, run
 
@@ -76,8 +77,8 @@ def setting(skew: str, beta: int, neighbors: int) -> tuple[list[Observations], l
     found: tuple[list[Observations], list[Observations]] = ([], [])
     for seed in seeds(SEEDS):
         stream = of_majority(seed, MAJORITIES[skew], _VALUES)
-        for target, into in zip((None, AdaptiveTarget(_VALUES)), found, strict=True):
-            one = run(ours, stream, _K, 2, SuhdsaParameters(beta, neighbors=neighbors, target=target))
+        for target, into in zip((None, Target(_VALUES)), found, strict=True):
+            one = run(ours, stream, _K, 2, Suhdsa(beta, neighbors=neighbors, target=target))
             into.append(observed(one.repairs.astype(np.float64), one.tuples.astype(np.float64), one.milliseconds))
     return found
 

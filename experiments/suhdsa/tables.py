@@ -19,22 +19,24 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import COLUMNS, DATA, SUHDSA_COLUMNS
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.castle.shard import CastleShard
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.algorithms.suhdsa.parameters import Adaptive, Target
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard, SuhdsaStep
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot as castle_snapshot
 from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.hierarchy import MISSING, load
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME, Block
 from experiments.harness import REUSE, Table, mean_deviation, seeds
-from experiments.suhdsa.baselines import Suhdsa, Ubdsa
+from experiments.suhdsa.baselines import Ubdsa, Unrepaired
 
 SEEDS = 5
 _PAIRS = 20
@@ -86,7 +88,7 @@ def _adult() -> tuple[Policy, NDArray[np.int32], NDArray[np.int64]]:
     leaves = [
         pd.Index(tree.labels[: tree.leaves]).get_indexer(rows[name].fillna(MISSING)) for name, tree in trees.items()
     ]
-    policy = Policy(tuple(Categorical(name, tree) for name, tree in trees.items()), sensitive=("income",))
+    policy = Policy({name: Categorical(tree) for name, tree in trees.items()}, sensitive=("income",))
     return policy, np.stack(leaves, axis=1).astype(np.int32), (rows["income"] == ">50K").to_numpy(np.int64)
 
 
@@ -163,40 +165,38 @@ class Run:
     milliseconds: NDArray[np.float64]
 
 
-Maker = Callable[[Policy, Privacy, SuhdsaParameters], SuhdsaShard | Castle]
+Maker = Callable[[Policy, Privacy, Suhdsa], SuhdsaShard | CastleShard]
 
 
-def shard_of(
-    kind: type[SuhdsaShard], policy: Policy, privacy: Privacy, parameters: SuhdsaParameters, **how: Any
-) -> SuhdsaShard:
+def shard_of(kind: type[SuhdsaShard], policy: Policy, privacy: Privacy, parameters: Suhdsa, **how: Any) -> SuhdsaShard:
     """Return a shard of a kind, before its first tuple."""
     terms = ShardContext(policy, privacy, parameters, MEMBERS, remembers=False)
     return kind(terms, initial_snapshot(terms, 0, bytes(32)), **how)
 
 
-def ours(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
+def ours(policy: Policy, privacy: Privacy, parameters: Suhdsa) -> SuhdsaShard:
     """Return a shard of l-diversity-enhanced SUHDSA, which also measures the processor time of its windows."""
     return shard_of(SuhdsaShard, policy, privacy, parameters, clock=time.process_time_ns)
 
 
-def suhdsa(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
+def suhdsa(policy: Policy, privacy: Privacy, parameters: Suhdsa) -> SuhdsaShard:
     """Return a shard of windows for k alone, without repair; it measures the processor time of its windows as well."""
-    return shard_of(Suhdsa, policy, privacy, parameters, clock=time.process_time_ns)
+    return shard_of(Unrepaired, policy, privacy, parameters, clock=time.process_time_ns)
 
 
-def ubdsa(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
+def ubdsa(policy: Policy, privacy: Privacy, parameters: Suhdsa) -> SuhdsaShard:
     """Return a shard of UBDSA: one group at a time, for k alone."""
     assert parameters.tuples is not None
     least = min(privacy.k, parameters.tuples)
-    adaptive = AdaptiveWindow(least) if least == privacy.k else None
+    adaptive = Adaptive(least) if least == privacy.k else None
     return shard_of(Ubdsa, policy, privacy, replace(parameters, adaptive=adaptive, target=None))
 
 
-def castle(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> Castle:
+def castle(policy: Policy, privacy: Privacy, parameters: Suhdsa) -> CastleShard:
     """Return a shard of CASTLE with k and l, whose delay is the length of the window."""
-    delay = CastleParameters(parameters.tuples, parameters.event_time, reuse_limit=REUSE)
-    terms = ShardContext(policy, privacy, delay, MEMBERS)
-    return Castle(terms, castle_snapshot(terms, 0, bytes(32)), remembers=False)
+    algorithm = Castle(Delay(parameters.tuples, parameters.event_time), reuse_limit=REUSE)
+    terms = ShardContext(policy, privacy, algorithm, MEMBERS)
+    return CastleShard(terms, castle_snapshot(terms, 0, bytes(32)), remembers=False)
 
 
 METHODS: dict[str, Maker] = {"ours": ours, "SUHDSA": suhdsa, "UBDSA": ubdsa, "CASTLE": castle}
@@ -207,7 +207,7 @@ def run(
     stream: Stream,
     k: int,
     l: int,  # noqa: E741
-    parameters: SuhdsaParameters,
+    parameters: Suhdsa,
 ) -> Run:
     """Push a stream through one shard, to the end, and measure its releases."""
     shard = make(stream.policy, Privacy(k, l), parameters)
@@ -267,7 +267,7 @@ def _each(
     stream: Callable[[int], Stream],
     k: int,
     l: int,  # noqa: E741
-    parameters: SuhdsaParameters,
+    parameters: Suhdsa,
 ) -> list[Run]:
     return [run(METHODS[name], stream(seed), k, l, parameters) for seed in seeds(SEEDS)]
 
@@ -364,7 +364,7 @@ def runtime_table() -> Table:
     for k in (3, 50):
         base = 0.0
         for name in ("SUHDSA", "ours", "UBDSA", "CASTLE"):
-            runs = _each(name, plain, k, 2, SuhdsaParameters(100))
+            runs = _each(name, plain, k, 2, Suhdsa(100))
             seconds = float(np.mean([r.seconds for r in runs]))
             base = base or seconds
             rate = f"{len(_adult()[2]) / seconds:,.0f}"
@@ -379,7 +379,7 @@ def loss_table() -> Table:
     table = Table("Table 3: loss, l = 2, window 10", ["k", "method", "mean loss", "suppressed, %", "paper"])
     for k in (3, 10):
         for name in METHODS:
-            runs = _each(name, plain, k, 2, SuhdsaParameters(10))
+            runs = _each(name, plain, k, 2, Suhdsa(10))
             paper = _TABLE_3.get((name, k), "-")
             table.add(k, name, _stat(runs, lambda r: r.loss), _stat(runs, lambda r: r.suppressed, 2, 100), paper)
     return table
@@ -390,7 +390,7 @@ def privacy_table() -> Table:
     table = Table("Table 4: privacy, l = 2", ["k", "window", "method", *_COLUMNS[1:6], "paper: LSR, entropy mean, min"])
     for k, window in ((3, 10), (10, 10), (3, 100), (50, 100)):
         for name in METHODS:
-            runs = _each(name, plain, k, 2, SuhdsaParameters(window))
+            runs = _each(name, plain, k, 2, Suhdsa(window))
             table.add(k, window, name, *_cells(runs)[1:6], _TABLE_4.get((name, k, window), "-"))
     return table
 
@@ -400,7 +400,7 @@ def sweep_table() -> Table:
     table = Table("Table 5: l, at k = 10 and window 50", ["l", "method", *_COLUMNS, "paper: seconds, loss"])
     for values in (2, 3, 5):
         for name in METHODS:
-            runs = _each(name, partial(plain, values=values), 10, values, SuhdsaParameters(50))
+            runs = _each(name, partial(plain, values=values), 10, values, Suhdsa(50))
             table.add(values, name, *_cells(runs), _TABLE_5.get((name, values), "-"))
     return table
 
@@ -413,7 +413,7 @@ def skew_table() -> Table:
     )
     for values in (2, 3, 5):
         for name in METHODS:
-            runs = _each(name, partial(skewed, values=values), 10, values, SuhdsaParameters(50))
+            runs = _each(name, partial(skewed, values=values), 10, values, Suhdsa(50))
             table.add(values, name, *_cells(runs), _TABLE_6.get((name, values), "-"))
     return table
 
@@ -428,9 +428,9 @@ def stress_table() -> Table:
         ],
     )
     for scenario, stream, parameters in (
-        ("skew", skewed, SuhdsaParameters(50)),
-        ("bursts", bursts, SuhdsaParameters(event_time=50)),
-        ("drift", drifting, SuhdsaParameters(50)),
+        ("skew", skewed, Suhdsa(50)),
+        ("bursts", bursts, Suhdsa(event_time=50)),
+        ("drift", drifting, Suhdsa(50)),
     ):
         for name in ("SUHDSA", "ours", "CASTLE"):
             runs = _each(name, stream, 10, 2, parameters)
@@ -449,11 +449,11 @@ def ablation_table() -> Table:
         "Table 10: the repair controller, at k = 10, l = 2 and window 50",
         ["setting", *_COLUMNS, "swaps", "merges", "paper: seconds, loss, LSR, entropy mean"],
     )
-    settings: dict[str, SuhdsaParameters] = {"default": SuhdsaParameters(50)}
+    settings: dict[str, Suhdsa] = {"default": Suhdsa(50)}
     for field, values in (("distortion_weight", (0.3, 0.5, 0.9)), ("neighbors", (1, 5)), ("growth_cap", (2, 4))):
         for value in values:
             changed: dict[str, Any] = {field: value}
-            settings[f"{field} {value}"] = replace(SuhdsaParameters(50), **changed)
+            settings[f"{field} {value}"] = replace(Suhdsa(50), **changed)
     for title, stream in (("", plain), (", skewed", skewed)):
         for name, parameters in settings.items():
             runs = _each("ours", stream, 10, 2, parameters)
@@ -470,8 +470,8 @@ def adaptive_table() -> Table:
         ["stream", "l_t", *_COLUMNS, "p95, ms", "p99, ms", "paper: loss, LSR, entropy mean, repairs/s"],
     )
     for scenario, stream in (("Adult", plain), ("skew", skewed), ("five brackets", partial(plain, values=5))):
-        for name, target in (("off", None), ("up to 8", AdaptiveTarget(8))):
-            runs = _each("ours", stream, 10, 2, SuhdsaParameters(50, target=target))
+        for name, target in (("off", None), ("up to 8", Target(8))):
+            runs = _each("ours", stream, 10, 2, Suhdsa(50, target=target))
             tails = [_stat(runs, lambda r, p=p: float(np.percentile(r.milliseconds, p))) for p in (95, 99)]  # type: ignore[misc]
             table.add(
                 scenario,
@@ -487,8 +487,8 @@ def size_table() -> Table:
     """Tabulate the adaptive window, for which the paper has no table."""
     table = Table("The adaptive window, at k = 10, l = 2 and at most 50 tuples", ["delay_weight", *_COLUMNS])
     for weight in (None, 0.0, 0.1, 0.25, 0.5):
-        adaptive = None if weight is None else AdaptiveWindow(10, delay_weight=weight)
-        runs = _each("ours", plain, 10, 2, SuhdsaParameters(50, adaptive=adaptive))
+        adaptive = None if weight is None else Adaptive(10, delay_weight=weight)
+        runs = _each("ours", plain, 10, 2, Suhdsa(50, adaptive=adaptive))
         table.add("off" if weight is None else weight, *_cells(runs))
     return table
 
@@ -501,7 +501,7 @@ def latency_table() -> Table:
     )
     for k, l, window in ((10, 2, 50), (10, 1, 50), (10, 5, 50), (50, 2, 1000), (10, 2, 1000), (10, 2, 5000)):  # noqa: E741
         stream = plain(0, max(l, 2))
-        shard = ours(stream.policy, Privacy(k, l), SuhdsaParameters(window))
+        shard = ours(stream.policy, Privacy(k, l), Suhdsa(window))
         spent = []
         for block in stream.blocks(window):
             start = time.perf_counter()
@@ -525,7 +525,7 @@ def cost_table() -> Table:
         rows, spent = [], []
         for seed in seeds(SEEDS):
             stream = skewed(seed)
-            shard = ours(stream.policy, Privacy(k, 2), SuhdsaParameters(window))
+            shard = ours(stream.policy, Privacy(k, 2), Suhdsa(window))
             for block in stream.blocks(_BLOCK):
                 step = shard.push(block)
                 assert isinstance(step, SuhdsaStep)
@@ -562,8 +562,7 @@ def grid_table() -> Table:
     )
     for k, window in cells:
         plain_runs, repaired = (
-            [run(METHODS[name], plain(seed), k, 2, SuhdsaParameters(window)) for seed in every]
-            for name in ("SUHDSA", "ours")
+            [run(METHODS[name], plain(seed), k, 2, Suhdsa(window)) for seed in every] for name in ("SUHDSA", "ours")
         )
         before, after = (np.array([one.loss for one in runs]) for runs in (plain_runs, repaired))
         p_value = min(float(wilcoxon(before, after).pvalue) * len(cells), 1.0) if (before != after).any() else 1.0
@@ -586,7 +585,7 @@ def buffer_table() -> Table:
         "Loss and rate of SUHDSA at k = 10 by window (paper: 0.58, LSR 75 %, for 10)", ["window", "loss", "LSR, %"]
     )
     for window in (10, 12, 15, 20, 30, 50, 100):
-        runs = _each("SUHDSA", plain, 10, 2, SuhdsaParameters(window))
+        runs = _each("SUHDSA", plain, 10, 2, Suhdsa(window))
         table.add(window, _stat(runs, lambda r: r.loss), _stat(runs, lambda r: r.lsr, 1, 100))
     return table
 
@@ -612,5 +611,5 @@ PARTS: dict[str, Callable[[], Table]] = {
 def results(part: str) -> Iterator[Table]:
     """Yield the table of a part."""
     for make in METHODS.values():
-        run(make, plain(0), 10, 2, SuhdsaParameters(50))  # compile
+        run(make, plain(0), 10, 2, Suhdsa(50))  # compile
     yield PARTS[part]()

@@ -157,10 +157,9 @@ def budget(
             raise typer.BadParameter("--epsilon must be a finite number")
         wanted = _wanted(wanted_epsilon, wanted_delta)
         config = load(configuration, overrides or [])
-        account_of = config.algorithm.account
-        if config.sampling_and_noise is None and config.privacy.noise_within is None and account_of is None:
+        private = dict(config.algorithm.account(config.privacy))
+        if config.sampling_and_noise is None and config.privacy.noise_within_release is None and not private:
             raise NothingToAccountError
-        private = {} if account_of is None else dict(account_of(config.privacy, config.parameters))
         chosen, k = config.sampling_and_noise, config.privacy.k
         budget_figures = None if chosen is None else account(config.policy, k, chosen, epsilon or None, wanted)
         if plot is not None:

@@ -12,13 +12,13 @@ from rich.console import Console
 from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.replays import attack_replays
 from crenel.evidence.attack.result import ALL, Attack, AttackError, AttackResults, Effort
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.jobs.cli.cli_common import parse_option_duration, table
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import OutputsError, read_outputs
 from crenel.jobs.local.sample import Beginning, read_beginning
-from crenel.jobs.pipeline.evidence_inputs import setting_of
 from crenel.jobs.progress import replay_bar
+from crenel.plan_settings import setting_of
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def attack(path: Path, overrides: Sequence[str], options: AttackOptions) -> Atta
         )
 
 
-def _outputs(config: Config) -> Outputs:
+def _outputs(config: Config) -> RunOutputs:
     try:
         return read_outputs(config)
     except OutputsError as error:
@@ -112,7 +112,7 @@ def _outputs(config: Config) -> Outputs:
 
 
 def _attack_outputs(
-    config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort
+    config: Config, outputs: RunOutputs | None, beginning: Beginning, effort: Effort
 ) -> AttackResults | None:
     if outputs is None or not beginning.is_complete:
         return None

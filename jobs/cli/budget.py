@@ -10,7 +10,7 @@ from rich.console import Console
 
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.errors import InputError
-from crenel.anonymity.model.privacy import NoiseWithin
+from crenel.anonymity.model.privacy import NoiseWithinRelease
 from crenel.anonymity.noise.budget import log_delta
 from crenel.evidence.budget import SHARES, Budget, Reach, reaches_within
 from crenel.jobs.cli.cli_common import indent, table
@@ -33,7 +33,8 @@ class NothingToAccountError(InputError):
             f"'algorithm: {name}'" for name, algorithm in known_algorithms().items() if algorithm.private
         )
         super().__init__(
-            f"has neither sampling_and_noise nor noise_within_release nor {private}, so there is nothing to account for"
+            f"has neither sampling_and_noise nor privacy.noise_within_release nor {private}, so there is nothing to "
+            "account for"
         )
 
 
@@ -101,7 +102,7 @@ def show_budget(budget: Budget, console: Console) -> None:
 
 def within_as_json(config: Config) -> list[dict[str, Any]]:
     """Return the displacements for ``--json``."""
-    noise = config.privacy.noise_within
+    noise = config.privacy.noise_within_release
     return [
         {
             "attribute": reach.name,
@@ -117,7 +118,7 @@ def within_as_json(config: Config) -> list[dict[str, Any]]:
 
 def show_within(config: Config, console: Console) -> None:
     """Print the displacements as a table, if any attribute is noised."""
-    noise = config.privacy.noise_within
+    noise = config.privacy.noise_within_release
     if noise is None:
         return
     console.print(f"noise within releases, epsilon {noise.epsilon:g} for a record", style="bold")
@@ -132,7 +133,7 @@ def show_within(config: Config, console: Console) -> None:
     indent(console, "".join(_limits(noise, sampled=config.sampling_and_noise is not None)))
 
 
-def _limits(noise: NoiseWithin, *, sampled: bool) -> Iterator[str]:
+def _limits(noise: NoiseWithinRelease, *, sampled: bool) -> Iterator[str]:
     """Yield what the noise within releases guarantees."""
     if noise.scale != "domain":
         yield "This is not differential privacy: the width depends on values of persons. "

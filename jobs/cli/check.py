@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from crenel.description import guarantee_lines, roles
 from crenel.evidence.budget import account
 from crenel.jobs.cli.budget import account_in_short, budget_in_short
 from crenel.jobs.cli.cli_common import grid, indent
 from crenel.jobs.cli.savepoint import changed_settings, read_shards, require_same
-from crenel.jobs.config.description import guarantee_lines, roles
-from crenel.jobs.config.kafka import broker_warnings
+from crenel.jobs.config.flink_settings import STATE
 from crenel.jobs.config.load import Config, load
-from crenel.jobs.config.start_positions import STATE
 from crenel.jobs.failure import without_passwords
 from crenel.jobs.local.logs import flink_logs
 from crenel.jobs.local.preload import start_java
@@ -49,9 +48,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     changed: list[str] = []
     goes_on = True
     if against is not None:
-        from crenel.jobs.pipeline.digests import stored_under  # imports Flink, as _plan has
-
-        now = stored_under(config, layout)
+        now = layout.plan.context.fingerprint
         goes_on = require_same(against, stored, now)
         changed = changed_settings(stored, now) if goes_on else []
     console.print(f"{path} is valid.", soft_wrap=True)
@@ -64,15 +61,15 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     for warning in (*changed, *config.warnings, *planned.warnings):
         console.print(f"Warning: {without_passwords(warning)}.", soft_wrap=True)
     console.print()
-    _print(console, "policy", roles(config))
-    _print(console, f"privacy and {config.algorithm.name}", guarantee_lines(config))
-    if config.algorithm.account is not None:
-        figures = config.algorithm.account(config.privacy, config.parameters)
+    _print(console, "policy", roles(config.settings))
+    _print(console, f"privacy and {config.algorithm.name}", guarantee_lines(config.settings, config.lines))
+    if config.algorithm.private:
+        figures = config.algorithm.account(config.privacy)
         _print(console, "differential privacy of each person", account_in_short(figures))
     if config.sampling_and_noise is not None:
         # The layout has the steps that follow from the columns' types.
-        budget = account(layout.policy, config.privacy.k, config.sampling_and_noise)
-        _print(console, "differential privacy", budget_in_short(budget))
+        found = account(layout.plan.policy, config.privacy.k, config.sampling_and_noise)
+        _print(console, "differential privacy", budget_in_short(found))
     for name, columns in layout.sinks.items():
         sink = config.sinks.get(name)
         kept = "discarded" if sink is None else f"{sink['connector']} {config.tables.get(name, '')}".rstrip()
@@ -111,11 +108,10 @@ def _plan(config: Config, against: str | None) -> _Planned:
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
     # A job that resumes from state reads other rows.
-    warnings = (*job.warnings, *broker_warnings(job.setup.tables))
     if not settings.keys().isdisjoint(STATE):
-        return _Planned(layout, warnings)
+        return _Planned(layout, job.warnings)
     strange = first_row_warnings(config, source_table(tables).options or {})
-    return _Planned(layout, (*warnings, *strange))
+    return _Planned(layout, (*job.warnings, *strange))
 
 
 def _print(console: Console, title: str, rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:

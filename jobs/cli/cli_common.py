@@ -13,9 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from crenel.anonymity.model.durations import LONGEST, MINUTE, parse_duration
-from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.errors import ConfigError, InputError
 from crenel.jobs.cli.savepoint import SavepointError
-from crenel.jobs.config.load import ConfigError
 from crenel.jobs.failure import without_passwords
 from crenel.jobs.local.java import JavaError
 from crenel.jobs.local.logs import JobError

@@ -14,11 +14,12 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.cli import synthetic
 from crenel.jobs.cli.cli_common import grid, indent, table
-from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.run import run
 from crenel.jobs.local.summary import RunSummary
 
@@ -71,8 +72,8 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
     summary = run(config, rows=rows)
     for part in _before_and_after(folder, config.policy):
         console.print(part)
-    privacy, waits = config.privacy, config.parameters
-    delay = f"{waits.delay_tuples} later tuples of its shard or {(waits.delay_event_time or 0) // 3_600_000} hours"
+    privacy, waits = config.privacy, config.algorithm.value_of("delay")
+    delay = f"{waits.tuples} later tuples of its shard or {(waits.event_time or 0) // 3_600_000} hours"
     console.print(
         f"\nEvery release holds at least {privacy.k} people and {privacy.l} diagnoses; no visit waits longer than "
         f"{delay}."
@@ -139,7 +140,7 @@ def _before_and_after(folder: Path, policy: Policy) -> Iterator[RenderableType]:
 
 def _released_columns(policy: Policy) -> tuple[str, ...]:
     numeric = {attribute.name for attribute in policy.numeric}
-    names = [attribute.name for attribute in policy.quasi_identifiers]
+    names = [attribute.name for attribute in policy.attributes]
     ends = [[f"{name}_min", f"{name}_max"] if name in numeric else [name] for name in names]
     return (*(column for columns in ends for column in columns), *policy.members)
 

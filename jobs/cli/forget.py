@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from crenel.jobs.config.load import ConfigError, load
+from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.config.load import load
 from crenel.jobs.local.logs import flink_logs
 from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import local_settings, refused

@@ -11,13 +11,13 @@ from textwrap import indent
 
 from rich.console import Console
 
-from crenel.evidence.profile.contract import Contract
+from crenel.anonymity.model.explain import UNDECIDED
+from crenel.contract import read_contract
+from crenel.evidence.profile.contract import ContractColumns
 from crenel.evidence.profile.profile import Profile, share, spellings_warning
 from crenel.evidence.profile.roles import Proposal, propose
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.cli.init_source import Described, SourceError, describe
-from crenel.jobs.config.contract import read_contract
-from crenel.jobs.config.explain import UNDECIDED
 from crenel.jobs.config.records import member_path
 
 _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z_][\w.-]*")
@@ -248,7 +248,7 @@ def _source(described: Described) -> Iterator[str]:
         yield f"    {_key(name)}: {kind if len(steps) == 1 else f'{{type: {kind}, path: {path}}}'}"
 
 
-def _differences(contract: Contract, columns: Sequence[str]) -> list[str]:
+def _differences(contract: ContractColumns, columns: Sequence[str]) -> list[str]:
     """Return lines about columns that the contract or the data lacks."""
     missing, unknown = contract.missing(columns), contract.unknown(columns)
     lines = (("lists columns that the data lack", missing), ("does not list columns of the data", unknown))

@@ -18,13 +18,13 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.values import sql_type
 from crenel.evidence.profile.profile import SMALL, ColumnProfile, Profile, form_of_type
 from crenel.jobs.config.source import TOKEN
 from crenel.jobs.pipeline.sql_times import INSTANT
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_values import read_as
 from crenel.operators.encode.json_fields import JsonField, JsonFields
-from crenel.operators.encode.values import sql_type
 from crenel.profiling import profile
 
 _DELIMITERS = (",", ";", "\t", "|")

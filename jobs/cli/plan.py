@@ -23,12 +23,11 @@ from crenel.evidence.plan.plan import Limits, PlanResult, Request, plan
 from crenel.evidence.plan.point import Point
 from crenel.jobs.cli.cli_common import in_minutes, indent, parse_option_duration, table
 from crenel.jobs.cli.plot import require_drawable, save
-from crenel.jobs.config.load import load
+from crenel.jobs.config.load import OUTPUTS, Config, load
 from crenel.jobs.local.sample import read_beginning
 from crenel.jobs.local.stop import shielded_from_terminal, temporary_folder
-from crenel.jobs.pipeline.evidence_inputs import setting_of
-from crenel.jobs.pipeline.plan_configuration import PlanConfiguration
 from crenel.jobs.progress import replay_bar
+from crenel.plan_settings import PlannedSettings, setting_of
 
 _SHOWN = 20
 """Maximum number of table rows, unless all are requested."""
@@ -116,15 +115,14 @@ def show_plan(path: Path, overrides: Sequence[str], options: PlanOptions, consol
         limit = None if delay is None else delay_limit(delay, timed=sample.milliseconds > 0)
         limits = Limits(options.max_loss, limit, suppressed, options.min_k)
         request = Request(sample, setting_of(config, beginning.privacy), limits, varied, options.settings)
-        configuration = PlanConfiguration.of(path, overrides, config, beginning.privacy, folder)
+        configuration = PlannedSettings(config.settings, beginning.privacy, folder)
         result = plan(request, configuration, progress, shielded_from_terminal)
         shown = Shown(result, beginning.is_complete, "", (), None)
         if result.chosen is not None:
             point = result.chosen.setting
             text = configuration.block(point, regions)
-            configuration.load_with(text, point)
             learned = configuration.learned_regions(point)
-            shown = replace(shown, text=text, replaced=configuration.replaced(point), regions=learned)
+            shown = replace(shown, text=text, replaced=_replaced(configuration, point, config), regions=learned)
     if options.regions is not None and shown.regions is not None:
         try:
             options.regions.write_text(shown.regions, encoding="utf-8")
@@ -137,6 +135,13 @@ def show_plan(path: Path, overrides: Sequence[str], options: PlanOptions, consol
     else:
         _show(shown, options, console)
     return result.meets
+
+
+def _replaced(configuration: PlannedSettings, point: Point, config: Config) -> list[str]:
+    """Return the sections and sinks that a block replaces or makes useless."""
+    own = {output.name for output in known_algorithms()[point.algorithm].outputs}
+    unfit = sorted(config.sinks.keys() - own - OUTPUTS.keys())
+    return [*configuration.replaced(point), *(f"sinks.{name}" for name in unfit)]
 
 
 def parse_delay(text: str, option: str) -> Wait:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import without_domain
 from crenel.anonymity.regions.learn import RegionsError, learn, members_of
 from crenel.anonymity.regions.private import learn_privately
 from crenel.jobs.cli.cli_common import table
-from crenel.jobs.config.load import Config, ConfigError, load
-from crenel.jobs.config.regions import regions_text
+from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.sample import Sampled, read_sample
+from crenel.regions_file import regions_text
 
 _NOISE = (
     "sampling_and_noise: refuses regions, because a shard chosen by them discloses values that noise hides; remove it, "
@@ -96,10 +97,9 @@ def write_regions(
 
 def _persons(config: Config) -> float:
     """Return how many persons a cell needs for keys that are published often, one for each declared label."""
-    account, policy = config.algorithm.account, config.policy
-    figures = {} if account is None else account(config.privacy, config.parameters)
+    policy, figures = config.policy, config.algorithm.account(config.privacy)
     each = figures.get("persons_published_often", _LARGE * config.privacy.k)
-    return each * prod(len(set(column.labels)) for column in policy.generalized)
+    return each * prod(len(set(column.labels)) for column in policy.generalized.values())
 
 
 def _counts(sampled: Sampled) -> str:

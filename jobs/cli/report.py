@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from crenel.evidence.attack.result import Attack
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.report.context import Flow, ReportError
 from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import Place, ReportPage
+from crenel.evidence_inputs import about
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import reading
 from crenel.jobs.local.summary import RunSummary
-from crenel.jobs.pipeline.evidence_inputs import about
 
 FIRST_ROWS = 100_000
 """Maximum number of tuples to read from an unbounded source."""
@@ -103,7 +104,7 @@ def write(
     config: Config,
     name: str,
     place: Place,
-    outputs: Outputs,
+    outputs: RunOutputs,
     flow: Flow,
     *,
     source: bool,
@@ -121,7 +122,10 @@ def write(
     ended : summary of a run that has just read the source; if a second read gives another number of rows, the page
         omits the input
     """
-    page = ReportPage(outputs, about(config, name, (*config.warnings, *warnings)))
+    warned = (*config.warnings, *warnings)
+    page = ReportPage(
+        outputs, about(config.settings, name, warned, further=config.lines, flink=version("apache-flink"))
+    )
     if not source or not page.axes:
         place.write(page.html(flow, attacks=attacks))
         return
@@ -135,7 +139,7 @@ def write(
 def _came(config: Config, page: ReportPage) -> tuple[Came, bool]:
     """Count the input by the bins of a page; return the counts, and whether the source is bounded."""
     with reading(config) as (source, blocks):
-        came = Came(page.axes, source.policy)
+        came = Came(page.axes, source.plan.policy)
         for block in blocks:
             came.add(block)
             if not source.ends and came.tuples >= FIRST_ROWS:
@@ -159,7 +163,7 @@ def _flow(summary: RunSummary) -> Flow:
     )
 
 
-def _flow_of_outputs(config: Config, outputs: Outputs) -> Flow:
+def _flow_of_outputs(config: Config, outputs: RunOutputs) -> Flow:
     """Derive the numbers of rows from the outputs, in the absence of a summary."""
     published = 0 if outputs.audit is None else outputs.audit["kind"].to_pylist().count("generalized")
     suppressed, rejected = (
@@ -176,11 +180,11 @@ def _flow_of_outputs(config: Config, outputs: Outputs) -> Flow:
         rejected=rejected,
         published=published,
         forgotten=0 if forgotten is None else sum(forgotten["tuples"].to_pylist()),
-        synthetic=None if config.algorithm.synthetic(config.parameters) else 0,
+        synthetic=None if config.algorithm.is_synthetic else 0,
     )
 
 
-def _warnings(summary: RunSummary, outputs: Outputs) -> Iterator[str]:
+def _warnings(summary: RunSummary, outputs: RunOutputs) -> Iterator[str]:
     yield from summary.warnings
     rows = outputs.released.num_rows
     if rows != summary.released:

@@ -16,18 +16,14 @@ from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.fingerprint import (
     BUDGETED,
     COUNTED,
-    DERIVATION,
-    DIRECT_DERIVATION,
     EPOCH,
     REPORTED_FIELDS,
-    STORED_NAMES,
     UNCOUNTED,
     Fingerprint,
     changed_fields,
-    is_derived_directly,
     reported_fields,
 )
-from crenel.jobs.config.start_positions import DRAIN_FIRST
+from crenel.jobs.config.start_warnings import DRAIN_FIRST
 from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 from crenel.state.columns import StoredColumns
 from crenel.state.shard import ShardState as StateOfShard
@@ -115,19 +111,14 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
     problems: dict[str, str] = {}
     for state in shards:
         stored = state.fingerprint
-        columns = StoredColumns.of(state.members)
-        changed = changed_fields(stored, now, None if columns is None else columns.roles)
-        direct = f" ({DIRECT_DERIVATION})" if is_derived_directly(stored, changed) else ""
+        changed = changed_fields(stored, now, StoredColumns.of(state.members).roles)
         for name in changed:
-            field = STORED_NAMES.get(name, name)
-            what = "is new" if field not in stored else "is gone" if field not in now else "has changed"
-            # State of CASTLE does not name it, because early versions had no other algorithm.
-            what = "has changed" if name in ("algorithm", DERIVATION) else what
+            what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
             if name.startswith(COUNTED):
                 problems[name] = f"{name}: {UNCOUNTED}"
                 continue
             problems[name] = (
-                f"{name}: {what} since the state was stored, and cannot; undo that{direct * (name == DERIVATION)}, or "
+                f"{name}: {what} since the state was stored, and cannot; undo that, or "
                 f"{otherwise}. Started without state, the job loses the tuples that wait, and publishes again what it "
                 "reads again"
             )
@@ -137,8 +128,8 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
 
 
 def _waits(state: StateOfShard) -> bool:
-    """Return whether a shard holds buffered tuples; state of early versions counts as if it does."""
-    return state.entries is None or bool(state.entries.get("blocks", [0])[0])
+    """Return whether a shard holds buffered tuples."""
+    return bool(state.entries.get("blocks", [0])[0])
 
 
 def changed_settings(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
@@ -161,7 +152,7 @@ def changed_settings(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> 
 def _changed_columns(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each column that came or went since the state was stored."""
     roles: Mapping[str, str] = now.roles if isinstance(now, Fingerprint) else {}
-    stored = [columns.roles for state in shards if (columns := StoredColumns.of(state.members)) is not None]
+    stored = [StoredColumns.of(state.members).roles for state in shards]
     came = {(name, role) for before in stored for name, role in roles.items() if name not in before}
     went = {(name, role) for before in stored for name, role in before.items() if name not in roles}
     for name, role in sorted(came):

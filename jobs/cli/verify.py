@@ -10,10 +10,10 @@ from rich.console import Console
 
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
 from crenel.evidence.verify.verify import verify
+from crenel.evidence_inputs import guarantees
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.outputs import OutputsError, read_outputs
-from crenel.jobs.pipeline.evidence_inputs import guarantees
 
 _MOST = 10
 _SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}
@@ -43,7 +43,13 @@ def verdict_of(config: Config, since: Path | None = None, *, run: str | None = N
             "audit_chain: is missing, and --run compares the run that its chain states; remove one of them"
         )
     earlier = None if since is None else _heads(since)
-    return verify(read_outputs(config, foreign=True), guarantees(config), earlier, run=run, runs_on=runs_on)
+    return verify(
+        read_outputs(config, foreign=True),
+        guarantees(config.settings, config.audit_chain),
+        earlier,
+        run=run,
+        runs_on=runs_on,
+    )
 
 
 def _heads(path: Path) -> list[Head]:

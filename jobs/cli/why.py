@@ -30,9 +30,8 @@ from crenel.jobs.local.outputs import read_outputs
 from crenel.jobs.local.sample import read_beginning
 from crenel.jobs.local.stop import temporary_folder
 from crenel.jobs.local.summary import MORE_DISORDER
-from crenel.jobs.pipeline.evidence_inputs import setting_of
-from crenel.jobs.pipeline.plan_configuration import PlanConfiguration
 from crenel.jobs.progress import replay_bar
+from crenel.plan_settings import PlannedSettings, setting_of
 
 _FEW = 30
 """Number of suppressed tuples below which other random choices may have as much effect as a setting."""
@@ -70,7 +69,7 @@ def show_why(path: Path, overrides: Sequence[str], options: WhyOptions, console:
     run = read_outputs(config) if options.outputs else None
     with replay_bar() as progress, temporary_folder("crenel-why-") as folder:
         beginning = read_beginning(config, options.rows, options.sample)
-        configuration = PlanConfiguration.of(path, overrides, config, beginning.privacy, folder)
+        configuration = PlannedSettings(config.settings, beginning.privacy, folder)
         setting = setting_of(config, beginning.privacy)
         why = explain(beginning.sample, setting, configuration.make, progress, run)
     if options.as_json:

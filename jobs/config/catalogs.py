@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from crenel.jobs.config.explain import listed, suggestion
+from crenel.anonymity.model.explain import listed, suggestion
 
 TABLE, PARTITIONED_BY, DAY_COLUMN = "table", "partitioned_by", "day_column"
 """Options of a sink into a table of a catalog, beside those of a table that Crenel creates."""
@@ -24,14 +23,6 @@ _DATED = ("released", "audit", "suppressed", "rejected", "forgotten")
 """Outputs with an event time."""
 
 _FORM = "catalog.database.table"
-
-_REMEDIES = {
-    r"No suitable driver|Could not find any jdbc factory": "name the files of the connector and of the driver for the "
-    "database of base-url in flink.pipeline.jars (docs/how-to/lakehouse.md#join-a-table-of-a-database)",
-    r"\bjava\.net\.\w+Exception": "start the database, or correct the host and port in base-url",
-    r"\bP?SQL\w*Exception": "correct base-url, default-database, username or password, or grant the rights",
-}
-"""Remedy by a pattern of the stack trace of a database that cannot be opened; the first match counts."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +120,6 @@ def table_of(
     kind = of.pop("type")
     partitions = tuple(name for part in columns.split(",") if (name := part.strip()))
     return CatalogTable(*parts, kind, of, given, partitions, day)
-
-
-def database_remedy(trace: str) -> str:
-    """Return what to do about a database that cannot be opened, after a semicolon; empty where that is not known."""
-    found = (remedy for pattern, remedy in _REMEDIES.items() if re.search(pattern, trace))
-    return next((f"; {remedy}" for remedy in found), "")
 
 
 def split_path(path: str) -> tuple[str, str, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlparse
 
 from crenel.jobs.config.delivery import OR_ACCEPT, TWICE
@@ -19,29 +19,26 @@ ZONE = "table.local-time-zone"
 UTC = ("UTC", "Etc/UTC", "GMT", "Z")
 """Names of UTC as the value of ``ZONE``."""
 
-CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "execution.checkpointing.mode": (lambda mode: mode.upper() == "EXACTLY_ONCE", "EXACTLY_ONCE"),
+INTERVAL = "execution.checkpointing.interval"
+_AFTER_END = "execution.checkpointing.checkpoints-after-tasks-finish"
+CHECKPOINTING: Mapping[str, tuple[str, str]] = {
+    "execution.checkpointing.mode": ("EXACTLY_ONCE", "EXACTLY_ONCE"),
     # Zero in any unit is no interval: Flink then takes no checkpoints.
-    "execution.checkpointing.interval": (
-        lambda text: re.search("[1-9]", text) is not None,
-        "more than zero, as '30 s'",
-    ),
-    "execution.checkpointing.checkpoints-after-tasks-finish": (lambda value: value.lower() == "true", "true"),
-    "execution.checkpointing.checkpoints-after-tasks-finish.enabled": (lambda value: value.lower() == "true", "true"),
-    "execution.runtime-mode": (lambda mode: mode.upper() == "STREAMING", "STREAMING"),
+    INTERVAL: (".*[1-9].*", "more than zero, as '30 s'"),
+    _AFTER_END: ("true", "true"),
+    f"{_AFTER_END}.enabled": ("true", "true"),
+    "execution.runtime-mode": ("STREAMING", "STREAMING"),
 }
-"""Flink settings that exactly-once publication requires: a test of the value, and a valid value."""
+"""Flink settings that exactly-once publication requires: a pattern of the value, and a valid value."""
 
 CHECKPOINTS = ("execution.checkpointing.dir", "state.checkpoints.dir", "execution.checkpointing.storage")
 """Flink settings for the location of checkpoints, current names first."""
 
-FOLDERS = (
-    "execution.checkpointing.dir",
-    "state.checkpoints.dir",
-    "execution.checkpointing.savepoint-dir",
-    "state.savepoints.dir",
-)
+FOLDERS = (*CHECKPOINTS[:2], "execution.checkpointing.savepoint-dir", "state.savepoints.dir")
 """Settings of Flink that name a folder for state."""
+
+STATE = ("execution.state-recovery.path", "execution.savepoint.path")
+"""Flink settings for the state that a job resumes from, current name first; ``flink run -s`` sets it."""
 
 
 def overridden(settings: Mapping[str, str]) -> Iterator[str]:
@@ -66,6 +63,6 @@ def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
 
 def repeating_settings(settings: Mapping[str, str]) -> Iterator[str]:
     """Yield problems of Flink settings under which even an exactly-once sink may publish a record twice."""
-    for name, (keeps, valid) in CHECKPOINTING.items():
-        if name in settings and not keeps(settings[name]):
+    for name, (pattern, valid) in CHECKPOINTING.items():
+        if name in settings and not re.fullmatch(pattern, settings[name], re.IGNORECASE | re.DOTALL):
             yield f"flink.{name}: no longer lets sinks publish once, so {TWICE}; {valid}, {OR_ACCEPT}"

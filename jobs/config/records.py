@@ -13,11 +13,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic import model_validator as check
 
 from crenel.anonymity.model.errors import read_text
+from crenel.anonymity.model.fields import Column, reading
 from crenel.anonymity.model.policy import ITEMS
 from crenel.anonymity.model.secret import Secret
-from crenel.jobs.config.fields import Column, Section
-from crenel.jobs.config.hierarchies import reading
-from crenel.jobs.config.secrets import KEY_SOURCES, secret_field
+from crenel.anonymity.model.secret_field import KEY_SOURCES, secret_field
+from crenel.jobs.config.fields import FileSection
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
 from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType, is_descriptor_set, read_message
 from crenel.operators.encode.schema_registry import SchemaRegistry
@@ -248,7 +248,7 @@ def _as_type(value: object) -> object:
     return {"type": value} if isinstance(value, str) else value
 
 
-class JsonFieldSection(Section):
+class JsonFieldSection(FileSection):
     """Column that is read from a field of a JSON record.
 
     Attributes
@@ -296,7 +296,7 @@ class JsonFieldSection(Section):
         return self
 
 
-class JsonSection(Section):
+class JsonSection(FileSection):
     """Columns that are read from JSON records, instead of by a query.
 
     Attributes
@@ -317,7 +317,7 @@ class JsonSection(Section):
         )
 
 
-class CsvSection(Section):
+class CsvSection(FileSection):
     """Columns that are read from lines of CSV, instead of by a query.
 
     Attributes
@@ -351,13 +351,13 @@ class CsvSection(Section):
         return CsvRecords(self.column, dict(self.fields), self.delimiter, self.quote, self.null_literal)
 
 
-class BinaryFieldSection(Section):
+class BinaryFieldSection(FileSection):
     """Column that is read from a field of a record of Avro or Protobuf.
 
     Attributes
     ----------
     type : type of the column, in Flink's SQL; ``NAME: TYPE`` is short for ``NAME: {type: TYPE}``
-    path : names of records and the field, with dots; a step to the items of an array ends with ``ITEMS``. None: the
+    path : names of records and the field, with dots; a step to the items of an array ends with ``[*]``. None: the
         field of the column's name
     """
 
@@ -396,7 +396,7 @@ class AvroFieldSection(BinaryFieldSection):
     )
 
 
-class RegistrySection(Section):
+class RegistrySection(FileSection):
     """Registry of schemas, with Confluent's interface.
 
     Attributes
@@ -426,7 +426,7 @@ class ProtobufRegistrySection(RegistrySection):
     )
 
 
-class AvroSection(Section):
+class AvroSection(FileSection):
     """Columns that are read from Avro records, instead of by a query.
 
     Attributes
@@ -466,7 +466,7 @@ class ProtobufFieldSection(BinaryFieldSection):
     )
 
 
-class ProtobufSection(Section):
+class ProtobufSection(FileSection):
     """Columns that are read from Protobuf records, instead of by a query.
 
     Attributes

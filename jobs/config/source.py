@@ -9,8 +9,9 @@ from typing import Annotated
 from pydantic import Field
 from pydantic import model_validator as check
 
+from crenel.anonymity.model.fields import Column, Duration
 from crenel.jobs.config.catalogs import CatalogTable
-from crenel.jobs.config.fields import Column, Duration, Section
+from crenel.jobs.config.fields import FileSection
 from crenel.jobs.config.records import AvroSection, CsvSection, JsonSection, ProtobufSection, Records, one_way
 
 TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
@@ -87,7 +88,7 @@ class Source:
         return {field: ddl for field, ddl in found.items() if ddl}
 
 
-class ForgetSection(Section):
+class ForgetSection(FileSection):
     """Source of requests to forget.
 
     Attributes
@@ -107,7 +108,7 @@ class ForgetSection(Section):
         return ForgetSource(self.ddl, self.query, varied)
 
 
-class WatermarkSection(Section):
+class WatermarkSection(FileSection):
     """Watermark of a table of a catalog.
 
     Attributes
@@ -122,7 +123,7 @@ class WatermarkSection(Section):
     )
 
 
-class SourceSection(Section):
+class SourceSection(FileSection):
     """Source of tuples.
 
     Attributes

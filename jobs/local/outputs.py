@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crenel.anonymity.model.attributes import Categorical
-from crenel.evidence.outputs import Outputs, is_outside, published_nodes, split_audit
+from crenel.evidence.outputs import RunOutputs, is_outside, published_nodes, split_audit
 from crenel.evidence.published_sets import PublishedSets
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
 from crenel.jobs.local.sink_files import OutputsError, read_folder
-from crenel.jobs.pipeline.sink_columns import released_paths, written, written_null
+from crenel.jobs.pipeline.sink_columns import released_paths, written_null
+from crenel.operators.plan import output_schemas
 
 __all__ = ["OutputsError", "read_outputs"]
 
@@ -25,7 +26,7 @@ _GONE = ("blackhole", "print")
 _FORMATS = ("csv", "json", "parquet")
 
 
-def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
+def read_outputs(config: Config, *, foreign: bool = False) -> RunOutputs:
     """Read every sink that a configuration names.
 
     Finished files of CSV, JSON and Parquet are read directly, all other sinks through Flink, up to their current end. A
@@ -42,7 +43,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
     crenel.jobs.config.file.ConfigError, crenel.jobs.local.run.JobError, crenel.jobs.local.java.JavaError
         As ``crenel.jobs.local.run.run`` does, where a sink is read through Flink.
     """
-    schemas = written(config)
+    schemas = output_schemas(config, chained=config.audit_chain is not None)
     kept = {name: options for name, options in config.sinks.items() if options["connector"] not in _GONE}
     if "released" not in kept:
         connector = config.sinks["released"]["connector"]
@@ -67,7 +68,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
     closing = None
     if config.audit_chain is not None and "audit" in tables:
         tables["audit"], closing = split_audit(tables["audit"])
-    outputs = Outputs(
+    outputs = RunOutputs(
         policy=config.policy,
         **{name: tables.pop(name, None) for name in _OF_OUTPUTS},
         further=tables,
@@ -92,7 +93,7 @@ def _labeled(config: Config, options: Mapping[str, str], table: pa.Table) -> pa.
     """Return a table in which a category without text is the label that the sink writes as a missing value."""
     null = written_null(options)
     labels = {one.name: one.hierarchy.labels for one in config.policy.categorical if one.publish != "set"}
-    labels |= {one.name: one.labels for one in config.policy.generalized}
+    labels |= {one.name: one.labels for one in config.policy.generalized.values()}
     for name in labels.keys() & {*table.column_names}:
         if table[name].null_count and null in labels[name]:
             place = table.column_names.index(name)
@@ -115,7 +116,7 @@ def _place(name: str, options: dict[str, str]) -> str:
 
 def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
     """Yield the signs that a table with a generalization is of another policy."""
-    for attribute in config.policy.quasi_identifiers:
+    for attribute in config.policy.attributes:
         if isinstance(attribute, Categorical) and attribute.publish == "set":
             sets = PublishedSets.read(attribute, table[attribute.name])
             if strange := int((~sets.is_known[sets.set_of_row]).sum()):
@@ -142,7 +143,7 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
 
 def _foreign_labels(config: Config, released: pa.Table) -> Iterator[str]:
     """Yield the signs that published records have sensitive values of another policy."""
-    for attribute in config.policy.generalized:
+    for attribute in config.policy.generalized.values():
         if strange := _count(pc.invert(pc.is_in(released[attribute.name], pa.array(attribute.labels, pa.string())))):
             yield f"{strange} rows of {attribute.name!r} have no label of its hierarchy at level {attribute.level}"
 

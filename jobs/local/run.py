@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.causes import JobSetup
 from crenel.jobs.config.flink_settings import CHECKPOINTS
-from crenel.jobs.config.kafka import broker_warnings
-from crenel.jobs.config.load import Config, ConfigError
+from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import file_uri, find_missing_inputs
 from crenel.jobs.config.source import parse_options
-from crenel.jobs.failure import why_failed, why_full, why_refused
+from crenel.jobs.failure import why_failed, why_refused
 from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import load_core, start_java
 from crenel.jobs.local.rest import Rest
@@ -134,19 +134,11 @@ def require_inputs(sources: Mapping[str, Mapping[str, str]], settings: Mapping[s
         raise ConfigError("it", missing)
 
 
-def require_brokers(tables: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise ``ConfigError`` if Kafka brokers refuse a connection, for which a job would wait a minute or more.
-
-    ``tables``: options of the tables that are read and written, by field.
-    """
-    if silent := [*broker_warnings(tables)]:
-        raise ConfigError("it", silent)
-
-
 def refused(error: BaseException, config: Config) -> ConfigError:
     """Return the error to raise where Flink refuses a configuration."""
-    why = why_full(error, JobSetup.of({}, config.sinks, config.flink)) or why_refused(error, config)
-    return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why}"])
+    return ConfigError(
+        "it", [f"Flink refuses the source, the query, a sink or a setting: {why_refused(error, config)}"]
+    )
 
 
 def _start(
@@ -161,7 +153,7 @@ def _start(
     from crenel.jobs.pipeline.build import build
     from crenel.jobs.pipeline.environment import local_environment
     from crenel.jobs.pipeline.source_table import read_options
-    from crenel.jobs.pipeline.sql_types import literal
+    from crenel.jobs.pipeline.sql_expressions import literal
 
     java.join()
     try:
@@ -175,7 +167,6 @@ def _start(
             f"WITH ('connector' = 'filesystem', 'path' = {literal(file_uri(folder))}, 'format' = 'csv')"
         )
         job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
-        require_brokers(job.setup.tables)
         set_stop_message("stopped; the job was canceled, and what it had not published yet is lost")
         warn(job.warnings)
         return job.execute(), job.setup

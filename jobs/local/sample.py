@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.regions.learn import Sampler
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.evidence.input_warnings import rejection_warnings
-from crenel.evidence.sample import Sample as TupleSample
-from crenel.jobs.config.load import Config, ConfigError
+from crenel.evidence.sample import Sample
+from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_folder
 from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed
 from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import start_java
-from crenel.jobs.local.run import ignore_disconnects, local_settings, refused, require_brokers, require_inputs
+from crenel.jobs.local.run import ignore_disconnects, local_settings, refused, require_inputs
 from crenel.jobs.local.stop import temporary_folder
 from crenel.jobs.pipeline.source_table import SampleError
 from crenel.state.block import Block
@@ -58,7 +59,7 @@ class Sampled:
     ends: bool
     tuples: int
     rejected: int
-    sample: Sample | None
+    sample: EncodedSample | None
 
 
 def read_sample(config: Config, rows: int | None) -> Sampled:
@@ -85,7 +86,7 @@ def read_sample(config: Config, rows: int | None) -> Sampled:
             rejected += len(block.rejected.column)
             if sampler.full:
                 break
-    return Sampled(source.policy, source.ends, sampler.seen, rejected, sampler.sample)
+    return Sampled(source.plan.policy, source.ends, sampler.seen, rejected, sampler.sample)
 
 
 def _first_of_persons(block: Block, persons: set[int]) -> Block:
@@ -110,7 +111,7 @@ class Beginning:
     is_complete : whether the sample is the complete source
     """
 
-    sample: TupleSample
+    sample: Sample
     privacy: Privacy
     is_complete: bool
 
@@ -142,17 +143,8 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
     if tuples < _FEWEST:
         place = f"{config.source.field}: the source" if file is None else f"--sample: {file}"
         raise SampleError(f"{place} {_too_few(tuples, rejected)}")
-    plan = source.plan
-    sample = TupleSample.of_blocks(
-        source.policy,
-        read_blocks,
-        lag=source.lag,
-        integers=plan.integers,
-        extremes=plan.extremes,
-        checked=plan.encoded,
-        subject_key=plan.subject_key,
-    )
-    return Beginning(sample.first(rows), plan.context.privacy, is_complete)
+    sample = Sample.of_blocks(source.plan.policy, read_blocks, lag=source.lag, plan=source.plan)
+    return Beginning(sample.first(rows), source.plan.context.privacy, is_complete)
 
 
 def _too_few(tuples: int, rejected: int) -> str:
@@ -181,7 +173,6 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
-        require_brokers(source.setup.tables)
         try:
             with closing(source.read()) as blocks:
                 yield source, blocks
@@ -205,7 +196,7 @@ def first_row_warnings(config: Config, source: Mapping[str, str]) -> Iterator[st
     try:
         with reading(config) as (read, blocks):
             rows, counts = _first(blocks) if read.ends else (0, Counter[tuple[int, int]]())
-            columns, policy = read.plan.encoded, read.policy
+            columns, policy = read.plan.checked, read.plan.policy
     except JobError as error:
         yield f"{config.source.field}: {error}. Flink's logs are in {error.logs}; they may hold values of records"
         return

@@ -51,18 +51,18 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from crenel.jobs.pipeline.build import read_layout
         from crenel.jobs.pipeline.catalog_tables import read_rows
         from crenel.jobs.pipeline.environment import local_environment
-        from crenel.jobs.pipeline.factories import find_missing_factories
         from crenel.jobs.pipeline.java_functions import register
         from crenel.jobs.pipeline.nested import field_at
         from crenel.jobs.pipeline.sink_columns import released_paths
-        from crenel.jobs.pipeline.sql_types import literal, quote
+        from crenel.jobs.pipeline.sql_expressions import literal, quote
 
         java.join()
         settings = {**local_settings(config.flink, None, folder), "table.local-time-zone": "UTC"}
         try:
             tables = local_environment(settings, checkpoints=False)
             layout = read_layout(tables, config)
-            layouts, published = outputs(layout), layout.published
+            layouts, plan = outputs(layout), layout.plan
+            booleans = {read.name for read in plan.members if plan.types[read.name].name == "BOOLEAN"}
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
         arrays = dict(config.policy.arrays)
@@ -87,15 +87,13 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                 else f"ARRAY_JOIN({expressions[column]}, {literal(SEPARATOR)})"
                 if column in sets
                 else f"LOWER(CAST({expressions[column]} AS STRING))"  # as all formats write it
-                if sink == "released" and published.get(column, "").startswith("BOOLEAN")
+                if sink == "released" and column in booleans
                 else f"CAST({expressions[column]} AS STRING)"
                 for column in columns
             ]
             forms += ["CAST(NULL AS STRING)"] * (widest - len(forms))
             texts = ", ".join(f"{form} AS t{place}" for place, form in enumerate(forms))
             in_catalog = config.tables.get(sink)
-            for problem in find_missing_factories(tables, {} if in_catalog else {f"sinks.{sink}": options}):
-                raise OutputsError(problem)
             try:
                 if in_catalog is None:
                     tables.execute_sql(f"CREATE TEMPORARY TABLE crenel_read_{sink} ({declarations}) WITH ({given})")

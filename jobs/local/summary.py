@@ -38,8 +38,9 @@ _LONGER = "let tuples wait longer"
 _REMEDIES = {
     "outlier": f"more than half of the clusters were larger than theirs; {_LONGER}, or keep fewer clusters open",
     "too_few_subjects": f"fewer than k people waited together; {_LONGER}, or divide the stream into fewer shards",
-    LINKABLE: "too few people were near what would have been published; lower noise_within_release.confidence.k or "
-    "noise_within_release.epsilon. Larger windows help too, a longer delay of CASTLE does not",
+    LINKABLE: "too few people were near what would have been published; lower "
+    "privacy.noise_within_release.confidence.k or privacy.noise_within_release.epsilon. Larger windows help too, a "
+    "longer delay of CASTLE does not",
 }
 _OF_KEYS = (
     f"too few records shared all values that would have been published; {_LONGER}, or publish fewer values: a coarser "

@@ -7,6 +7,7 @@ is derived from it and the source, and the names of the views, functions and ope
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from itertools import count
 
 from pyflink.common import Types
@@ -15,28 +16,26 @@ from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment, Table
 
-from crenel.anonymity.algorithm import ShardContext
 from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config
+from crenel.jobs.pipeline.audit_chain import chain_settings
 from crenel.jobs.pipeline.bundle_timing import endless
-from crenel.jobs.pipeline.digests import chain_plan, stored_under
 from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.nested import flat_columns, item_functions
 from crenel.jobs.pipeline.packing import packing_functions
-from crenel.jobs.pipeline.records import records_plan, records_query
-from crenel.jobs.pipeline.references import with_codes
+from crenel.jobs.pipeline.records import record_arguments, records_query
 from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import LINE, SUMMARY_COLUMNS, Column, row_sql, unnested
 from crenel.jobs.pipeline.source_table import append_only, column_names
-from crenel.jobs.pipeline.sql_types import parse, quote
+from crenel.jobs.pipeline.sql_expressions import quote
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.rows import LINES, batch_type
 from crenel.operators.shards.admission import ADDRESSED_TYPE, BLOCK_TYPE, AdmissionFunction
 from crenel.operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
-from crenel.operators.shards.plan import OperatorPlan
 
 _SIDES: Mapping[str, OutputTag] = {
     "suppressed": SUPPRESSED,
@@ -68,41 +67,12 @@ def flattened(tables: StreamTableEnvironment, table: Table, roles: Collection[st
     )
 
 
-def operator_plan(
-    config: Config, found: Layout, encoders: int = 1, lines: tuple[str, ...] | None = None
-) -> OperatorPlan:
-    """Return the operator's parameters; ``encoders`` and ``lines`` are those of the plan."""
-    terms = ShardContext(
-        policy=found.policy,
-        privacy=with_codes(config.privacy, found),
-        parameters=config.parameters,
-        members=found.members_schema,
-        sampling_and_noise=config.sampling_and_noise,
-        fingerprint=stored_under(config, found),
-        admissions=config.admissions,
-        logs=config.algorithm.logs(config.sinks),
-    )
-    return OperatorPlan(
-        algorithm=config.algorithm,
-        context=terms,
-        seed=config.seed,
-        integers=found.generalization.integers,
-        encoded=found.encode.checked,
-        numbers={key: number for number, key in enumerate(found.encode.keys)},
-        extremes=found.generalization.extremes,
-        chain=chain_plan(config, found),
-        encoders=encoders,
-        lines=lines,
-        subject_key=config.subject_key,
-    )
-
-
 def anonymizer(
     tables: StreamTableEnvironment,
     config: Config,
     found: Layout,
     names: Names = JOB,
-    operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
+    operator: Callable[[AnonymizationPlan], KeyedProcessFunction] = ShardFunction,
     forget: Requests | None = None,
     lines: tuple[str, ...] | None = None,
 ) -> DataStream:
@@ -113,7 +83,7 @@ def anonymizer(
     names : of the views, functions and operators; ``names.table("source")`` exists already
     operator : makes the function between encode, or the admissions, and the outputs
     forget : requests to forget persons
-    lines : as of ``OperatorPlan``
+    lines : as of ``AnonymizationPlan``
 
     Raises
     ------
@@ -124,7 +94,7 @@ def anonymizer(
     register(tables, (function for column in found.sinks["released"] for function in column.functions))
     rows = _encode(tables, config, found, names)
     blocks = _with_side_streams(tables, config, found, names, rows, forget)
-    plan = operator_plan(config, found, _parallelism(rows), lines)
+    plan = replace(found.plan, chain=chain_settings(config, found), encoders=_parallelism(rows), lines=lines)
     if config.admissions:
         admitted = _key_by_shard(blocks).process(AdmissionFunction(plan), ADDRESSED_TYPE)
         blocks = _stateful(admitted, config, names, "-admission")
@@ -137,7 +107,7 @@ def _stateful(stream: DataStream, config: Config, names: Names, part: str = "") 
     """Name an operator with state of shards; ``part`` follows the name of the algorithm."""
     # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
     epoch = "" if config.epoch == 1 else f"-{config.epoch}"
-    stream = stream.uid(names.uid(f"{config.algorithm.stored_as}{part}{epoch}")).name(f"{config.algorithm.name}{part}")
+    stream = stream.uid(names.uid(f"{config.algorithm.name}{part}{epoch}")).name(f"{config.algorithm.name}{part}")
     # The keys of shards are chosen for this number, also where a program has another setting.
     return stream.set_max_parallelism(MAX_PARALLELISM)
 
@@ -145,10 +115,10 @@ def _stateful(stream: DataStream, config: Config, names: Names, part: str = "") 
 def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names = JOB) -> str:
     """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
     records = config.source.records
-    read = None if records is None else records_plan(records, found.argument_forms)
-    register(tables, packing_functions(map(parse, found.published.values())))
+    read = None if records is None else record_arguments(records, found.plan.arguments)
+    register(tables, packing_functions(found.plan.types[read.name] for read in found.plan.members))
     encode = names.table("encode")
-    tables.create_temporary_system_function(encode, encode_function(found.encode, read))
+    tables.create_temporary_system_function(encode, encode_function(found.plan, read))
     if records is None or read is None:
         return f"SELECT {encode}({', '.join(found.arguments)}) AS e FROM {names.table('source')}"
     columns = column_names(tables)
@@ -179,9 +149,9 @@ def _with_side_streams(
     """
     others: dict[str, DataStream] = {}
     if forget is not None:
-        others["forget"] = requests(tables, config, forget, found, names)
+        others["forget"] = requests(tables, forget, found, names)
     if config.audit_chain is not None or config.admissions:
-        others[f"begin-{config.epoch}"] = beginnings(tables, found.encode.keys, config.epoch, names)
+        others[f"begin-{config.epoch}"] = beginnings(tables, found.plan.keys, config.epoch, names)
     others = {name: _typed(stream) for name, stream in others.items()}
     ends = (stream._j_data_stream.getTransformation() for stream in (blocks, *others.values()))
     if any(map(endless, (each for end in ends for each in end.getTransitivePredecessors()))):

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pyflink.datastream import KeyedProcessFunction
+from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.causes import SETTINGS, JobSetup
 from crenel.jobs.config.catalogs import JDBC
 from crenel.jobs.config.delivery import repeating_scans, repeating_source
-from crenel.jobs.config.flink_settings import FOLDERS
-from crenel.jobs.config.load import Config, ConfigError
+from crenel.jobs.config.flink_settings import FOLDERS, INTERVAL, STATE
+from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
+from crenel.jobs.config.start_warnings import (
+    IDLE_OF_ALL,
+    idleness_warnings,
+    leftover_warnings,
+    row_warnings,
+    start_warnings,
+    timeout_warnings,
+)
 from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
 from crenel.jobs.pipeline.catalog_tables import create_catalogs, plan_sink, read_rows
 from crenel.jobs.pipeline.environment import instants_elsewhere
-from crenel.jobs.pipeline.factories import find_missing_factories
 from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Job
 from crenel.jobs.pipeline.json_numbers import use_fast_numbers
@@ -33,10 +42,10 @@ from crenel.jobs.pipeline.source_table import (
     register_times,
     source_table,
 )
-from crenel.jobs.pipeline.sql_types import literal, parse
-from crenel.jobs.pipeline.warnings import job_warnings
+from crenel.jobs.pipeline.sql_expressions import literal
+from crenel.operators.column_types import parse
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 
 
 def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
@@ -69,7 +78,9 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     if not config.accept_duplicates:  # a plan has the scan of a refused source too, which needs no second message
         repeating = [*repeating_source(options, field)] or [*repeating_scans(source.explain, config.catalogs)]
     types, policy = column_types(source), config.policy
-    builders = {of.name: of.builder for of in policy.categorical} | {of.name: of.builder for of in policy.generalized}
+    builders = {of.name: of.builder for of in policy.categorical} | {
+        of.name: of.builder for of in policy.generalized.values()
+    }
     dated = (name for name, builder in builders.items() if builder is not None and builder.kind == "date")
     read = {policy.event_time, *(attribute.name for attribute in policy.numeric), *dated}
     instants = (name for name, kind in types.items() if name in read and parse(kind).name == "TIMESTAMP_LTZ")
@@ -89,7 +100,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
 def build(
     tables: StreamTableEnvironment,
     config: Config,
-    operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
+    operator: Callable[[AnonymizationPlan], KeyedProcessFunction] = ShardFunction,
     *,
     creates: bool = True,
 ) -> Job:
@@ -103,13 +114,9 @@ def build(
     Raises
     ------
     ConfigError
-        As ``read_layout`` does, or an output would mix with the job's input, or needs a connector or format that Flink
-        lacks, or a table of a catalog does not fit it.
+        As ``read_layout`` does, or an output would mix with the job's input, or a table of a catalog does not fit it.
     """
     found = read_layout(tables, config)
-    connected = {f"sinks.{name}": of for name, of in config.sinks.items() if name not in config.tables}
-    if missing := list(find_missing_factories(tables, connected)):
-        raise ConfigError("it", missing)
     forget = None if config.source.forget is None else read_forget(tables, config.source.forget)
     sinks = dict(config.sinks)
     lines = lines_of(sinks["released"], found.sinks["released"])
@@ -137,7 +144,29 @@ def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
     used = tables.get_config()
     settings = {name: value for name in SETTINGS if (value := used.get(name, ""))}
     databases = [f"catalogs.{name}" for name, options in config.catalogs.items() if options["type"] == JDBC]
-    return JobSetup.of(sources, config.sinks, settings, column_names(tables), databases)
+    return JobSetup(sources, config.sinks, settings, column_names(tables), databases)
+
+
+def job_warnings(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
+    """Yield warnings, each with its field; the input tables of the configuration have been created.
+
+    ``crenel check``, ``crenel run`` and ``flink run`` begin with the same ones. The effective settings of ``tables``
+    count.
+    """
+    settings = tables.get_config()
+    sources = read_options(tables, config)
+    source = sources[config.source.field]
+    for field, options in sources.items():
+        yield from row_warnings(field, options)
+    counted_by = config.counts_event_time
+    if counted_by is None and config.policy.event_time_limit is not None:
+        counted_by = "policy.event_time_limit"
+    yield from idleness_warnings(source, counted_by, {IDLE_OF_ALL: settings.get(IDLE_OF_ALL, "")})
+    if not any(settings.get(name, "") for name in STATE):
+        yield from start_warnings(source)
+        yield from leftover_warnings(config.sinks)
+    interval = get_gateway().jvm.org.apache.flink.util.TimeUtils.parseDuration(settings.get(INTERVAL, "0"))
+    yield from timeout_warnings(config.sinks, interval.toMillis())
 
 
 def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
@@ -13,18 +12,17 @@ from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import JavaException
 from pyflink.util.java_utils import load_java_class
 
-from crenel.jobs.config.catalogs import DAY_COLUMN, JDBC, PARTITIONED_BY, TABLE, CatalogTable, database_remedy
-from crenel.jobs.config.explain import listed, suggestion
-from crenel.jobs.config.load import Config, ConfigError
-from crenel.jobs.config.paths import find_unusable_warehouses
+from crenel.anonymity.model.errors import ConfigError
+from crenel.anonymity.model.explain import listed, suggestion
+from crenel.jobs.config.catalogs import DAY_COLUMN, JDBC, PARTITIONED_BY, TABLE, CatalogTable
+from crenel.jobs.config.load import Config
 from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
-from crenel.jobs.pipeline.factories import HADOOP, find_missing_catalogs
 from crenel.jobs.pipeline.sink_columns import Column
 from crenel.jobs.pipeline.source_table import with_setting
-from crenel.jobs.pipeline.sql_types import literal, parse, quote
+from crenel.jobs.pipeline.sql_expressions import literal, quote
+from crenel.operators.column_types import parse
 
-_NO_HADOOP = re.compile(r"(?:NoClassDefFoundError|ClassNotFoundException): org[./]apache[./]hadoop[./]")
 _STAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _PRECISION = 3
 """Precision of a timestamp with a watermark, in digits of a second."""
@@ -36,17 +34,13 @@ def create_catalogs(tables: StreamTableEnvironment, config: Config) -> None:
     Raises
     ------
     ConfigError
-        Flink lacks the type of a catalog, or classes that the catalog needs; or a warehouse cannot be used.
+        Flink cannot open a catalog.
     """
-    missing = find_missing_catalogs(tables, config.catalogs)
-    problems = [*missing, *find_unusable_warehouses(config.source.table, config.tables.values())]
-    if problems:
-        raise ConfigError("it", problems)
     if config.catalogs:
         _silence_hadoop()
     for name, options in config.catalogs.items():
         settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items())
-        with _refusing(f"catalogs.{name}", "cannot be opened", config, options["type"]):
+        with _refusing(f"catalogs.{name}", "cannot be opened", config):
             tables.execute_sql(f"CREATE CATALOG {quote(name)} WITH ({settings})")
 
 
@@ -113,18 +107,14 @@ def plan_sink(
             raise ConfigError("it", problems)
         return f"{path} ({listed_names})"
     if absent := [name for name in table.partitioned_by if name not in names]:
-        raise ConfigError(
-            "it",
-            [
-                f"sinks.{output}.{PARTITIONED_BY}: the job writes no column {absent[0]!r}"
-                f"{suggestion(absent[0], names)}; one of {listed(names)}, or name the column of days by "
-                f"sinks.{output}.{DAY_COLUMN}"
-            ],
+        raise _refusal(
+            f"sinks.{output}.{PARTITIONED_BY}: the job writes no column {absent[0]!r}"
+            f"{suggestion(absent[0], names)}; one of {listed(names)}, or name the column of days by "
+            f"sinks.{output}.{DAY_COLUMN}"
         )
     if table.kind == JDBC:
-        raise ConfigError(
-            "it",
-            [f"{field}: {table} does not exist, and Flink creates no tables in databases; create it in the database"],
+        raise _refusal(
+            f"{field}: {table} does not exist, and Flink creates no tables in databases; create it in the database"
         )
     declared = ", ".join(column.declaration for column in columns)
     if not creates:
@@ -145,12 +135,9 @@ def _require(tables: StreamTableEnvironment, field: str, table: CatalogTable) ->
     found = _look_up(tables, field, table)
     if found is None:
         names = list(_catalog(tables, table).listTables(table.database))
-        raise ConfigError(
-            "it",
-            [
-                f"{field}: the database {table.database!r} of the catalog {table.catalog!r} has no table "
-                f"{table.name!r}{suggestion(table.name, names)}; {_present(names)}"
-            ],
+        raise _refusal(
+            f"{field}: the database {table.database!r} of the catalog {table.catalog!r} has no table "
+            f"{table.name!r}{suggestion(table.name, names)}; {_present(names)}"
         )
     return found
 
@@ -168,13 +155,10 @@ def _look_up(tables: StreamTableEnvironment, field: str, table: CatalogTable) ->
         names = []
         with suppress(Py4JError):  # a warehouse of Iceberg that does not exist yet
             names = list(catalog.listDatabases())
-        raise ConfigError(
-            "it",
-            [
-                f"{field}: the catalog {table.catalog!r} has no database {table.database!r}"
-                f"{suggestion(table.database, names)}; {_present(names)}, or create it in Flink's SQL client: CREATE "
-                f"DATABASE {table.catalog}.{table.database}"
-            ],
+        raise _refusal(
+            f"{field}: the catalog {table.catalog!r} has no database {table.database!r}"
+            f"{suggestion(table.database, names)}; {_present(names)}, or create it in Flink's SQL client: CREATE "
+            f"DATABASE {table.catalog}.{table.database}"
         )
     place = get_gateway().jvm.org.apache.flink.table.catalog.ObjectIdentifier.of(
         table.catalog, table.database, table.name
@@ -242,20 +226,14 @@ def _with_watermark(tables: StreamTableEnvironment, rows: Table, watermark: Wate
     types = {str(c.getName()): parse(c.getDataType().getLogicalType().asSummaryString()) for c in schema.getColumns()}
     kind, name = types.get(watermark.column), quote(watermark.column)
     if kind is None:
-        raise ConfigError(
-            "it",
-            [
-                f"source.watermark.column: the table has no column {watermark.column!r}"
-                f"{suggestion(watermark.column, list(types))}; it has {listed(list(types))}"
-            ],
+        raise _refusal(
+            f"source.watermark.column: the table has no column {watermark.column!r}"
+            f"{suggestion(watermark.column, list(types))}; it has {listed(list(types))}"
         )
     if kind.name not in (*_STAMPS, "BIGINT"):
-        raise ConfigError(
-            "it",
-            [
-                f"source.watermark.column: {watermark.column!r} has the type {kind.text}; name a timestamp, or BIGINT "
-                "(epoch milliseconds)"
-            ],
+        raise _refusal(
+            f"source.watermark.column: {watermark.column!r} has the type {kind.text}; name a timestamp, or "
+            "BIGINT (epoch milliseconds)"
         )
     stamp = f"TO_TIMESTAMP_LTZ({name}, 3)" if kind.name == "BIGINT" else f"CAST({name} AS TIMESTAMP_LTZ(3))"
     selected = (f"{stamp} AS {name}" if column == watermark.column else quote(column) for column in types)
@@ -286,13 +264,14 @@ def _bounded(tables: StreamTableEnvironment) -> AbstractContextManager[None]:
     return with_setting(tables, "execution.runtime-mode", "BATCH", "STREAMING")
 
 
+def _refusal(problem: str) -> ConfigError:
+    return ConfigError("it", [problem])
+
+
 @contextmanager
-def _refusing(field: str, what: str, config: Config, kind: str = "") -> Iterator[None]:
-    """Name the field of a statement about a catalog that Flink refuses; ``kind``: of a catalog that is opened."""
+def _refusing(field: str, what: str, config: Config) -> Iterator[None]:
+    """Name the field of a statement about a catalog that Flink refuses."""
     try:
         yield
     except (Py4JError, JavaException) as error:
-        trace = getattr(error, "stack_trace", None) or str(error)
-        remedy = database_remedy(trace) if kind == JDBC else ""
-        why = HADOOP if _NO_HADOOP.search(trace) else f"{what}: {why_refused(error, config)}{remedy}"
-        raise ConfigError("it", [f"{field}: {why}"]) from None
+        raise _refusal(f"{field}: {what}: {why_refused(error, config)}") from None

@@ -17,10 +17,9 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-from crenel.jobs.config.flink_settings import FIXED, UTC, ZONE
-from crenel.jobs.config.load import ConfigError
+from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.config.flink_settings import FIXED, STATE, UTC, ZONE
 from crenel.jobs.config.paths import local_path
-from crenel.jobs.config.start_positions import STATE
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.local.stop import folder_until_exit
 from crenel.jobs.local.worker import keep_pool_private, keep_tracebacks_out_of_terminal

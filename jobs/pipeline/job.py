@@ -70,7 +70,7 @@ class Job:
     ) -> None:
         self.warnings = warnings
         self._conceals = conceals
-        self.setup = JobSetup({}, {}) if setup is None else setup
+        self.setup = JobSetup({}, {}, {}) if setup is None else setup
         self._operator = operator._j_data_stream.getTransformation()
         self._environment = operator._j_data_stream.getExecutionEnvironment()
         self._statements = tables.create_statement_set()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from crenel.jobs.pipeline.packing import JavaFunction, java_function
 from crenel.jobs.pipeline.sql_times import CLASS, value_of
-from crenel.jobs.pipeline.sql_types import SqlType
+from crenel.operators.column_types import ColumnType
 
 _TEXT = "BinaryStringData.fromString(text)"
 _TRIMMED = f"{_TEXT}.trim()"
@@ -104,7 +104,7 @@ public class ParsedJson {
 """A class of all functions, in the jar of each of them: one class loader has them all, and takes it from one jar."""
 
 
-def json_array_function(element: SqlType, array: Sequence[str | int], item: Sequence[str | int]) -> JavaFunction:
+def json_array_function(element: ColumnType, array: Sequence[str | int], item: Sequence[str | int]) -> JavaFunction:
     """Return a function from a JSON record to an array.
 
     Parameters

@@ -6,19 +6,15 @@ A field of the rows of an array, such as ``visits[*].diagnosis``, is an array wi
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import ITEMS
-from crenel.jobs.config.file import ConfigError
 from crenel.jobs.pipeline.packing import JavaFunction, java_function
-from crenel.jobs.pipeline.sql_types import SqlType, element_of, fields_of, parse, quote
-
-AnyType = TypeVar("AnyType")
-
-Path: TypeAlias = tuple[str, ...]
-"""Name of a column, followed by the name of a field of each level; ``ITEMS`` ends a step to the rows of an array."""
+from crenel.jobs.pipeline.sql_expressions import quote
+from crenel.operators.column_types import ColumnType, element_of, fields_of, parse
+from crenel.operators.encode.nested import Path, flat_paths
 
 RowForm: TypeAlias = "int | tuple[RowForm, ...]"
 """Number of the array that has the values of a field, or such a number for each field of a ROW."""
@@ -104,7 +100,7 @@ def flat_columns(types: Mapping[str, str], roles: Collection[str]) -> dict[str, 
     Raises
     ------
     ConfigError
-        As ``flat_paths``.
+        Lists the problems of ``flat_paths``.
 
     Examples
     --------
@@ -121,83 +117,14 @@ def item_functions(types: Mapping[str, str], roles: Collection[str]) -> Iterator
             yield function
 
 
-def flat_paths(
-    types: Mapping[str, AnyType],
-    roles: Collection[str],
-    fields: Callable[[AnyType], Mapping[str, AnyType]],
-    element: Callable[[AnyType], AnyType | None],
-) -> dict[str, Path]:
-    """Return the path of each column by its name, in order.
-
-    A column whose whole name has a role stays as it is, also one with a dot in its name.
-
-    Parameters
-    ----------
-    fields : returns the fields of a type by name, none for a type without fields
-    element : returns the type of the elements of an array, None for any other type
-
-    Raises
-    ------
-    ConfigError
-        A column with a role has fields with roles of their own, or two columns have one name.
-    """
-    found: list[tuple[str, Path]] = []
-    problems: list[str] = []
-
-    def add(path: Path, kind: AnyType) -> None:
-        name, inside = ".".join(path), path
-        inner = fields(kind)
-        if not inner and f"{ITEMS}." not in name and (item := element(kind)) is not None:
-            inner, inside = fields(item), (*path[:-1], f"{path[-1]}{ITEMS}")
-        below = [role for role in roles if role.startswith(f"{'.'.join(inside)}.")] if inner else []
-        if name in roles or not below:
-            found.append((name, path))
-            # With a column of that whole name, the role is the role of that column.
-            if below := [role for role in below if role not in types]:
-                problems.append(
-                    f"policy: the column {name!r} has a role, and its field {below[0]!r} too; give one to each field, "
-                    f"or one to {name!r} alone"
-                )
-            return
-        if path[-1].endswith(ITEMS):
-            problems.append(
-                f"policy: the source has a column {name!r}, and {ITEMS!r} stands for the rows of an array; rename it "
-                "in source.query"
-            )
-        for field, of_field in inner.items():
-            add((*inside, field), of_field)
-
-    for name, kind in types.items():
-        add((name,), kind)
-    problems += [
-        f"policy: the source has {times} columns {name!r}, by their names and the paths of their fields; rename one in "
-        "source.query"
-        for name, times in Counter(name for name, _ in found).items()
-        if times > 1
-    ]
+def _sql_paths(types: Mapping[str, str], roles: Collection[str]) -> dict[str, Path]:
+    paths, problems = flat_paths({name: parse(text) for name, text in types.items()}, roles, _sql_fields, element_of)
     if problems:
         raise ConfigError("source", problems)
-    return dict(found)
+    return paths
 
 
-def first_field(name: str, sql: SqlType) -> str | None:
-    """Return the path of a field of a column, as an example of a path; None for a column without fields.
-
-    Examples
-    --------
-    >>> first_field("visits", parse("ARRAY<ROW<`ward` STRING>>"))
-    'visits[*].ward'
-    """
-    item = element_of(sql) if f"{ITEMS}." not in name else None
-    fields = fields_of(item or sql)
-    return next((f"{name}{ITEMS if item else ''}.{field}" for field in fields), None)
-
-
-def _sql_paths(types: Mapping[str, str], roles: Collection[str]) -> dict[str, Path]:
-    return flat_paths({name: parse(text) for name, text in types.items()}, roles, _sql_fields, element_of)
-
-
-def _sql_fields(of: SqlType) -> dict[str, SqlType]:
+def _sql_fields(of: ColumnType) -> dict[str, ColumnType]:
     return {name: parse(text) for name, text in fields_of(of).items()}
 
 
@@ -222,7 +149,7 @@ def field_at(path: Path, types: Mapping[str, str]) -> tuple[str, JavaFunction | 
     return _present(expression, sql, nullable, len(path)), None
 
 
-def _present(expression: str, sql: SqlType, nullable: Sequence[str], steps: int) -> str:
+def _present(expression: str, sql: ColumnType, nullable: Sequence[str], steps: int) -> str:
     """Return the expression of a field, also in the forms that Flink's planner passes on; ``nullable``: ROWs around."""
     if steps <= _SHALLOW and not (nullable and not sql.nullable):
         return expression
@@ -233,7 +160,7 @@ def _present(expression: str, sql: SqlType, nullable: Sequence[str], steps: int)
     return f"CASE WHEN {present} THEN {expression} END"
 
 
-def _item_function(array: SqlType, path: Path) -> JavaFunction:
+def _item_function(array: ColumnType, path: Path) -> JavaFunction:
     """Return a function from an array of rows to the array of one of their fields; that of a missing row is missing."""
     item, steps = element_of(array) or array, []
     for step in path:

@@ -12,15 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from crenel.jobs.pipeline.sql_types import SqlType, quote
+from crenel.operators.column_types import BYTES, ColumnType
 
 _DATA = {"ROW": "RowData", "ARRAY": "ArrayData", "MAP": "MapData"}
 """Flink's internal class of a value, by name of its type."""
-
-BYTES = ("BYTES", "VARBINARY", "BINARY")
-NESTED = tuple(_DATA)
-CARRIED = (*NESTED, *BYTES)
-"""Types whose values pass through the operator as bytes."""
 
 _SOURCE = """
 package crenel;
@@ -139,21 +134,21 @@ def java_function(
     return JavaFunction(name, f"crenel.{class_name}", source + shared)
 
 
-def packed(name: str, sql: SqlType) -> str:
+def packed(column: str, sql: ColumnType) -> str:
     """Return the SQL expression of a column as bytes."""
     if sql.name in BYTES:
-        return quote(name) if sql.name == "BYTES" else f"CAST({quote(name)} AS BYTES)"
-    return f"{_packing('pack', sql).name}({quote(name)})"
+        return column if sql.name == "BYTES" else f"CAST({column} AS BYTES)"
+    return f"{_packing('pack', sql).name}({column})"
 
 
-def unpacked(row: str, sql: SqlType) -> str:
+def unpacked(row: str, sql: ColumnType) -> str:
     """Return the SQL expression of a value of its own type, from ``row``, a column of bytes."""
     if sql.name in BYTES:
         return row if sql.name == "BYTES" else f"CAST({row} AS {sql.text})"
     return f"{_packing('unpack', sql).name}({row})"
 
 
-def packing_functions(types: Iterable[SqlType]) -> Iterator[JavaFunction]:
+def packing_functions(types: Iterable[ColumnType]) -> Iterator[JavaFunction]:
     """Yield the functions of ``packed`` and ``unpacked``; some types need none."""
     for sql in types:
         if sql.name in _DATA:
@@ -161,7 +156,7 @@ def packing_functions(types: Iterable[SqlType]) -> Iterator[JavaFunction]:
             yield _packing("unpack", sql)
 
 
-def _packing(verb: str, sql: SqlType) -> JavaFunction:
+def _packing(verb: str, sql: ColumnType) -> JavaFunction:
     types = (sql.text, "BYTES")
     source, (argument, result) = (_PACK, types) if verb == "pack" else (_UNPACK, types[::-1])
     body = (_SERIALIZER + source).replace("DATA", _DATA[sql.name]).replace("TYPE", json.dumps(sql.text))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from crenel.jobs.config.file import ConfigError
+from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.config.records import (
     AvroRecords,
     CsvRecords,
@@ -21,21 +21,22 @@ from crenel.jobs.config.records import (
     item_steps,
     json_steps,
 )
-from crenel.jobs.pipeline.encoder_arguments import ArgumentForm
 from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.packing import JavaFunction
+from crenel.jobs.pipeline.sql_expressions import literal, quote
 from crenel.jobs.pipeline.sql_times import encoded_function, encoded_members, time_function
-from crenel.jobs.pipeline.sql_types import INSTANTS, SqlType, element_of, literal, parse, quote
+from crenel.operators.column_types import INSTANTS, ColumnType, element_of, parse
 from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.fields import fitting_types as avro_types
 from crenel.operators.encode.avro.schema import SchemaError, article
 from crenel.operators.encode.cells import FORMS, CellType
+from crenel.operators.encode.columns import Argument, Form
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.protobuf import schema as protobuf
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.fields import fitting_types as protobuf_types
-from crenel.operators.encode.records import Form, RecordsPlan
+from crenel.operators.encode.records import RecordArguments
 from crenel.operators.encode.slots import array_of
 
 _INSTANT = "TIMESTAMP_LTZ"
@@ -81,10 +82,10 @@ def records_query(records: Records, columns: Sequence[str], record: str | None =
     return f"SELECT {', '.join([*made, *map(quote, others)])} FROM source"
 
 
-def records_plan(records: Records, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
+def record_arguments(records: Records, wanted: Sequence[Argument]) -> RecordArguments | None:
     """Return the fields that encode parses, once per record instead of once per field; None without any.
 
-    ``argument_forms``: column and form of each argument of encode. SQL supplies the rest.
+    ``wanted``: the arguments of encode. SQL supplies the rest.
 
     Raises
     ------
@@ -92,10 +93,10 @@ def records_plan(records: Records, argument_forms: Sequence[ArgumentForm | None]
         A field that only encode can read is requested in a form that its type does not have.
     """
     if isinstance(records, JsonRecords):
-        return _json_plan(records, argument_forms)
+        return _json_plan(records, wanted)
     if isinstance(records, AvroRecords | ProtobufRecords):
-        return _binary_plan(records, argument_forms)
-    return _csv_plan(records, argument_forms)
+        return _binary_plan(records, wanted)
+    return _csv_plan(records, wanted)
 
 
 def _json_expressions(records: JsonRecords) -> list[str]:
@@ -104,7 +105,7 @@ def _json_expressions(records: JsonRecords) -> list[str]:
     return [_field(records.column, name, *field, records.encodings.get(name)) for name, field in fields]
 
 
-def _json_plan(records: JsonRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
+def _json_plan(records: JsonRecords, wanted: Sequence[Argument]) -> RecordArguments | None:
     """Return the fields of a record that encode reads; None without any.
 
     SQL supplies the rest: other columns, fields of other types (such as times), and paths with more than members and
@@ -113,8 +114,7 @@ def _json_plan(records: JsonRecords, argument_forms: Sequence[ArgumentForm | Non
     fields: list[json_fields.JsonField] = []
     numbers: dict[str, int] = {}
     arguments: list[tuple[int, Form] | None] = []
-    for argument in argument_forms:
-        name, form = argument or ("", "text")
+    for name, form in wanted:
         here = name in records.fields and name not in records.encodings
         field = _read_here(*records.fields[name]) if here else None
         if field is None or form not in json_fields.FORMS[field.type]:
@@ -124,7 +124,7 @@ def _json_plan(records: JsonRecords, argument_forms: Sequence[ArgumentForm | Non
             numbers[name] = len(fields)
             fields.append(field)
         arguments.append((numbers[name], form))
-    return RecordsPlan(json_fields.JsonFields(tuple(fields)), tuple(arguments)) if fields else None
+    return RecordArguments(json_fields.JsonFields(tuple(fields)), tuple(arguments)) if fields else None
 
 
 def _read_here(kind: str, path: str) -> json_fields.JsonField | None:
@@ -190,7 +190,7 @@ def _unfit_fields(records: AvroRecords | ProtobufRecords) -> Iterator[str]:
             yield f"{where}: {schema} has {words} there; declare it as {' or '.join(fit)}"
 
 
-def _form(sql: SqlType) -> tuple[Any, ...]:
+def _form(sql: ColumnType) -> tuple[Any, ...]:
     return sql.name, sql.precision, sql.scale, element_of(sql)
 
 
@@ -209,32 +209,30 @@ def _type_of(records: AvroRecords | ProtobufRecords, path: tuple[str, ...]) -> t
     return words, tuple(f"ARRAY<{kind}>" for kind in fit) if array is not None or is_array else fit
 
 
-def _csv_plan(records: CsvRecords, argument_forms: Sequence[ArgumentForm | None]) -> RecordsPlan | None:
+def _csv_plan(records: CsvRecords, wanted: Sequence[Argument]) -> RecordArguments | None:
     """Return the fields of a line that encode reads; None without any. SQL supplies other columns."""
-    fields, arguments = _typed(records.place, records.fields, argument_forms)
+    fields, arguments = _typed(records.place, records.fields, wanted)
     if not fields:
         return None
     positions = {name: place for place, name in enumerate(records.fields)}
     placed = tuple((positions[name], kind) for name, kind in fields.items())
-    return RecordsPlan(CsvFields(len(positions), placed, records.delimiter, records.quote, records.null), arguments)
+    return RecordArguments(CsvFields(len(positions), placed, records.delimiter, records.quote, records.null), arguments)
 
 
-def _binary_plan(
-    records: AvroRecords | ProtobufRecords, argument_forms: Sequence[ArgumentForm | None]
-) -> RecordsPlan | None:
+def _binary_plan(records: AvroRecords | ProtobufRecords, wanted: Sequence[Argument]) -> RecordArguments | None:
     """Return the fields of an Avro or Protobuf record that encode reads; None without any. SQL supplies the rest."""
     types = {name: kind for name, (kind, _) in records.fields.items()}
-    fields, arguments = _typed(records.place, types, argument_forms)
+    fields, arguments = _typed(records.place, types, wanted)
     if not fields:
         return None
     placed = tuple((records.fields[name][1], kind) for name, kind in fields.items())
     if isinstance(records, ProtobufRecords):
-        return RecordsPlan(ProtobufFields(records.message, placed, records.registry), arguments)
-    return RecordsPlan(AvroFields(records.schema, placed, records.registry), arguments)
+        return RecordArguments(ProtobufFields(records.message, placed, records.registry), arguments)
+    return RecordArguments(AvroFields(records.schema, placed, records.registry), arguments)
 
 
 def _typed(
-    place: str, types: Mapping[str, str], argument_forms: Sequence[ArgumentForm | None]
+    place: str, types: Mapping[str, str], wanted: Sequence[Argument]
 ) -> tuple[dict[str, CellType], tuple[tuple[int, Form] | None, ...]]:
     """Return the type of each field that encode reads, and number and form of the field for each argument.
 
@@ -246,9 +244,8 @@ def _typed(
     fields: dict[str, CellType] = {}
     arguments: list[tuple[int, Form] | None] = []
     problems = []
-    for argument in argument_forms:
-        name, form = argument or ("", "text")
-        if argument is None or name not in types:
+    for name, form in wanted:
+        if name not in types:
             arguments.append(None)
             continue
         sql = parse(types[name].upper())

@@ -12,9 +12,9 @@ from pathlib import Path
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.policy import Shards
 from crenel.jobs.config.load import Config
-from crenel.jobs.pipeline.anonymizer import encoded, operator_plan
+from crenel.jobs.pipeline.anonymizer import encoded
 from crenel.jobs.pipeline.build import job_setup, read_layout
 from crenel.jobs.pipeline.bundle_timing import ends
 from crenel.jobs.pipeline.job import conceal, upwards
@@ -36,8 +36,7 @@ class SourceBlocks:
 
     Attributes
     ----------
-    policy : completed by the columns of the source
-    plan : parameters of the job's operator
+    plan : of the job
     ends : whether the source is bounded
     setup : facts to report if the source cannot be read
     lag : milliseconds of the watermark behind the event time of a row; 0 where it has another form
@@ -52,14 +51,11 @@ class SourceBlocks:
         if file is not None:
             config = replace(config, source=replace(config.source, ddl=read_from(tables, config.source, file)))
         found = read_layout(tables, config)
-        found = replace(found, encode=found.encode.readable)
-        self.policy: Policy = found.policy
-        self.plan = operator_plan(config, found)
+        self.plan = found.plan.readable
         self.setup = job_setup(tables, replace(config, sinks={}))
         self.ends = _ends(tables)
-        self._members = found.members_schema
-        one = replace(found.encode, shards=Shards(), keys=found.encode.keys[:1])
-        rows = encoded(tables, config, replace(found, encode=one))
+        one = replace(self.plan, shards=Shards(), keys=self.plan.keys[:1])
+        rows = encoded(tables, config, replace(found, plan=one))
         query = f"SELECT e.b AS b FROM ({rows}) WHERE e.b IS NOT NULL"
         behind = _BEHIND.search(tables.sql_query(query).explain())
         self._stream = append_only(tables, query)._j_data_stream
@@ -75,7 +71,7 @@ class SourceBlocks:
             for number in count():
                 if not rows.hasNext():
                     return
-                yield Block.from_bytes(bytes(rows.next().getField(0)), self._members, f"block {number}")
+                yield Block.from_bytes(bytes(rows.next().getField(0)), self.plan.context.members, f"block {number}")
 
 
 def _ends(tables: StreamTableEnvironment) -> bool:

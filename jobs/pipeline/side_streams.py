@@ -13,18 +13,17 @@ from pyflink.common import Duration, WatermarkStrategy
 from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment, Table
 
-from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
-from crenel.jobs.config.flink_settings import MAX_PARALLELISM
-from crenel.jobs.config.load import Config, ConfigError, ForgetSource
-from crenel.jobs.pipeline.encoder_arguments import Reader
+from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.config.load import Config, ForgetSource
 from crenel.jobs.pipeline.job import Names, upwards
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.source_table import FORGET, append_only, create_table, parsing
-from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
+from crenel.jobs.pipeline.sql_expressions import argument, literal, quote
+from crenel.operators.column_types import INTEGERS, TEXTS, ColumnType, parse
+from crenel.operators.encode.arguments import Reader
 from crenel.operators.encode.columns import Read
-from crenel.operators.encode.forget import ForgetPlan, code_of, forget_function
+from crenel.operators.encode.forget import code_of, forget_function
 from crenel.operators.encode.hashing import text_codes
-from crenel.operators.shards.keys import shard_keys
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def subject_of(read: Requests, found: Layout) -> tuple[str, Read]:
             "source", [f"{field}: gives the columns {listed}; it must give one, the subject, as policy.subject has it"]
         )
     ((name, sql),) = columns.items()
-    subject = parse(found.subject_type or "STRING")
+    subject = _subject_type(found)
     if not _alike(sql, subject):
         raise ConfigError(
             "source",
@@ -86,12 +85,12 @@ def subject_of(read: Requests, found: Layout) -> tuple[str, Read]:
                 f"must be written alike: CAST it to {subject.text} in {read.remedy}"
             ],
         )
-    reader = Reader({name: sql}, normalization=found.policy.subject_normalization)
+    reader = Reader({name: sql}, normalization=found.plan.policy.subject_normalization)
     form = reader.subject(name)
-    return reader.arguments[form.value], form
+    return argument(reader.arguments[form.value], sql), form
 
 
-def requests(tables: StreamTableEnvironment, config: Config, read: Requests, found: Layout, names: Names) -> DataStream:
+def requests(tables: StreamTableEnvironment, read: Requests, found: Layout, names: Names) -> DataStream:
     """Return requests as rows (key of a shard, bytes), one for each shard that may hold the person's tuples.
 
     Raises
@@ -102,16 +101,10 @@ def requests(tables: StreamTableEnvironment, config: Config, read: Requests, fou
     expression, form = subject_of(read, found)
     view, function = names.table("requests"), names.table("forget")
     tables.create_temporary_view(view, read.table)
-    plan = ForgetPlan(
-        subject=form,
-        subject_key=config.subject_key,
-        keys=shard_keys(config.shards.count, MAX_PARALLELISM),
-        by_subject=config.shards.by == SHARD_BY_SUBJECT,
-    )
-    tables.create_temporary_system_function(function, forget_function(plan))
-    argument_forms = f"SELECT {function}({expression}) AS e FROM {view}"
+    tables.create_temporary_system_function(function, forget_function(found.plan, form))
+    arguments = f"SELECT {function}({expression}) AS e FROM {view}"
     query = (
-        f"SELECT t.k AS k, ROW(t.k, r.b) AS v FROM (SELECT e.k AS shards, e.b AS b FROM ({argument_forms})) AS r "
+        f"SELECT t.k AS k, ROW(t.k, r.b) AS v FROM (SELECT e.k AS shards, e.b AS b FROM ({arguments})) AS r "
         "CROSS JOIN UNNEST(r.shards) AS t (k)"
     )
     return append_only(tables, query, read.field)
@@ -125,7 +118,7 @@ def codes_of(tables: StreamTableEnvironment, config: Config, found: Layout, subj
     ConfigError
         A subject is no value of the subject's type; the message states the number of the first.
     """
-    kind = found.subject_type or "STRING"
+    kind = _subject_type(found).text
     values = ", ".join(f"({number}, CAST({literal(text)} AS STRING))" for number, text in enumerate(subjects))
     query = f"SELECT i, CAST(TRY_CAST(s AS {kind}) AS STRING) FROM (VALUES {values}) AS v (i, s)"
     with tables.execute_sql(query).collect() as rows:
@@ -175,7 +168,12 @@ def write_requests(
     tables.execute_sql(f"INSERT INTO forget ({quote(name)}) VALUES {rows}").wait()
 
 
-def _alike(one: SqlType, other: SqlType) -> bool:
+def _subject_type(found: Layout) -> ColumnType:
+    subject = found.plan.policy.subject
+    return parse("STRING") if subject is None else found.plan.types[subject]
+
+
+def _alike(one: ColumnType, other: ColumnType) -> bool:
     """Return whether equal values of two types are equal as text."""
     texts = tuple(name for name in TEXTS if name != "CHAR")
     return one.text == other.text or any(one.name in kinds and other.name in kinds for kinds in (texts, (*INTEGERS,)))

@@ -1,42 +1,35 @@
-"""Columns of the sinks in SQL, over the rows of the operator, and types for reading them back.
+"""Columns of the sinks in SQL, over the rows of the operator.
 
 ``crenel.operators.output_columns`` declares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
 from crenel.anonymity.model.attributes import SEPARATOR
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import ITEMS
-from crenel.jobs.config.load import Config, ConfigError
+from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.nested import RowForm, rows_function
 from crenel.jobs.pipeline.packing import JavaFunction
-from crenel.jobs.pipeline.sql_types import element_of, literal, parse, quote
+from crenel.jobs.pipeline.sql_expressions import literal, quote
+from crenel.operators.column_types import element_of, parse
 from crenel.operators.output_columns import (
-    ARROW,
     CHAIN,
-    FORGOTTEN,
     SQL,
     SUMMARY,
-    SUPPRESSED,
     Generalization,
     OutputColumn,
     interval_columns,
-    number_kind,
     numbers_in_force,
-    own_columns,
-    rejected_columns,
-    release_columns,
 )
+from crenel.operators.plan import AnonymizationPlan
 
 _TIMESTAMP = "TIMESTAMP_LTZ(3)"
 _ARRAY = "ARRAY<STRING>"
-_READ = {SQL[kind]: arrow for kind, arrow in ARROW.items()} | {_TIMESTAMP: pa.int64(), _ARRAY: pa.string()}
 
 
 @dataclass(frozen=True)
@@ -73,40 +66,34 @@ class Column:
 
 
 def sink_columns(
-    config: Config, generalization: Iterable[Column], members: Iterable[Column], *, timestamps: bool
+    config: Config, plan: AnonymizationPlan, own: Mapping[OutputColumn, Column], *, timestamps: bool
 ) -> dict[str, tuple[Column, ...]]:
     """Return the columns of all sinks but ``summary``.
 
     Parameters
     ----------
-    generalization, members : columns of a published record that depend on the types of the source's columns
+    own : the columns of a published record, whose SQL depends on the types of the source's columns
     timestamps : whether event time is published as a timestamp, and not as epoch milliseconds
     """
-
-    def of(columns: Iterable[OutputColumn]) -> tuple[Column, ...]:
-        return tuple(_column(column, timestamps=timestamps) for column in columns)
-
-    generalization, chain = tuple(generalization), () if config.audit_chain is None else of(CHAIN)
-    released, audit = (_with_sets(config, sink, generalization) for sink in ("released", "audit"))
-    return {
-        "released": (*released, *members),
-        "audit": (*of(release_columns(config.policy)), *_in_force(config), *audit, *chain),
-        "suppressed": of(SUPPRESSED),
-        "forgotten": of(FORGOTTEN),
-        "rejected": of(rejected_columns(config.policy)),
-        **{output.name: of(own_columns(output)) for output in config.algorithm.outputs},
-    }
-
-
-def _with_sets(config: Config, sink: str, generalization: Iterable[Column]) -> Iterator[Column]:
-    """Yield the columns of a generalization in one sink: a set is an array, or a text where the sink has no arrays."""
+    # A policy may change when a job is restored, so each release states the values in force.
+    constants = numbers_in_force(config.privacy, config.sampling_and_noise)
     sets = {attribute.name for attribute in config.policy.sets}
-    keeps_text = has_no_arrays(config.sinks.get(sink, {}))
-    for column in generalization:
-        if column.name not in sets or keeps_text:
-            yield column
-        else:
-            yield Column(column.name, _ARRAY, f"SPLIT({column.expression}, {literal(SEPARATOR)})")
+
+    def of(column: OutputColumn, sink: str) -> Column:
+        found = own.get(column)
+        if found is None and column.row:
+            return _column(column, timestamps=timestamps)
+        if found is None:
+            value, kind = constants[column.name], SQL[column.kind]
+            return Column(column.name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
+        if column.name in sets and not has_no_arrays(config.sinks.get(sink, {})):
+            return Column(found.name, _ARRAY, f"SPLIT({found.expression}, {literal(SEPARATOR)})")
+        return found
+
+    outputs = plan.outputs
+    if config.audit_chain is not None:
+        outputs["audit"] = (*outputs["audit"], *CHAIN)
+    return {sink: tuple(of(column, sink) for column in columns) for sink, columns in outputs.items()}
 
 
 def has_no_arrays(options: Mapping[str, str]) -> bool:
@@ -125,31 +112,7 @@ def day_column(name: str) -> Column:
     return Column(name, "STRING", "DATE_FORMAT(TO_TIMESTAMP_LTZ(event_ms, 3), 'yyyy-MM-dd')")
 
 
-def _in_force(config: Config) -> Iterator[Column]:
-    """Yield the audit columns that state the privacy models and mechanisms in force, equal in each row.
-
-    A policy may change when a job is restored, so each release states its own.
-    """
-    for name, value in numbers_in_force(config.privacy, config.sampling_and_noise).items():
-        kind = SQL[number_kind(value)]
-        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
-
-
 SUMMARY_COLUMNS = tuple(map(_column, SUMMARY))
-
-
-def written(config: Config) -> dict[str, pa.Schema]:
-    """Return the columns of each sink of a configuration, in their order, with types as in ``Outputs``.
-
-    Only the types in the sink itself depend on those of the source, for which ``crenel.jobs.pipeline.layout`` asks
-    Flink.
-    """
-    policy, pseudonym = config.policy, config.policy.pseudonym
-    generalization = map(_column, Generalization(policy, config.algorithm.representative(config.parameters)).columns)
-    names = (*policy.members, *(() if pseudonym is None else (pseudonym.column,)))
-    members = (Column(name, "STRING", "") for name in names)
-    sinks = sink_columns(config, generalization, members, timestamps=False) | {"summary": SUMMARY_COLUMNS}
-    return {sink: pa.schema([(c.name, _READ[c.sql_type]) for c in columns]) for sink, columns in sinks.items()}
 
 
 def released_paths(config: Config, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -165,10 +128,10 @@ def released_paths(config: Config, names: Iterable[str]) -> dict[str, tuple[str,
     --------
     The interval of ``patient.age`` is at ``patient``, ``age`` and there ``min`` and ``max``.
     """
-    generalization = Generalization(config.policy, config.algorithm.representative(config.parameters))
+    generalization = Generalization(config.policy, config.algorithm.has_representative)
     ends = {
         end.name: (*attribute.name.split("."), place)
-        for attribute in config.policy.quasi_identifiers
+        for attribute in config.policy.attributes
         if generalization.is_interval(attribute)
         for end, place in zip(interval_columns(attribute.name), ("min", "max"), strict=True)
     }

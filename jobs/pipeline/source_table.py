@@ -17,16 +17,15 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import JavaException
 
-from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.errors import ConfigError, InputError
+from crenel.anonymity.model.explain import listed
 from crenel.jobs.config.delivery import CHANGES
-from crenel.jobs.config.explain import listed
-from crenel.jobs.config.load import Config, ConfigError, ForgetSource, Source
+from crenel.jobs.config.load import Config, ForgetSource, Source
 from crenel.jobs.config.paths import file_uri
 from crenel.jobs.failure import why_refused
-from crenel.jobs.pipeline.factories import find_missing_factories
 from crenel.jobs.pipeline.java_functions import register
+from crenel.jobs.pipeline.sql_expressions import literal
 from crenel.jobs.pipeline.sql_times import calls_instant, instant_function
-from crenel.jobs.pipeline.sql_types import literal
 
 SOURCE, FORGET = "source", "forget"
 # Stack frames, which begin with a tab, are excluded: most planning errors have Calcite among them.
@@ -74,7 +73,7 @@ def create_table(tables: StreamTableEnvironment, field: str, read: Source | Forg
     Raises
     ------
     ConfigError
-        Flink cannot parse the statement, it does not create the table, or Flink lacks its connector or format.
+        Flink cannot parse the statement, or it does not create the table.
     """
     before = set(tables.list_tables())
     register_times(tables, read)
@@ -89,9 +88,6 @@ def create_table(tables: StreamTableEnvironment, field: str, read: Source | Forg
         raise ConfigError(
             "it", [f"{field}: {what} the table {name!r}; write CREATE TEMPORARY TABLE {name} (...) WITH (...)"]
         )
-    problems = list(find_missing_factories(tables, {field: source_table(tables, name).options or {}}))
-    if problems:
-        raise ConfigError("it", problems)
 
 
 def register_times(tables: StreamTableEnvironment, read: Source | ForgetSource) -> None:

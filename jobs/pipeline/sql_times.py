@@ -7,7 +7,7 @@ These are times of RFC 3339 and ISO 8601, and decimals and times as Debezium and
 from __future__ import annotations
 
 from crenel.jobs.pipeline.packing import JavaFunction, java_function
-from crenel.jobs.pipeline.sql_types import INSTANTS, SqlType, parse
+from crenel.operators.column_types import INSTANTS, ColumnType, parse
 from crenel.operators.encode.columns import EARLIEST, LATEST
 
 INSTANT = "crenel_instant"
@@ -59,14 +59,14 @@ public class ReadTime {
 """A class of all functions, in the jar of each of them: one class loader has them all, and takes it from one jar."""
 
 
-def value_of(sql: SqlType) -> str | None:
+def value_of(sql: ColumnType) -> str | None:
     """Return the Java expression of the value of ``text``; None for a type that is no time in UTC."""
     if sql.name not in INSTANTS:
         return None
     return "ReadTime.day(text)" if sql.name == "DATE" else f"ReadTime.timestamp(text, {sql.precision})"
 
 
-def time_function(sql: SqlType) -> JavaFunction:
+def time_function(sql: ColumnType) -> JavaFunction:
     """Return the function from text to a type of ``INSTANTS``; a text that is no time is missing."""
     result = "Integer" if sql.name == "DATE" else "org.apache.flink.table.data.TimestampData"
     body = f"""public {result} eval(StringData value) {{
@@ -119,7 +119,7 @@ _VALUES = {
 _RESULTS = {"DECIMAL": "DecimalData", "DATE": "Integer", "TIME": "Integer"}
 
 
-def encoded_function(sql: SqlType, encoding: str) -> JavaFunction:
+def encoded_function(sql: ColumnType, encoding: str) -> JavaFunction:
     """Return the function from the text of an encoded value to its type; a text of another form is missing.
 
     Its arguments are the texts of ``encoded_members``, if there are any.

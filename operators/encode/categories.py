@@ -14,8 +14,8 @@ from crenel.anonymity.model.attributes import Categorical, Generalized
 from crenel.anonymity.model.builders.builder import Finder
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import MISSING
+from crenel.anonymity.model.values import texts_of_labels
 from crenel.operators.encode.columns import Batch, Mask, Read
-from crenel.operators.encode.values import texts_of_labels
 
 
 class Leaves(NamedTuple):
@@ -60,6 +60,7 @@ class Categories:
                     f"{attribute.place}.hierarchy: lacks the leaf {MISSING!r}, which "
                     "policy.missing: value needs; build it with Hierarchy.with_missing"
                 )
+        self._is_numeric = attribute.builder is not None and attribute.builder.kind == "number"
         self._find = (
             _label_finder(tree.labels[: tree.leaves], labels)
             if attribute.builder is None
@@ -68,7 +69,7 @@ class Categories:
 
     def leaves(self, batch: Batch, read: Read) -> Leaves:
         """Return the leaves of the column that ``read`` names."""
-        if read.kind == "text":
+        if not self._is_numeric:
             values, which = batch.distinct(read)
             leaf = self._find(values)
             if self._missing is not None:
@@ -80,7 +81,7 @@ class Categories:
             bad = None
         else:
             numbers, missing, bad = batch.numbers(read)
-            leaves = self._find(numbers.astype(np.float32) if read.kind == "single" else numbers)
+            leaves = self._find(numbers.astype(np.float32) if read.is_float32 else numbers)
         if self._missing is None or missing is None:
             return Leaves(leaves, missing, bad, leaves < 0)
         leaves[missing] = self._missing

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.operators.encode import values
-from crenel.operators.encode.columns import with_elements
+from crenel.anonymity.model import values
+from crenel.operators.encode.columns import Form, with_elements
 from crenel.operators.encode.packed_arrays import pack
-from crenel.operators.encode.records import Form
 from crenel.operators.encode.try_cast import WHOLE
 
 FORMS: dict[str, tuple[Form, ...]] = {
@@ -47,7 +46,7 @@ class CellType:
     scale: int = 0
 
 
-class Cells:
+class FieldCells:
     """The values of a field, with an attribute for each ``Form`` of its type.
 
     Parameters
@@ -93,7 +92,7 @@ class ArrayCells:
     Parameters
     ----------
     kind : type of the elements
-    cells : (rows,) lists of elements as in ``Cells``, null where missing; whole numbers are int64
+    cells : (rows,) lists of elements as in ``FieldCells``, null where missing; whole numbers are int64
     """
 
     def __init__(self, kind: CellType, cells: pa.ListArray) -> None:

@@ -16,29 +16,31 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import ITEMS
+from crenel.anonymity.model.values import days, is_list, without_zeros
+from crenel.anonymity.model.values import texts as texts_of
 from crenel.operators.encode import hashing
-from crenel.operators.encode.values import days, is_list, without_zeros
-from crenel.operators.encode.values import texts as texts_of
 from crenel.state.block import NO_TIME
 from crenel.state.columns import NO_FURTHER
 
-Kind: TypeAlias = Literal[
-    "number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp", "bytes", "array"
+Form: TypeAlias = Literal[
+    "number", "integer", "text", "boolean", "time", "day", "list", "packed", "missing", "watermark"
 ]
-"""Forms in which the values of a column arrive.
+"""Form of a column as an argument of encode.
 
-- ``number``: whole numbers, or float64 in which NaN stands for a missing value
-- ``real``: float64 in which NaN stands for a missing value, as in each form: it equals no number, not even itself
-- ``single``: as ``real``, from a float32 column
-- ``number_text``: text to be read as a number, null where missing
-- ``text``: text, null where missing. The text of a float32 or float64 is made here, and the day of a datetime64
-- ``integer``: int64
+- ``number``: whole numbers, or float64 in which NaN stands for a missing value: it equals no number, not even itself
+- ``integer``: int64, 0 where missing
+- ``text``: text, null where missing. The text of a float32 or float64 is made here; a numeric attribute is parsed here
 - ``boolean``: bool, None where missing
-- ``timestamp``: datetime64, in UTC where it has a zone, NaT where missing
-- ``bytes``: bytes, None where missing
-- ``array``: lists of text or int64, null where missing; the published value is ``bytes``, an argument of its own, or
-    JSON
+- ``time``: datetime64, in UTC where it has a zone, NaT where missing
+- ``day``: text such as 2024-02-29, or datetime64 of which the day is taken; null where missing
+- ``list``: lists of text or int64, null where missing; JSON where it is published
+- ``packed``: a value of a nested type or bytes, as bytes, None where missing
+- ``missing``: whether the value is missing
+- ``watermark``: the watermark at the arrival of the record, as a time
 """
+
+Argument: TypeAlias = tuple[str, Form]
+"""An argument of encode: a column, and its form."""
 
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
 """Valid event times in epoch milliseconds: the years 1 to 9999, which both Flink and Python can represent."""
@@ -49,15 +51,13 @@ Mask: TypeAlias = NDArray[np.bool_]
 _FORMULA = r"^[=+\-@\t\r]"
 """Start of a text that spreadsheets evaluate, according to OWASP's page on CSV injection."""
 
-_TYPES = {
-    "text": pa.string(),
+_TYPES: dict[Form, pa.DataType] = {
+    **dict.fromkeys(("text", "day", "list"), pa.string()),
     "integer": pa.int64(),
-    "real": pa.float64(),
-    "single": pa.float64(),
+    "number": pa.float64(),
     "boolean": pa.bool_(),
-    "timestamp": pa.timestamp("ms"),
-    "bytes": pa.binary(),
-    "array": pa.string(),
+    "time": pa.timestamp("ms"),
+    "packed": pa.binary(),
 }
 
 
@@ -68,7 +68,7 @@ class Read:
     Attributes
     ----------
     name : name of the column
-    kind : form of its values
+    form : form of its values
     value : position of its argument
     missing : position of a boolean argument that marks missing values; None where the values mark them, or where none
         can be missing
@@ -81,26 +81,28 @@ class Read:
     labels : type of the values that the leaves of a hierarchy without a builder denote; None: text
     normalization : of a subject, as ``Policy.subject_normalization``
     is_clock : whether texts, or those of elements, are times of day with a fraction, which is dropped where it is 0
+    is_float32 : whether numbers were rounded to float32
     """
 
     name: str
-    kind: Kind
+    form: Form
     value: int
     missing: int | None = None
     longest: int | None = None
     padded: bool = False
     neutralized: bool = False
-    element: Kind | None = None
+    element: Form | None = None
     packed: int | None = None
     generalized: bool = False
     labels: pa.DataType | None = None
     normalization: tuple[str, ...] = ()
     is_clock: bool = False
+    is_float32: bool = False
 
     @property
-    def published(self) -> Kind:
+    def published(self) -> Form:
         """Form of the published values, where it is not ``packed``."""
-        return "text" if self.generalized else self.kind
+        return "text" if self.generalized else self.form
 
 
 class UnreadableError(Exception):
@@ -157,7 +159,7 @@ class Batch:
 
     def values(self, read: Read) -> NDArray[Any]:
         """Return (rows,) the values of a column in their original dtype; for text str, None where missing."""
-        if read.kind in ("text", "number_text"):
+        if read.form in ("text", "day"):
             return _objects(self.texts(read))
         return self._argument(read.value).to_numpy()
 
@@ -183,7 +185,7 @@ class Batch:
         missing = np.zeros(self.rows, np.bool_)
         if read.missing is not None:
             missing = self._argument(read.missing).to_numpy(dtype=np.bool_)
-        if read.kind in ("real", "single"):
+        if read.form == "number":
             missing = missing | np.isnan(self.values(read).astype(np.float64, copy=False))
         return missing if missing.any() else None
 
@@ -192,20 +194,16 @@ class Batch:
 
         Timestamps are epoch milliseconds.
         """
-        if read.kind == "timestamp":
+        if read.form == "time":
             times = self._timestamps(read)
             missing_time = times == NO_TIME
             return times.astype(np.float64), missing_time, missing_time if missing_time.any() else None
         values = self.values(read)
-        parsed = _parsed(values) if read.kind == "number_text" else values.astype(np.float64, copy=False)
+        parsed = _parsed(values) if read.form == "text" else values.astype(np.float64, copy=False)
         odd = ~np.isfinite(parsed)
         if not odd.any():
             return parsed, self.flag(read), None
-        if read.kind == "number":
-            missing: Mask | None = np.isnan(parsed)
-        else:
-            missing = self.flag(read) if read.kind in ("real", "single") else _absent(self.texts(read))
-        return parsed, missing, odd
+        return parsed, _absent(self.texts(read)) if read.form == "text" else self.flag(read), odd
 
     def watermark(self, read: Read) -> NDArray[np.int64]:
         """Return (rows,) the watermark at each row's arrival in epoch milliseconds, ``NO_TIME`` before the first."""
@@ -219,7 +217,7 @@ class Batch:
         ``limit`` is the number of milliseconds by which a time may exceed the watermark; before the first watermark
         there is no limit.
         """
-        if read.kind == "timestamp":
+        if read.form == "time":
             times = self._timestamps(read)
             missing: Mask | None = times == NO_TIME
         else:
@@ -237,20 +235,20 @@ class Batch:
 
     def member(self, read: Read) -> tuple[pa.Array, Mask | None]:
         """Return a published column, and the mask of missing values."""
-        if read.kind == "timestamp":
+        if read.form == "time":
             times = self._timestamps(read)
             unknown = times == NO_TIME
-            column = pa.array(times, pa.int64(), mask=unknown).view(_TYPES[read.kind])
+            column = pa.array(times, pa.int64(), mask=unknown).view(_TYPES[read.form])
             return column, unknown if column.null_count else None
         if read.packed is not None:
             return as_arrow(self._argument(read.packed), pa.binary()), None
-        if read.kind == "array":
+        if read.form == "list":
             return array_texts(self._lists(read)), None
-        if read.kind in ("text", "bytes"):
-            column = self.texts(read) if read.kind == "text" else as_arrow(self._argument(read.value), pa.binary())
+        if read.form in ("text", "packed"):
+            column = self.texts(read) if read.form == "text" else as_arrow(self._argument(read.value), pa.binary())
             return column, _absent(column)
         values, missing = self.values(read), self.flag(read)
-        column = pa.array(values, _TYPES[read.kind], mask=missing, from_pandas=read.kind == "boolean")
+        column = pa.array(values, _TYPES[read.form], mask=missing, from_pandas=read.form == "boolean")
         return column, _absent(column) if missing is None else missing
 
     def codes(self, read: Read, key: str, missing: Mask | None, *, repeated: bool) -> NDArray[np.uint64]:
@@ -258,15 +256,15 @@ class Batch:
 
         ``repeated`` is that of ``hashing.text_codes``.
         """
-        if read.kind == "text":
+        if read.form == "text":
             codes = _text_codes(self.texts(read), key, repeated=repeated)
             return codes if missing is None else np.where(missing, hashing.NULL, codes)
-        if read.kind == "bytes":
+        if read.form == "packed":
             return hashing.text_codes(_objects(self.member(read)[0]), key, repeated=repeated)
         values = self.values(read)
-        if read.kind == "integer":
+        if read.form == "integer":
             codes = hashing.integer_codes(values.astype(np.int64, copy=False))
-        elif read.kind in ("real", "single"):
+        elif read.form == "number":
             codes = hashing.real_codes(values.astype(np.float64, copy=False))
         else:
             codes = hashing.boolean_codes(values.astype(np.bool_))
@@ -326,9 +324,9 @@ class Batch:
         ``null_text`` is the published form of a missing value. A missing value then equals an empty text, which some
         formats write alike, and any value written as ``null_text``. None: records with a missing value are rejected.
         """
-        if read.kind != "text":
+        if read.form != "text":
             codes = self.codes(read, key, missing, repeated=True)
-            alike = None if null_text is None else hashing.code_of(null_text, read.kind)
+            alike = None if null_text is None else hashing.code_of(null_text, read.form)
             return codes if alike is None else np.where(codes == alike, hashing.NULL, codes)
         texts = self.texts(read)
         if read.longest is not None:
@@ -477,12 +475,12 @@ def codes_of(values: Sequence[str], read: Read, key: str, null_text: str | None)
     Parameters
     ----------
     values : as text
-    read : form of the column; for ``single``, a number is rounded to float32, as in such a column
+    read : form of the column; with ``is_float32``, a number is rounded as in such a column
     key, null_text : as for ``Batch.published_codes``
     """
-    if read.kind == "array":
+    if read.form == "list":
         read = Read(read.name, read.element or "text", 0, is_clock=read.is_clock)
-    if read.kind == "text":
+    if read.form == "text":
         alone = replace(read, value=0)
         texts = pd.Series([*values, ""], dtype=object)
         codes = Batch((texts,)).published_codes(alone, key, None, null_text)
@@ -493,10 +491,10 @@ def codes_of(values: Sequence[str], read: Read, key: str, null_text: str | None)
 def _number_code(text: str, read: Read, null_text: str | None) -> int | None:
     if null_text is not None and text in ("", null_text):
         return int(hashing.NULL)
-    if read.kind == "single":
-        rounded = hashing.code_of(text, "real")
+    if read.is_float32:
+        rounded = hashing.code_of(text, "number")
         return None if rounded is None else int(hashing.real_codes(np.array([float(np.float32(text))]))[0])
-    code = hashing.code_of(text, read.kind)
+    code = hashing.code_of(text, read.form)
     return None if code is None else int(code)
 
 

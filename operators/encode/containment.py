@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.regions.loads import Loads
 from crenel.operators.encode.columns import Batch, UnreadableError
-from crenel.operators.encode.encoder import EncodePlan, Encoder
-from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.encoder import Encoder
+from crenel.operators.encode.records import RecordArguments
 from crenel.operators.encode.schema_registry import UnavailableError
+from crenel.operators.plan import AnonymizationPlan
 
 _ROOT = Path(__file__).parents[2]
 _log = logging.getLogger(__name__)
@@ -35,10 +36,10 @@ class ContainedEncoder:
     Parameters
     ----------
     plan, number : as for ``Encoder``
-    records : plan for the arguments of encode that are read from records; None: none is
+    records : arguments of encode that are read from records; None: none is
     """
 
-    def __init__(self, plan: EncodePlan, records: RecordsPlan | None = None, number: int = 0) -> None:
+    def __init__(self, plan: AnonymizationPlan, records: RecordArguments | None = None, number: int = 0) -> None:
         self._encoder = Encoder(plan, number)
         self._records = records
         self._reported: set[tuple[str, str]] = set()

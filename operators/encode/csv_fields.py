@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from crenel.anonymity.model.errors import InvariantError
-from crenel.operators.encode.cells import Cells, CellType
+from crenel.operators.encode.cells import CellType, FieldCells
 from crenel.operators.encode.csv_values import read_as
 
 _LINE_FEED, _RETURN = 10, 13
@@ -45,10 +45,10 @@ class CsvFields:
     quote: str | None = '"'
     null: str = ""
 
-    def columns(self, records: pa.BinaryArray) -> list[Cells]:
+    def columns(self, records: pa.BinaryArray) -> list[FieldCells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         texts = self._texts(_without_bom(_as_text(records.fill_null(b""))))
-        return [Cells(read_as(kind, texts[str(place)].combine_chunks())) for place, kind in self.fields]
+        return [FieldCells(read_as(kind, texts[str(place)].combine_chunks())) for place, kind in self.fields]
 
     def _texts(self, lines: pa.BinaryArray) -> pa.Table:
         """Return the texts of each field to read, null where missing or unreadable."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,74 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import ABSENT, Numeric, Presence
+from crenel.anonymity.model.attributes import ABSENT, Number, Numeric, Presence
 from crenel.anonymity.model.outcomes import REJECTIONS
-from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
-from crenel.anonymity.model.secret import SubjectKey
 from crenel.anonymity.regions.loads import Loads
 from crenel.operators.encode.categories import Categories, Labels
-from crenel.operators.encode.columns import EARLIEST, LATEST, Batch, Mask, Read, members_schema, reading
+from crenel.operators.encode.columns import EARLIEST, LATEST, Batch, Mask, members_schema, reading
 from crenel.operators.encode.sharding import divider
+from crenel.operators.plan import AnonymizationPlan
 from crenel.state.block import NO_TIME, Block, Rejected
-
-
-@dataclass(frozen=True)
-class EncodePlan:
-    """Inputs and settings of the encoder.
-
-    Attributes
-    ----------
-    policy : roles, domains and hierarchies
-    shards : division of the tuples
-    keys : (shards,) the Flink key of each shard, as chosen by ``crenel.operators.shards.keys``
-    quasi_identifiers, sensitive, noised, passthrough : in the order of the policy; that of a ``Presence`` is its
-        number's
-    subject, event_time, reference : None where the policy names none
-    null_text : text of a missing value in the released output
-    watermark : the watermark at a record's arrival, missing before the first; None where no setting uses event time
-    subject_key : key of the subject hash
-    """
-
-    policy: Policy
-    shards: Shards
-    keys: tuple[int, ...]
-    quasi_identifiers: tuple[Read, ...]
-    sensitive: tuple[Read, ...]
-    noised: tuple[Read, ...]
-    passthrough: tuple[Read, ...]
-    subject: Read | None
-    event_time: Read | None
-    reference: Read | None
-    subject_key: SubjectKey
-    watermark: Read | None = None
-    null_text: str = ""
-
-    @property
-    def checked(self) -> tuple[str | None, ...]:
-        """The columns for which a record may be rejected, in the order of their validation.
-
-        The first invalid column determines the rejection; ``Rejected.column`` is its index here. Only
-        ``Encoder.refuse`` rejects a record for a column of ``passthrough``, or for None: no single column.
-        """
-        reads = (*self.quasi_identifiers, *self.sensitive, *self.noised, self.subject, self.event_time)
-        return (*(read.name for read in (*reads, *self.passthrough) if read is not None), None)
-
-    @property
-    def reads(self) -> tuple[Read, ...]:
-        """The form of each column."""
-        single = (self.subject, self.event_time, self.reference, self.watermark)
-        lists = (*self.quasi_identifiers, *self.sensitive, *self.noised, *self.passthrough)
-        return (*lists, *(read for read in single if read is not None))
-
-    @property
-    def readable(self) -> EncodePlan:
-        """The same plan with sensitive arrays as JSON in the published values, for readers in Python."""
-        return replace(self, sensitive=tuple(replace(read, packed=None) for read in self.sensitive))
-
-    @property
-    def divided_by_row(self) -> bool:
-        """Whether a tuple's shard depends on its whole content, because the policy names no subject."""
-        return self.shards.count > 1 and self.shards.by == SHARD_BY_SUBJECT and self.subject is None
 
 
 class Encoded(NamedTuple):
@@ -101,7 +41,7 @@ class Encoder:
 
     Parameters
     ----------
-    plan : inputs and settings
+    plan : what is read, and settings
     number : distinguishes this encoder from parallel ones
 
     Attributes
@@ -115,7 +55,7 @@ class Encoder:
         Tuples cannot be divided as in ``plan.shards``, or a hierarchy lacks its leaf for missing values.
     """
 
-    def __init__(self, plan: EncodePlan, number: int = 0) -> None:
+    def __init__(self, plan: AnonymizationPlan, number: int = 0) -> None:
         self._plan, self._number = plan, number
         self._hash_key = plan.subject_key.hash_key  # an unreadable key ends the job before its first record
         self._keep_missing = plan.policy.missing == "value"
@@ -130,9 +70,9 @@ class Encoder:
             attribute.name: Labels(
                 attribute, labels[attribute.name], self._hash_key, self._null_text, keep_missing=self._keep_missing
             )
-            for attribute in plan.policy.generalized
+            for attribute in plan.policy.generalized.values()
         }
-        self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
+        self._schema = members_schema(plan.members)
         self._divide = divider(plan.policy, plan.shards)
         shards, regions = plan.shards.count, plan.shards.regions
         self.loads = None
@@ -162,11 +102,11 @@ class Encoder:
     def blocks(self, *series: Any) -> Iterator[Encoded]:
         """Yield the blocks of one batch, in the order of their shards; arguments as for ``encode``."""
         batch = Batch(series)
-        columns, wrong = self._read(batch)
-        rejected = np.flatnonzero(wrong.column >= 0)
-        for shard, rows in self._parts(columns, np.flatnonzero(wrong.column < 0), with_first=len(rejected) > 0):
+        columns, errors = self._read(batch)
+        rejected = np.flatnonzero(errors.column >= 0)
+        for shard, rows in self._parts(columns, np.flatnonzero(errors.column < 0), with_first=len(rejected) > 0):
             refused = rejected if shard == 0 else rejected[:0]
-            rejections = self._rejected(batch, columns, wrong, refused) if len(refused) else Rejected.none()
+            rejections = self._rejected(batch, columns, errors, refused) if len(refused) else Rejected.none()
             yield Encoded(columns.block(rows, shard, self._schema, rejections, self._number), rows, refused)
 
     def refuse(self, series: tuple[Any, ...], argument: int | None) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
@@ -228,32 +168,32 @@ class Encoder:
             if end > start or (shard == 0 and with_first):
                 yield shard, order[start:end]
 
-    def _read(self, batch: Batch) -> tuple[_Columns, _Wrong]:
+    def _read(self, batch: Batch) -> tuple[_Columns, _Errors]:
         """Read all rows of a batch and their errors; the columns of an invalid row are undefined."""
-        plan, wrong = self._plan, _Wrong(batch.rows)
+        plan, errors = self._plan, _Errors(batch.rows)
         numeric, categorical = [], []
         absent: Mask | None = None  # of the number before
-        for attribute, read in zip(plan.policy.quasi_identifiers, plan.quasi_identifiers, strict=True):
+        for attribute, read in zip(plan.policy.attributes, plan.quasi_identifiers, strict=True):
             with reading(read.value):
                 if isinstance(attribute, Numeric):
                     values, missing, bad = batch.numbers(read)
-                    if read.kind == "single":
+                    if read.is_float32:
                         values = _within_float32(values, attribute)
                     if attribute.missing == "value" and missing is not None:
                         absent, values = missing, np.where(missing, attribute.middle, values)
                         missing, bad = None, None if bad is None else bad & ~absent
                     else:
                         absent = None
-                    outside = _outside(values, attribute, is_time=read.kind == "timestamp")
-                    wrong.next(missing=missing, bad_type=bad, outside_domain=outside)
+                    outside = _outside(values, attribute, is_time=read.form == "time")
+                    errors.add(missing=missing, bad_type=bad, outside_domain=outside)
                     numeric.append(values)
                 elif isinstance(attribute, Presence):
-                    wrong.next()
+                    errors.add()
                     leaf = np.zeros(batch.rows, np.int32) if absent is None else np.where(absent, ABSENT, 1 - ABSENT)
                     categorical.append(leaf)
                 else:
                     found = self._categories[attribute.name].leaves(batch, read)
-                    wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
+                    errors.add(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
                     categorical.append(found.leaf)
         members, sensitive = [], list[NDArray[np.uint64]]()
         for read, width in zip(plan.sensitive, plan.policy.widths, strict=True):
@@ -261,28 +201,28 @@ class Encoder:
                 if read.generalized:
                     labels = self._labels[read.name]
                     found = labels.leaves(batch, read)
-                    wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
+                    errors.add(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
                     member, published = labels.published(found)
                     members.append(member)
                     sensitive.append(published)
                     continue
                 member, missing = batch.member(read)
                 members.append(member)
-                if read.kind == "array":
+                if read.form == "list":
                     codes, missing, too_many = batch.array_codes(read, self._hash_key, width, self._null_text)
-                    wrong.next(missing=None if self._keep_missing else missing, too_many_values=too_many)
+                    errors.add(missing=None if self._keep_missing else missing, too_many_values=too_many)
                     sensitive.extend(codes.T)
                     continue
-                wrong.next(missing=None if self._keep_missing else missing)
+                errors.add(missing=None if self._keep_missing else missing)
                 sensitive.append(batch.published_codes(read, self._hash_key, missing, self._null_text))
         passed = []
-        for attribute, read in zip(plan.policy.noised, plan.noised, strict=True):
+        for noised, read in zip(plan.policy.noised.values(), plan.noised, strict=True):
             with reading(read.value):
                 member, missing = batch.member(read)
                 values, _, bad = batch.numbers(read)
-                if read.kind == "single":
-                    values = _within_float32(values, attribute)
-                wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute, is_time=False))
+                if read.is_float32:
+                    values = _within_float32(values, noised)
+                errors.add(missing=missing, bad_type=bad, outside_domain=_outside(values, noised, is_time=False))
                 members.append(member)
                 if plan.divided_by_row:
                     passed.append(batch.codes(read, self._hash_key, missing, repeated=False))
@@ -296,14 +236,14 @@ class Encoder:
         if plan.subject is not None:
             with reading(plan.subject.value):
                 subject, missing = batch.subject(plan.subject, self._hash_key)
-                wrong.next(missing=missing)
+                errors.add(missing=missing)
         watermark = None if plan.watermark is None else batch.watermark(plan.watermark)
         event_time = np.full(batch.rows, np.int64(NO_TIME))
         if plan.event_time is not None:
             with reading(plan.event_time.value):
                 limit = plan.policy.event_time_limit
                 event_time, missing, outside = batch.event_time(plan.event_time, watermark, limit)
-                wrong.next(missing=missing, outside_domain=outside)
+                errors.add(missing=missing, outside_domain=outside)
         columns = _Columns(
             numeric=_side_by_side(numeric, batch.rows, np.float64) + 0.0,  # -0.0 becomes 0.0
             categorical=_side_by_side(categorical, batch.rows, np.int32),
@@ -314,13 +254,13 @@ class Encoder:
             members=tuple(members),
             passed=_side_by_side(passed, batch.rows, np.uint64),
         )
-        return columns, wrong
+        return columns, errors
 
-    def _rejected(self, batch: Batch, columns: _Columns, wrong: _Wrong, rows: NDArray[np.intp]) -> Rejected:
+    def _rejected(self, batch: Batch, columns: _Columns, errors: _Errors, rows: NDArray[np.intp]) -> Rejected:
         reference: tuple[str | None, ...] = ()
         if self._plan.reference is not None:
             reference = tuple(batch.texts(self._plan.reference).take(pa.array(rows)).to_pylist())
-        return Rejected(wrong.column[rows], wrong.reason[rows], columns.event_time[rows], reference)
+        return Rejected(errors.column[rows], errors.reason[rows], columns.event_time[rows], reference)
 
 
 @dataclass(frozen=True)
@@ -356,7 +296,7 @@ class _Columns:
         )
 
 
-class _Wrong:
+class _Errors:
     """Column and reason of the first error in each row of a batch; column -1 for valid rows."""
 
     def __init__(self, rows: int) -> None:
@@ -364,8 +304,8 @@ class _Wrong:
         self.reason = np.zeros(rows, np.int8)
         self._number = -1
 
-    def next(self, **reasons: Mask | None) -> None:
-        """Record the errors of the next column of ``EncodePlan.checked``, by reason; None where no row has any.
+    def add(self, **reasons: Mask | None) -> None:
+        """Record the errors of the next column of ``AnonymizationPlan.checked``, by reason; None where no row has any.
 
         A row with several reasons gets the first one, because a missing value is often outside its domain too.
         """
@@ -384,7 +324,7 @@ def _side_by_side(columns: list[NDArray[Any]], rows: int, dtype: type[np.generic
     return table
 
 
-def _within_float32(values: NDArray[np.float64], attribute: Numeric) -> NDArray[np.float64]:
+def _within_float32(values: NDArray[np.float64], attribute: Number) -> NDArray[np.float64]:
     """Return the values of a FLOAT column with domain ends restored from their float32 rounding.
 
     A FLOAT of 0.1 is 0.10000000149 as float64, which is not in the domain [0, 0.1].
@@ -395,7 +335,7 @@ def _within_float32(values: NDArray[np.float64], attribute: Numeric) -> NDArray[
     return values
 
 
-def _outside(values: NDArray[np.float64], attribute: Numeric, *, is_time: bool) -> Mask | None:
+def _outside(values: NDArray[np.float64], attribute: Number, *, is_time: bool) -> Mask | None:
     """Return the mask of values outside the declared domain, or of times outside the years 1 to 9999."""
     if attribute.domain is None and not is_time:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,28 +10,11 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import ScalarFunction, udf
 
-from crenel.anonymity.model.secret import SubjectKey
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
 from crenel.operators.encode import hashing
 from crenel.operators.encode.columns import Batch, Read
+from crenel.operators.plan import AnonymizationPlan
 from crenel.state.operator import Forget
-
-
-@dataclass(frozen=True)
-class ForgetPlan:
-    """Form and addressees of the requests.
-
-    Attributes
-    ----------
-    subject : form of the only column, which contains subjects as the source does
-    subject_key : as in ``crenel.operators.encode.encoder.EncodePlan``
-    keys : (shards,) the Flink key of each shard
-    by_subject : whether the subject alone determines a person's shard
-    """
-
-    subject: Read
-    subject_key: SubjectKey
-    keys: tuple[int, ...]
-    by_subject: bool
 
 
 def code_of(subject: np.uint64, hash_key: str) -> str:
@@ -45,28 +27,31 @@ def code_of(subject: np.uint64, hash_key: str) -> str:
     return hashlib.blake2b(hashed, digest_size=8, key=key, person=b"crenel-forget").hexdigest()
 
 
-def requests(plan: ForgetPlan, *series: Any) -> tuple[list[list[int]], list[bytes | None]]:
+def requests(plan: AnonymizationPlan, subject: Read, column: Any) -> tuple[list[list[int]], list[bytes | None]]:
     """Return the requests of one batch.
 
     Parameters
     ----------
-    series : the arguments that ``plan`` numbers, each with one value per row
+    plan : of the job, with the keys of its shards
+    subject : form of the only column, which contains subjects as the source does
+    column : its values, one per row
 
     Returns
     -------
     keys : (rows,) keys of the shards for each request; none where a subject is missing
     blobs : (rows,) ``Forget.to_bytes``; None where a subject is missing
     """
-    subjects, missing = Batch(series).subject(plan.subject, plan.subject_key.hash_key)
+    subjects, missing = Batch((column,)).subject(subject, plan.subject_key.hash_key)
+    by_subject = plan.shards.by == SHARD_BY_SUBJECT
     known = np.ones(len(subjects), np.bool_) if missing is None else ~missing
     shards = hashing.slices(subjects, len(plan.keys)).tolist()
     keys: list[list[int]] = [
-        [] if not there else [plan.keys[shard]] if plan.by_subject else list(plan.keys)
+        [] if not there else [plan.keys[shard]] if by_subject else list(plan.keys)
         for shard, there in zip(shards, known.tolist(), strict=True)
     ]
     blobs = [
-        Forget(subject, code_of(subject, plan.subject_key.hash_key)).to_bytes() if there else None
-        for subject, there in zip(subjects, known.tolist(), strict=True)
+        Forget(person, code_of(person, plan.subject_key.hash_key)).to_bytes() if there else None
+        for person, there in zip(subjects, known.tolist(), strict=True)
     ]
     return keys, blobs
 
@@ -74,11 +59,11 @@ def requests(plan: ForgetPlan, *series: Any) -> tuple[list[list[int]], list[byte
 class ForgetFunction(ScalarFunction):  # type: ignore[misc]
     """Flink function that makes requests of each Arrow batch."""
 
-    def __init__(self, plan: ForgetPlan) -> None:
-        self._plan = plan
+    def __init__(self, plan: AnonymizationPlan, subject: Read) -> None:
+        self._plan, self._subject = plan, subject
 
-    def eval(self, *series: Any) -> pd.DataFrame:
-        keys, blobs = requests(self._plan, *series)
+    def eval(self, column: Any) -> pd.DataFrame:
+        keys, blobs = requests(self._plan, self._subject, column)
         return pd.DataFrame({"k": pd.Series(keys, dtype=object), "b": pd.Series(blobs, dtype=object)})
 
     def is_deterministic(self) -> bool:
@@ -86,9 +71,12 @@ class ForgetFunction(ScalarFunction):  # type: ignore[misc]
         return False
 
 
-def forget_function(plan: ForgetPlan) -> Any:
-    """Return the function ``crenel_forget(...)``, whose result is ``ROW<k ARRAY<INT>, b BYTES>``."""
+def forget_function(plan: AnonymizationPlan, subject: Read) -> Any:
+    """Return the function ``crenel_forget(...)``, whose result is ``ROW<k ARRAY<INT>, b BYTES>``.
+
+    Arguments are those of ``requests``.
+    """
     result = DataTypes.ROW(
         [DataTypes.FIELD("k", DataTypes.ARRAY(DataTypes.INT())), DataTypes.FIELD("b", DataTypes.BYTES())]
     )
-    return udf(ForgetFunction(plan), result_type=result, func_type="pandas")
+    return udf(ForgetFunction(plan, subject), result_type=result, func_type="pandas")

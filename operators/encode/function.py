@@ -13,9 +13,9 @@ from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
 from crenel.anonymity.regions.loads import Loads
 from crenel.operators.encode.containment import ContainedEncoder
-from crenel.operators.encode.encoder import EncodePlan
-from crenel.operators.encode.records import EvolvingFields, RecordsPlan, UnknownFields
+from crenel.operators.encode.records import EvolvingFields, RecordArguments, UnknownFields
 from crenel.operators.metrics import SCALE, Metrics
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.operators.worker import flush_results, keep_texts_in_arrow, prepare_worker
 
@@ -26,10 +26,10 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
     Parameters
     ----------
     plan : inputs and settings of the encoder
-    records : plan for the arguments read from records, which are then the first column; None: none is
+    records : arguments read from records, which are then the first column; None: none is
     """
 
-    def __init__(self, plan: EncodePlan, records: RecordsPlan | None = None) -> None:
+    def __init__(self, plan: AnonymizationPlan, records: RecordArguments | None = None) -> None:
         self._plan, self._records = plan, records
         self._signer = ErrorSigner()
         self._count_unknown: Callable[[], None] | None = None
@@ -107,7 +107,7 @@ def _share(loads: Loads, shard: int) -> int:
     return round(SCALE * loads.share(shard))
 
 
-def encode_function(plan: EncodePlan, records: RecordsPlan | None = None) -> Any:
+def encode_function(plan: AnonymizationPlan, records: RecordArguments | None = None) -> Any:
     """Return the function of encode, whose result is ``ROW<k INT, b BYTES>``.
 
     ``b`` is NULL on rows that carry no block.

@@ -51,12 +51,12 @@ def boolean_codes(values: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return _BOOLEAN[values.astype(np.intp)]
 
 
-def code_of(text: str, kind: str) -> np.uint64 | None:
+def code_of(text: str, form: str) -> np.uint64 | None:
     """Return the code of the number or Boolean written as ``text``; None where there is no such value."""
     try:
-        if kind == "integer":
+        if form == "integer":
             return np.uint64(integer_codes(np.array([int(text)], np.int64))[0])
-        if kind == "real":
+        if form == "number":
             return np.uint64(real_codes(np.array([float(text)]))[0])
     except (ValueError, OverflowError):
         return None

@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.operators.encode import try_cast as texts
+from crenel.operators.encode.columns import Form
 from crenel.operators.encode.json_scan import REAL, TEXT, TRUTH, Scanned, scan
 from crenel.operators.encode.json_scan import WHOLE as WHOLE_NUMBER
-from crenel.operators.encode.records import Form
 from crenel.operators.encode.try_cast import WHOLE
 
 FORMS: dict[str, tuple[Form, ...]] = {

@@ -5,26 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 import pyarrow as pa
 
-from crenel.operators.encode.columns import as_arrow, reading
-
-Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day", "missing", "list", "packed"]
-"""Form of a field as an argument.
-
-- ``number``: whole numbers, or float64 in which NaN stands for a missing value
-- ``integer``: int64, 0 where missing
-- ``text``: as SQL writes it, null where missing
-- ``boolean``: bool, None where missing
-- ``time``: datetime64 in milliseconds, NaT where missing
-- ``day``: text such as 2024-02-29, null where missing
-- ``missing``: whether the field is missing
-- ``list``: lists of text or int64, null where missing
-- ``packed``: an array as bytes, as Flink's serializer writes it, null where missing
-"""
+from crenel.operators.encode.columns import Form, as_arrow, reading
 
 
 class Fields(Protocol):
@@ -72,8 +58,8 @@ class EvolvingFields(Fields, Protocol):
 
 
 @dataclass(frozen=True)
-class RecordsPlan:
-    """Plan for the arguments of encode that are read from records.
+class RecordArguments:
+    """Arguments of encode that are read from records.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class SlotLayout:
     """Slots of some fields.
 
     Slots from 0 on have one value for each record; the slot of an array says where its items are. Slots from
@@ -60,7 +60,7 @@ class Layout:
         return np.array([(slots[0], slots[-1] + 1) for slots in of], np.int64).reshape(-1, 2)
 
 
-class Slots(NamedTuple):
+class BatchSlots(NamedTuple):
     """Values of the records of a batch.
 
     Attributes
@@ -86,7 +86,7 @@ class Slots(NamedTuple):
     read: NDArray[np.bool_]
 
     @classmethod
-    def empty(cls, data: NDArray[np.uint8], layout: Layout, rows: int) -> Slots:
+    def empty(cls, data: NDArray[np.uint8], layout: SlotLayout, rows: int) -> BatchSlots:
         """Return slots without values."""
         slots = layout.of_records
         # Each item takes at least one byte. Memory of items that no record has is reserved and never touched.
@@ -107,7 +107,7 @@ class Slots(NamedTuple):
         """Return (records,) the bytes of a slot, null where it has none."""
         return gather(self.data, self.found[slot], self.value[slot], self.length[slot], pa.binary())
 
-    def items_of(self, array: int, slots: Sequence[int]) -> tuple[NDArray[np.int64], Slots]:
+    def items_of(self, array: int, slots: Sequence[int]) -> tuple[NDArray[np.int64], BatchSlots]:
         """Return (items,) the record of each item of an array, in order, and the items as records of some item slots.
 
         ``slots``: their numbers, counted from the first item slot of all

@@ -12,9 +12,9 @@ from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from crenel.anonymity.algorithm import Admission, AdmissionStage
 from crenel.anonymity.buffer.stored_columns import restored_by
 from crenel.anonymity.compiled.random import shard_key
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.rows import row
 from crenel.operators.shards.function import END
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.operators.worker import flush_each, prepare_worker
 from crenel.state.block import Block
@@ -39,7 +39,7 @@ class AdmissionFunction(KeyedProcessFunction):  # type: ignore[misc]
     knows of the person only bounds later tuples, and expires by itself.
     """
 
-    def __init__(self, plan: OperatorPlan) -> None:
+    def __init__(self, plan: AnonymizationPlan) -> None:
         self._plan = plan
         self._signer = ErrorSigner()
 
@@ -55,11 +55,11 @@ class AdmissionFunction(KeyedProcessFunction):  # type: ignore[misc]
         with self._signer.signing():
             key, blob = value[0], value[1]
             if blob is not None and kind_of(blob) == "forget":
-                yield from (_addressed(shard, blob) for shard in self._keys.values())
+                yield from (_addressed(shard, blob) for shard in self._keys)
                 return
             admission = self._observed(key, ctx)
             if blob is None:
-                yield from self._reported(admission, self._keys.values())
+                yield from self._reported(admission, self._keys)
                 return
             block = Block.from_bytes(blob, self._plan.context.members, f"key {key}")
             admitted = admission.admit(block)
@@ -70,7 +70,7 @@ class AdmissionFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         with self._signer.signing():
-            yield from self._reported(self._observed(ctx.get_current_key(), ctx), self._keys.values())
+            yield from self._reported(self._observed(ctx.get_current_key(), ctx), self._keys)
 
     def _observed(self, key: int, ctx: KeyedProcessFunction.Context) -> Admission:
         """Return the admission of a key after it has observed the clock, with a timer for its next alarm."""

@@ -62,7 +62,7 @@ class ChainColumn:
 
 
 @dataclass(frozen=True)
-class ChainPlan:
+class ChainSettings:
     """Settings of a hash chain.
 
     Attributes
@@ -87,13 +87,8 @@ class ChainPlan:
     members: tuple[ChainColumn, ...]
 
     def begin(self, stored: ChainState | None = None) -> ChainState:
-        """Return the state of a shard's chain: the stored one, or the beginning of a chain of this run.
-
-        The state of an earlier version names no run, and its rows are hashed in another way. Its chain begins anew.
-        """
-        if stored is None:
-            return ChainState(b"", 0, -1, self.run)
-        return stored if stored.run else ChainState(b"", stored.following, stored.start, self.run)
+        """Return the state of a shard's chain: the stored one, or the beginning of a chain of this run."""
+        return ChainState(b"", 0, -1, self.run) if stored is None else stored
 
 
 class Chain:
@@ -103,10 +98,10 @@ class Chain:
     ----------
     plan : settings of the chain
     members : names and types of the published columns
-    state : stored end of the chain, or its beginning (``ChainPlan.begin``)
+    state : stored end of the chain, or its beginning (``ChainSettings.begin``)
     """
 
-    def __init__(self, plan: ChainPlan, members: pa.Schema, state: ChainState) -> None:
+    def __init__(self, plan: ChainSettings, members: pa.Schema, state: ChainState) -> None:
         self._plan = plan
         self.run = state.run
         self._key = plan.key.read()

@@ -20,6 +20,7 @@ from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.operators.output_columns import summary_counts
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.rows import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
@@ -31,7 +32,6 @@ from crenel.operators.rows import (
 )
 from crenel.operators.shards.chain import Chain
 from crenel.operators.shards.metrics import ShardMetrics
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.operators.shards.stream import StreamDiagnostics, WatermarkMerger
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.operators.worker import flush_each, prepare_worker
@@ -39,7 +39,6 @@ from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import kind_of
 from crenel.state.flink import ShardStore
 from crenel.state.operator import ChainState, Forget, Report, rejected_from_bytes, rejected_to_bytes
-from crenel.state.shard import StoredShard
 
 SUPPRESSED = OutputTag("suppressed", SUPPRESSED_TYPE)
 REJECTED = OutputTag("rejected", REJECTED_TYPE)
@@ -87,7 +86,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     later tuples of the same person follow such a request.
     """
 
-    def __init__(self, plan: OperatorPlan) -> None:
+    def __init__(self, plan: AnonymizationPlan) -> None:
         self._plan = plan
         self._signer = ErrorSigner()
 
@@ -186,7 +185,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         keyed.diagnostics.observe_releases(step.releases, None if has_ended else watermark)
         self._keep(keyed, step, ctx)
         yield from self._emit(step, keyed)
-        if timestamp >= END and not keyed.closed:  # a savepoint of an earlier version has a later timer too
+        if timestamp >= END and not keyed.closed:  # a deadline may be later still
             keyed.closed = True
             yield from self._close(keyed)
             for name, amount in summary(self._plan, keyed):
@@ -216,18 +215,16 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             if number is None:
                 raise InvariantError("a timer fired for a shard of which nothing is stored")
             shard = plan.algorithm.new(plan.context, number, shard_key(plan.seed, number))
-        diagnostics = StreamDiagnostics(
-            plan.context, max(plan.algorithm.durations(plan.context.parameters).values(), default=None)
-        )
+        diagnostics = StreamDiagnostics(plan.context, max(plan.algorithm.durations.values(), default=None))
         chain = self._chain(f"key {key}")
-        keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), diagnostics, chain)
+        keyed = self._shards[key] = KeyedShard(shard, self._rejected(f"key {key}"), diagnostics, chain)
         return keyed
 
     def _chain(self, where: str) -> Chain | None:
         """Return the shard's hash chain, where the audit log has one."""
         state = self._begin_chain(where)
         plan = self._plan
-        return None if plan.chain is None or state is None else Chain(plan.chain, plan.members, state)
+        return None if plan.chain is None or state is None else Chain(plan.chain, plan.published_members, state)
 
     def _begin_chain(self, where: str) -> ChainState | None:
         """Return the state of the shard's chain, stored at once so that a restored job continues this run."""
@@ -240,17 +237,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             self._store.chain = state.to_bytes()
         return state
 
-    def _rejected(self, stored: StoredShard | None, where: str) -> NDArray[np.int64]:
-        blob = self._store.rejected
-        if blob is not None:
-            return rejected_from_bytes(blob, len(REJECTIONS), where)
-        counts = np.zeros(len(REJECTIONS), np.int64)
-        if stored is not None:  # earlier versions counted them with the shard
-            _, state = self._plan.algorithm.state
-            before = state.from_bytes(stored.shard, where).rejected
-            if before is not None:  # for fewer reasons, which come first
-                counts[: len(before)] = before
-        return counts
+    def _rejected(self, where: str) -> NDArray[np.int64]:
+        blob, reasons = self._store.rejected, len(REJECTIONS)
+        return np.zeros(reasons, np.int64) if blob is None else rejected_from_bytes(blob, reasons, where)
 
     def _reject(self, keyed: KeyedShard, block: Block) -> Iterator[Any]:
         if not len(block.rejected.column):
@@ -313,7 +302,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             self._store.chain = keyed.chain.state.to_bytes()
 
 
-def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]]:
+def summary(plan: AnonymizationPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]]:
     """Yield a shard's counters and the privacy parameters, as (name, amount).
 
     ``delay.N`` counts tuples with a delay of about N tuples. Names of parameters begin with ``parameter.``. The result
@@ -323,12 +312,12 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     yield from summary_counts(plan.algorithm, plan.context.privacy, keyed.counters)
     for name, amount in zip(REJECTIONS, keyed.rejected.tolist(), strict=True):
         yield f"rejected.{name}", amount
-    yield from keyed.diagnostics.results(plan.encoded)
+    yield from keyed.diagnostics.results(plan.checked)
     for name, in_force in plan.context.privacy.in_force.items():
         yield f"parameter.{name}", in_force
     if (noise := plan.context.sampling_and_noise) is not None:
         yield "parameter.sample_rate", noise.sample_rate
-        yield "parameter.phi", noise.phi
+        yield "parameter.phi", noise.inverse_scale
     if plan.chain is not None and keyed.chain is not None:
         yield f"run.{keyed.chain.run}", 1
         yield f"settings.{plan.chain.settings}", 1

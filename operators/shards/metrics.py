@@ -114,7 +114,7 @@ class ShardMetrics:
         if context.policy.sensitive:
             metrics.gauge("mean_diversity_x1000", lambda: round(SCALE * classes.diversity))
         metrics.gauge("k", lambda: context.privacy.k)
-        if (delay := algorithm.delay_tuples(context.parameters)) is not None:
+        if (delay := context.algorithm.delay_tuples) is not None:
             metrics.gauge("delay_tuples", lambda: delay)
         for name, gauge in algorithm.gauges.items():
             metrics.gauge(name, partial(_over_all, gauge, shards))

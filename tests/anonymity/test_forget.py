@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.batch.stored import between
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.builtin import T
-from crenel.anonymity.model.attributes import Noised, Numeric
+from crenel.anonymity.model.attributes import Noised, Numeric, by_name
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import NoiseWithinRelease, Persons, Privacy
 from crenel.state.block import BufferedTuples
 from tests.support.drive import Kept, Setting, columns_of, hashes, judged
 from tests.support.example_counts import FEW, LAWS, examples
@@ -32,6 +32,7 @@ from tests.support.forgets import forgets_of, with_forgets
 from tests.support.lasting_drive import LastingSetting, lasting_cases
 from tests.support.mondrian_drive import MondrianSetting, mondrian_cases
 from tests.support.nearest_drive import NearestSetting, nearest_cases
+from tests.support.settings import models_of
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row
 from tests.support.strategies import Case, cases, cuts
 from tests.support.window_drive import WindowSetting, window_cases
@@ -71,30 +72,33 @@ def test_a_forgotten_person_is_not_published_and_others_are_however_blocks_are_c
 TOP = 2.0**41
 
 
-def _reusing(delay: int) -> NearestParameters:
-    return NearestParameters(delay, delay_jitter=0.25, reuse_limit=1000)
+def _reusing(delay: int) -> Nearest:
+    return Nearest(Delay(delay, jitter=0.25), reuse_limit=1000)
 
 
 SETTINGS: dict[str, Callable[[Policy, Privacy, int, tuple[pa.DataType, ...]], Setting]] = {
-    "castle": lambda policy, privacy, delay, types: Setting(policy, privacy, CastleParameters(delay), types),
+    "castle": lambda policy, privacy, delay, types: Setting(policy, privacy, Castle(Delay(delay)), types),
     "nearest": lambda policy, privacy, delay, types: NearestSetting(policy, privacy, _reusing(delay), types),
     "priced": lambda policy, privacy, delay, types: NearestSetting(
-        policy, privacy, NearestParameters(delay, isolation_price=0.55), types
+        policy, privacy, Nearest(Delay(delay), isolation_price=0.55), types
     ),
     "lasting": lambda policy, privacy, delay, types: LastingSetting(
-        policy, replace(privacy, noise_within=None, lasting=Lasting()), NearestParameters(delay), types
+        policy, replace(privacy, noise_within_release=None, persons=Persons("lasting")), Nearest(Delay(delay)), types
     ),
     "lasting, counting": lambda policy, privacy, delay, types: LastingSetting(
-        policy, replace(privacy, noise_within=None, lasting=Lasting(None, "count")), NearestParameters(delay), types
+        policy,
+        replace(privacy, noise_within_release=None, persons=Persons("lasting", None, "count")),
+        Nearest(Delay(delay)),
+        types,
     ),
     "lasting, reusing": lambda policy, privacy, delay, types: LastingSetting(
-        policy, replace(privacy, noise_within=None, lasting=Lasting()), _reusing(delay), types
+        policy, replace(privacy, noise_within_release=None, persons=Persons("lasting")), _reusing(delay), types
     ),
     "window": lambda policy, privacy, delay, types: WindowSetting(
-        policy, privacy, SuhdsaParameters(max(delay // 2, privacy.k), delay_tuples=4 * delay), types
+        policy, privacy, Suhdsa(max(delay // 2, privacy.k), delay=Delay(4 * delay)), types
     ),
     "mondrian": lambda policy, privacy, delay, types: MondrianSetting(
-        policy, privacy, MondrianParameters(ClosedBy(max(delay, privacy.k))), types
+        policy, privacy, Mondrian(Window(max(delay, privacy.k))), types
     ),
 }
 
@@ -124,13 +128,18 @@ def crowd(chance: Random, people: int, *, noised: bool) -> list[Row]:
 def setting_of(algorithm: str, k: int, delay: int, *, noised: bool, compared: bool = False) -> Setting:
     """Return a policy and its privacy; ``compared``: with the stream so far, by a model that every set satisfies."""
     policy = Policy(
-        (Numeric("age", (0.0, TOP)), Numeric("pay", (0.0, TOP))),
+        {"age": Numeric((0.0, TOP)), "pay": Numeric((0.0, TOP))},
         sensitive=("illness",),
-        noised=(Noised("dose", (0.0, TOP), 4.0),) if noised else (),
+        noised=by_name((Noised((0.0, TOP), 4.0).named("dose"),) if noised else ()),
         passthrough=("remark", "visit", IDENTITY),
         subject="who",
     )
-    privacy = Privacy(k, 1, ((T, 1.0),) if compared else (), NoiseWithin(1.0) if noised else None)
+    privacy = Privacy(
+        k,
+        1,
+        models=models_of(((T, 1.0),) if compared else ()),
+        noise_within_release=NoiseWithinRelease(1.0) if noised else None,
+    )
     dose = (pa.float64(),) if noised else ()
     return SETTINGS[algorithm](policy, privacy, delay, (pa.string(), *dose, pa.string(), pa.float64(), pa.int64()))
 
@@ -167,7 +176,7 @@ def test_no_byte_of_the_forgotten_is_in_any_state(
     people = chance.choice((2, 6, 30))
     rows = crowd(chance, people, noised=noised)
     setting = setting_of(algorithm, k, delay, noised=noised, compared=compared)
-    shard, reuses = Kept(setting), getattr(setting.parameters, "reuse_limit", 0) > 0
+    shard, reuses = Kept(setting), getattr(setting.algorithm, "reuse_limit", 0) > 0
     shown: set[float] = set()
     for start in range(0, len(rows), block):
         for who in chance.sample(range(people), chance.choice((0, 0, 1, 2))):

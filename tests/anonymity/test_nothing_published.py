@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext, Step
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
@@ -24,18 +23,18 @@ from crenel.state.block import NO_TIME, Block
 from crenel.state.shard import StoredShard
 
 TREE = from_paths([(str(leaf), "low" if leaf < 4 else "high", "any") for leaf in range(8)])
-POLICY = Policy((Categorical("a", TREE), Categorical("b", TREE)), subject="person")
+POLICY = Policy({"a": Categorical(TREE), "b": Categorical(TREE)}, subject="person")
 NO_COLUMNS = pa.schema([])
 K, BLOCKS, ROWS = 3, 9, 25
 PARAMETERS: dict[str, Any] = {
-    CASTLE.name: CastleParameters(delay_tuples=40),
-    NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: SuhdsaParameters(tuples=50),
-    MONDRIAN.name: MondrianParameters(ClosedBy(tuples=50)),
-    OLA.name: OlaParameters(ClosedBy(tuples=50), max_suppression=0.3),
+    Castle.name: Castle(Delay(40)),
+    Nearest.name: Nearest(Delay(40, jitter=0.25), reuse_limit=1000),
+    Suhdsa.name: Suhdsa(tuples=50),
+    Mondrian.name: Mondrian(Window(tuples=50)),
+    Ola.name: Ola(Window(tuples=50), max_suppression=0.3),
 }
 
-ALGORITHMS = (CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA)
+ALGORITHMS = (Castle, Nearest, Suhdsa, Mondrian, Ola)
 
 
 def _terms(algorithm: Algorithm, noise: SamplingAndNoise | None = None) -> ShardContext:
@@ -108,8 +107,8 @@ def test_who_is_forgotten_leaves_nowhere(algorithm: Algorithm) -> None:
 
 
 def test_tuples_that_are_drawn_are_let_in() -> None:
-    terms = _terms(CASTLE, SamplingAndNoise(sample_rate=0.5, phi=100.0))
-    shard = CASTLE.new(terms, 0, bytes(32))
+    terms = _terms(Castle, SamplingAndNoise(sample_rate=0.5, phi=100.0))
+    shard = Castle.new(terms, 0, bytes(32))
     steps = [*(shard.push(_block(number)) for number in range(BLOCKS)), shard.finish()]
     released, suppressed = _left(steps)
     assert BLOCKS * ROWS * 0.3 < released + suppressed < BLOCKS * ROWS * 0.7

@@ -70,5 +70,9 @@ def settings(algorithm: str = "nearest", shards: int = 1, **others: object) -> c
             "height": crenel.Categorical(crenel.Numbers((140, 210), [5, 35], whole=False)),
         }
         attributes = {**base.policy.quasi_identifiers, **levels}
-        base = replace(base, policy=replace(base.policy, quasi_identifiers=attributes), algorithm=ALGORITHMS[algorithm])
+        base = replace(
+            base,
+            policy=replace(base.policy, quasi_identifiers=attributes),
+            algorithm=ALGORITHMS[algorithm],
+        )
     return replace(base, **others)  # type: ignore[arg-type]

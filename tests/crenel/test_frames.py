@@ -57,7 +57,7 @@ def test_arrow_data_of_any_kind_gives_arrow_tables(data: object) -> None:
 def test_a_pandas_frame_comes_back_as_one() -> None:
     frame = TABLE.drop(["tests"]).to_pandas()
     policy = SETTINGS.policy
-    made = settings("nearest", policy=type(policy)(**{**vars(policy), "passthrough": ["born", "clinic"]}))
+    made = settings("nearest", policy=replace(policy, passthrough=["born", "clinic"]))
     found = crenel.anonymize(frame, made)
     assert isinstance(found.released, pd.DataFrame)
     assert found.released["diagnosis"].tolist() == WANTED.released["diagnosis"].to_pylist()
@@ -218,7 +218,7 @@ def test_noised_nan_and_a_reference_of_nan_are_missing_and_infinity_is_not() -> 
         quasi_identifiers={"q": crenel.Numeric((0, 9))}, noised={"x": crenel.Noised((0, 9), 1)}, reference="id"
     )
     noise = crenel.NoiseWithinRelease(epsilon=1)
-    made = replace(keeping("reject"), policy=policy, privacy=crenel.Privacy(k=2), noise_within_release=noise)
+    made = replace(keeping("reject"), policy=policy, privacy=crenel.Privacy(k=2, noise_within_release=noise))
     rejected = crenel.anonymize(table, made).rejected
     assert rejected["reason"].to_pylist() == ["missing", "missing", "bad_type"]
     assert rejected["reference"].to_pylist() == [None, "2.0", None]
@@ -403,8 +403,10 @@ def test_columns_without_any_value_give_empty_results(role: str) -> None:
     }
     policy = {"quasi_identifiers": {"n": crenel.Numeric((0, 9))}, "subject": "s", "missing": "value", **roles[role]}
     policy |= {} if "n" in policy["quasi_identifiers"] else {"drop": ["n"]}
-    noise = {"noise_within_release": crenel.NoiseWithinRelease(epsilon=1)} if role == "noised" else {}
-    made = replace(keeping("value"), policy=crenel.Policy(**policy), privacy=crenel.Privacy(k=2), **noise)
+    privacy = crenel.Privacy(
+        k=2, noise_within_release=crenel.NoiseWithinRelease(epsilon=1) if role == "noised" else None
+    )
+    made = replace(keeping("value"), policy=crenel.Policy(**policy), privacy=privacy)
     for data in (
         pd.DataFrame({"c": [], "n": [], "s": []}, dtype=object),
         pd.DataFrame({"c": None, "n": [1, 2], "s": ["a", "b"]}),

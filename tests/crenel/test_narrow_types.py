@@ -107,9 +107,8 @@ def ends(result: crenel.Result) -> tuple[list[Any], list[Any]]:
 def noised(domain: tuple[float, float]) -> crenel.Settings:
     return crenel.Settings(
         policy=crenel.Policy(quasi_identifiers={"id": crenel.Numeric((0, 40))}, noised={"q": crenel.Noised(domain, 1)}),
-        privacy=crenel.Privacy(k=3),
+        privacy=crenel.Privacy(k=3, noise_within_release=crenel.NoiseWithinRelease(epsilon=0.1)),
         algorithm=ALGORITHMS["nearest"],
-        noise_within_release=crenel.NoiseWithinRelease(epsilon=0.1),
         seed=1,
     )
 

@@ -20,22 +20,22 @@ MODULES = (
 )
 
 FUNCTIONS = """
-anonymize(data: 'Any', settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, repairs: 'bool' = False) -> 'Result'
-attack(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, lateness: 'Duration' = 0, seeds: 'int' = 5, targets: 'int' = 1000, within_rows: 'Sequence[int]' = (0, 50), within_time: 'Sequence[Duration]' = ('1 min',)) -> 'AttackResults'
+anonymize(data: 'Any', settings: 'Settings', *, lateness: 'DurationLike' = 0, row_numbers: 'bool' = False, repairs: 'bool' = False) -> 'Result'
+attack(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, lateness: 'DurationLike' = 0, seeds: 'int' = 5, targets: 'int' = 1000, within_rows: 'Sequence[int]' = (0, 50), within_time: 'Sequence[DurationLike]' = ('1 min',)) -> 'AttackResults'
 budget(settings: 'Settings', *, epsilons: 'Sequence[float] | None' = None, wanted: 'tuple[float, float] | None' = None) -> 'Budget'
 load(path: 'str | Path', overrides: 'Sequence[str]' = ()) -> 'Settings'
-open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None, repairs: 'bool' = False) -> 'Stream'
-plan(data: 'Any', settings: 'Settings', *, max_loss: 'float | None' = None, max_delay: 'Delay | None' = None, max_suppressed: 'float | None' = None, min_k: 'int | None' = None, vary: 'Mapping[str, Sequence[Any]] | None' = None, replays: 'int' = 100, rows: 'int' = 50000, lateness: 'Duration' = 0, regions: 'str | Path | None' = None, processes: 'int | None' = 1) -> 'Plan'
+open_stream(settings: 'Settings', *, lateness: 'DurationLike' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None, repairs: 'bool' = False) -> 'Stream'
+plan(data: 'Any', settings: 'Settings', *, max_loss: 'float | None' = None, max_delay: 'Delay | None' = None, max_suppressed: 'float | None' = None, min_k: 'int | None' = None, vary: 'Mapping[str, Sequence[Any]] | None' = None, replays: 'int' = 100, rows: 'int' = 50000, lateness: 'DurationLike' = 0, regions: 'str | Path | None' = None, processes: 'int | None' = 1) -> 'Plan'
 profile(data: 'Any', *, rows: 'int' = 100000, k: 'int' = 10) -> 'Profile'
-report(result: 'Result', settings: 'Settings', path: 'str | Path | None' = None, *, data: 'Any' = None, attacks: 'Sequence[AttackResults]' = (), name: 'str' = 'result', lateness: 'Duration' = 0) -> 'str'
+report(result: 'Result', settings: 'Settings', path: 'str | Path | None' = None, *, data: 'Any' = None, attacks: 'Sequence[AttackResults]' = (), name: 'str' = 'result', lateness: 'DurationLike' = 0) -> 'str'
 verify(result: 'Result', settings: 'Settings') -> 'Verdict'
-why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 'int' = 50000, lateness: 'Duration' = 0) -> 'Explanation'
+why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 'int' = 50000, lateness: 'DurationLike' = 0) -> 'Explanation'
 """  # noqa: E501
 
 CLASSES = """
-Adaptive AttackResults Budget Castle Categorical Cells Confidence Contract CustomAlgorithm Dates Delay Explanation
+Adaptive AttackResults Budget Castle Categorical Cells Confidence Contract Dates Delay Explanation
 Generalized Geohash H3 Ip Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy
-Privacy Profile Pseudonym Quadkey Recursive Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary
+Privacy Profile Pseudonym Quadkey Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary
 Target Times Tolerance Verdict Weekdays Window
 """
 
@@ -50,7 +50,7 @@ METHODS = {
     "Budget": "figure to_arrow to_dict",
     "Explanation": "to_arrow to_dict",
     "Profile": "to_dict",
-    "Settings": "to_yaml validated",
+    "Settings": "admissions counts_event_time of_sections outputs sections to_yaml warnings",
 }
 
 

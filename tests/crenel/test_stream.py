@@ -240,7 +240,7 @@ def test_a_push_copies_few_of_the_records_and_entries_that_are_buffered() -> Non
     for _ in range(pushes):
         stream.push(TABLE.slice(0, 10))
         copied += len(stream._rows.pieces[-1].numbers)
-        entries.append(stream._shards[0].stored.entries["blocks"])
+        entries.append(stream._opened.shards._shards[0].stored.entries["blocks"])
     assert len(stream._rows) == 10 * pushes
     assert entries[0] is entries[-1]
     assert len(entries[0]) == pushes
@@ -309,7 +309,7 @@ def test_noised_values_and_pseudonyms_are_published_in_their_columns() -> None:
             neutralize_formulas=True,
             passthrough=["born", "tests", "clinic", "note", "large_note", "coded_note"],
         ),
-        noise_within_release=crenel.NoiseWithinRelease(epsilon=1.0),
+        privacy=replace(made.privacy, noise_within_release=crenel.NoiseWithinRelease(epsilon=1.0)),
     )
     table = TABLE.append_column("weight", pa.array([60 + i % 50 for i in range(ROWS)], pa.uint8()))
     notes = pa.array(["=1+1", "'=1+1"] * (ROWS // 2))

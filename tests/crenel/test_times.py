@@ -140,15 +140,15 @@ def test_days_fit_columns_of_days_alone(column: list[Any], number: crenel.Numeri
         privacy=crenel.Privacy(k=2),
         algorithm=crenel.Nearest(crenel.Delay(tuples=9)),
     )
-    for made in (of, crenel.settings.settings_of(yaml.safe_load(of.to_yaml()), Path(), "here")):
+    for made in (of, crenel.Settings.of_sections(yaml.safe_load(of.to_yaml()), Path(), "here")):
         with pytest.raises(crenel.ConfigError, match=words):
             crenel.anonymize(pa.table({"born": column}), made)
-        again = crenel.settings.settings_of(yaml.safe_load(made.to_yaml()), Path(), "here")
+        again = crenel.Settings.of_sections(yaml.safe_load(made.to_yaml()), Path(), "here")
         assert again.policy == made.policy or made is of
 
 
 def test_a_domain_of_a_day_and_a_number_is_refused() -> None:
-    with pytest.raises(crenel.ConfigError, match=r"visited.domain: one bound is a day or a time"):
+    with pytest.raises(crenel.ConfigError, match=r"domain: one bound is a day or a time"):
         timed(visited=crenel.Numeric(("1920-01-01", 2e12)))
 
 

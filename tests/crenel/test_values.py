@@ -16,11 +16,12 @@ import pytest
 from pandas.arrays import ArrowExtensionArray  # type: ignore[attr-defined]
 
 import crenel
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.outcomes import REJECTIONS
-from crenel.jobs.config.file import ConfigError
+from crenel.anonymity.model.values import sql_type
+from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.operators.encode.encoder import Encoder
-from crenel.operators.encode.values import sql_type
 from crenel.state.block import NO_TIME
 
 UTC = timezone.utc
@@ -150,8 +151,9 @@ def settings(role: str, of: Type, **changed: Any) -> crenel.Settings:
     roles.setdefault("quasi_identifiers", {"n": crenel.Numeric((0, 9))})
     if "n" not in roles["quasi_identifiers"]:
         roles["drop"] = ["n"]
-    noise = {"noise_within_release": crenel.NoiseWithinRelease(epsilon=1)} if role == "noised" else {}
-    own: dict[str, Any] = {"policy": crenel.Policy(**roles), "privacy": crenel.Privacy(k=2), "seed": 1, **noise}
+    noise = crenel.NoiseWithinRelease(epsilon=1) if role == "noised" else None
+    privacy = crenel.Privacy(k=2, noise_within_release=noise)
+    own: dict[str, Any] = {"policy": crenel.Policy(**roles), "privacy": privacy, "seed": 1}
     return crenel.Settings(algorithm=crenel.Nearest(crenel.Delay(tuples=9)), **{**own, **changed})
 
 
@@ -169,7 +171,7 @@ def by_a_program(of: Type, made: crenel.Settings) -> tuple[Any, ...]:
         data = table(of)
         stream.open(data.schema)
         blocks, _ = stream._encoded(data.combine_chunks().to_batches()[0])
-        return _comparable([each.block for each in blocks], stream._opened.layout.encode.checked)
+        return _comparable([each.block for each in blocks], stream._opened.plan.checked)
 
 
 def by_a_job(of: Type, made: crenel.Settings) -> tuple[Any, ...]:
@@ -179,7 +181,7 @@ def by_a_job(of: Type, made: crenel.Settings) -> tuple[Any, ...]:
 
 
 def job_layout(of: Type, made: crenel.Settings) -> Layout:
-    return layout(made.validated, SourceColumns({"c": of.sql or sql_type(of.arrow), "n": "INT"}, True), "data")
+    return layout(Config(made), SourceColumns({"c": of.sql or sql_type(of.arrow), "n": "INT"}, True), "data")
 
 
 def rows_of(of: Type) -> list[int | None]:
@@ -195,7 +197,7 @@ def sql_arguments(of: Type, found: Layout) -> list[Any]:
 
 
 def encoded(found: Layout, made: crenel.Settings, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    plan = found.encode if made.policy.passthrough else found.encode.readable
+    plan = found.plan if made.policy.passthrough else found.plan.readable
     return _comparable([each.block for each in Encoder(plan).blocks(*arguments)], plan.checked)
 
 
@@ -341,14 +343,14 @@ def test_a_leaf_denotes_a_value_of_its_column(values: Any, leaves: Any) -> None:
     [
         ({34: ["young"], 45: ["old"]}, "line 2: two roots, 'young' and 'old'"),
         ({34: ["*"], "34": ["*"]}, "line 2: the value '34' is in line 1 already"),
-        ({"a": "Norway"}, "line 1: the labels above a value are a list"),
+        ({"a": "Norway"}, "is unknown; known here: file, numbers"),
         ({"a": ["*"], None: ["*"]}, "line 2: holds a NoneType; give text, a number"),
         ({("a", "b"): ["*"]}, "line 1: holds a tuple"),
-        ({}, "holds no value"),
+        ({}, "must hold one of file, numbers"),
     ],
 )
 def test_an_error_of_a_hierarchy_names_attribute_and_line(hierarchy: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=rf"policy\.quasi_identifiers\.c\.hierarchy.*: {words}") as caught:
+    with pytest.raises(ConfigError, match=rf"hierarchy.*: {words}") as caught:
         settings(
             "interval", TYPES["int8"], policy=crenel.Policy(quasi_identifiers={"c": crenel.Categorical(hierarchy)})
         )

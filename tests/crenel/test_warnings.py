@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import crenel
-from crenel.jobs.config import warnings as texts
+from crenel import privacy_warnings as texts
 from crenel.jobs.config.load import load
 from tests.support.ages import write_ages
 
@@ -68,7 +68,8 @@ def within(folder: Path, **others: Any) -> crenel.Settings:
     policy = crenel.Policy(
         subject="person", quasi_identifiers={"age": crenel.Numeric((0, 99))}, noised={"at": crenel.Noised((0, 99), 1)}
     )
-    return of(folder, policy=policy, noise_within_release=crenel.NoiseWithinRelease(epsilon=1, **others), seed=1)
+    privacy = crenel.Privacy(k=2, noise_within_release=crenel.NoiseWithinRelease(epsilon=1, **others))
+    return of(folder, policy=policy, privacy=privacy, seed=1)
 
 
 LASTING = crenel.Persons(guarantee="lasting", horizon="40 d")
@@ -95,7 +96,6 @@ CASES: dict[str, tuple[Callable[[Path], crenel.Settings], set[str]]] = {
     ),
     "no key": (lambda at: of(at, subject_key=None), {texts.UNKEYED}),
     "short key": (lambda at: of(at, subject_key="short"), {texts.SHORT_KEY}),
-    "direct": (lambda at: of(at, subject_key_derivation="direct"), {texts.UNSTRETCHED}),
 }
 OF_JOBS = {texts.DUPLICATES, texts.UNKEYED_CHAIN, texts.SHORT_CHAIN_KEY, texts.FORGETFUL, texts.SPENT_ANEW}
 """Warnings about what a program does not have: exactly-once sinks, the chain of the audit log, and epochs of state."""
@@ -114,7 +114,9 @@ def warned(action: Callable[[], Any]) -> list[str]:
 def test_a_program_warns_once_of_each_setting_that_check_warns_of(name: str, tmp_path: Path) -> None:
     make, wanted = CASES[name]
     made = make(tmp_path)
-    (tmp_path / "job.yaml").write_text(made.to_yaml().replace("${CRENEL_SUBJECT_KEY}", str(made.subject_key)) + JOB)
+    (tmp_path / "job.yaml").write_text(
+        made.to_yaml().replace("${CRENEL_SUBJECT_KEY}", "short" if name == "short key" else "sixteen bytes 16") + JOB
+    )
     checked = [text for text in load(tmp_path / "job.yaml").warnings if text != texts.DUPLICATES]
     assert all(any(text.startswith(begin) for text in checked) for begin in wanted)
     of_state = [text for text in checked if text in (texts.UNKEYED, texts.SHORT_KEY)]

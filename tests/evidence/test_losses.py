@@ -9,7 +9,7 @@ from hypothesis import given
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.losses import losses
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.replay import replay_outputs
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.example_counts import FEW
@@ -25,17 +25,17 @@ def test_losses_of_attributes_make_the_loss_of_releases(case: Case) -> None:
     known = [loss for loss in found.values() if loss is not None]
     assert all(0 <= loss <= 1 + 1e-6 for loss in known)
     if stated is not None:
-        assert len(known) == len(case.setting.policy.quasi_identifiers)
+        assert len(known) == len(case.setting.policy.attributes)
         assert sum(known) / len(known) == pytest.approx(stated, abs=1e-6)
 
 
 def test_a_release_counts_as_often_as_it_has_tuples() -> None:
-    policy = Policy((Numeric("x", (0.0, 10.0)), Numeric("y")))
+    policy = Policy({"x": Numeric((0.0, 10.0)), "y": Numeric()})
     ends = {"x_min": [0.0, 0.0], "x_max": [10.0, 0.0], "y_min": [3.0, 3.0], "y_max": [4.0, 4.0]}
     audit = pa.table({"tuples": [3, 1], "loss": [0.5, 0.2], **ends})
-    assert losses(Outputs(policy, pa.table({}), audit)) == pytest.approx({"x": 0.75, "y": 0.1})
+    assert losses(RunOutputs(policy, pa.table({}), audit)) == pytest.approx({"x": 0.75, "y": 0.1})
 
 
 def test_a_value_that_stands_for_a_release_tells_no_loss() -> None:
-    policy = Policy((Numeric("x", (0.0, 10.0)),))
-    assert losses(Outputs(policy, pa.table({"x": [1.0]})), representative=True) == {"x": None}
+    policy = Policy({"x": Numeric((0.0, 10.0))})
+    assert losses(RunOutputs(policy, pa.table({"x": [1.0]})), representative=True) == {"x": None}

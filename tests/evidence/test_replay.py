@@ -10,14 +10,13 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.replay import Replayed, Totals, replay, replay_outputs
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.state.block import NO_TIME, Block
 from tests.support.drive import Setting as Driven
 from tests.support.nearest_drive import nearest_cases
@@ -33,16 +32,16 @@ def sample_of(setting: Driven, case: Case, size: int = 7) -> Sample:
     return Sample.of_blocks(setting.policy, blocks)
 
 
-def setting_of(case: Case, shards: int = 1) -> Setting:
+def setting_of(case: Case, shards: int = 1) -> ReplaySetting:
     of = case.setting
-    return Setting(of.algorithm, of.privacy, of.parameters, Shards(shards), 5, of.sampling_and_noise)
+    return ReplaySetting(of.algorithm, of.privacy, Shards(shards), 5, of.sampling_and_noise)
 
 
 def contains(sample: Sample, replayed: Replayed) -> None:
     """Require that each released row lies in its published generalization."""
     released, row = replayed.outputs.released, replayed.row
     numeric = categorical = 0
-    for attribute in sample.policy.quasi_identifiers:
+    for attribute in sample.policy.attributes:
         if isinstance(attribute, Numeric):
             value = sample.tuples.numeric[row, numeric]
             numeric += 1
@@ -132,7 +131,7 @@ def without_time(totals: Totals) -> Totals:
 def timed(times: np.ndarray, lag: int = 0) -> Sample:  # type: ignore[type-arg]
     """Tuples of one number each, all different, that came at these times."""
     count = len(times)
-    policy = Policy((Numeric("x", (0.0, 100.0)),), event_time="at")
+    policy = Policy({"x": Numeric((0.0, 100.0))}, event_time="at")
     block = Block(
         shard=0,
         numeric=np.linspace(0, 100, count).reshape(-1, 1),
@@ -156,7 +155,7 @@ def test_windows_of_event_time_close_when_the_watermark_has_passed(
 ) -> None:
     end = 400_000
     sample = timed(np.arange(0, end, gap if gap > 1 else 100), lag)
-    setting = Setting(SUHDSA, Privacy(1), SuhdsaParameters(event_time=window), Shards(shards))
+    setting = ReplaySetting(Suhdsa(event_time=window), Privacy(1), Shards(shards))
     replayed = replay_outputs(sample, setting)
     waited = replayed.totals.event_delay
     assert waited is not None
@@ -170,7 +169,7 @@ def test_windows_of_event_time_close_when_the_watermark_has_passed(
 @given(st.sampled_from((100, 1_000)), st.sampled_from((1_000, 60_000)))
 def test_a_delay_in_tuples_is_told_in_event_time_too(tuples: int, gap: int) -> None:
     sample = timed(np.arange(5_000) * gap)
-    waited = replay(sample, Setting(SUHDSA, Privacy(2), SuhdsaParameters(tuples=tuples))).event_delay
+    waited = replay(sample, ReplaySetting(Suhdsa(tuples=tuples), Privacy(2))).event_delay
     assert waited is not None
     assert abs(waited.longest - tuples * gap) <= 2 * max(tuples // 8, 16) * gap
     assert abs(waited.p50 - tuples * gap / 2) <= 2 * max(tuples // 8, 16) * gap
@@ -178,7 +177,7 @@ def test_a_delay_in_tuples_is_told_in_event_time_too(tuples: int, gap: int) -> N
 
 def test_an_empty_sample_gives_empty_tables() -> None:
     sample = timed(np.zeros(0))
-    setting = Setting(SUHDSA, Privacy(2), SuhdsaParameters(tuples=10))
+    setting = ReplaySetting(Suhdsa(tuples=10), Privacy(2))
     totals = replay(sample, setting)
     assert (totals.tuples, totals.mean_loss, totals.delay, totals.fewest_subjects) == (0, None, None, None)
     outputs = replay_outputs(sample, setting).outputs

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from crenel.anonymity.algorithm import ShardContext, add_algorithm
 from crenel.anonymity.model.errors import InvariantError
-from examples.own_algorithm import IN_ORDER
+from crenel.anonymity.model.fields import setting
+from crenel.anonymity.model.privacy import Privacy
+from examples.own_algorithm import InOrder
 
 SAYS = "a release of this shard breaks a promise; nothing of it was emitted"
 
 
-def _new(terms: ShardContext, number: int, key: bytes) -> NoReturn:
-    raise InvariantError(SAYS)
+@add_algorithm
+@setting
+class Broken(InOrder):
+    """Raise at the first tuple."""
 
+    name: ClassVar[str] = "violating"
 
-BROKEN = add_algorithm(replace(IN_ORDER, name="violating", new=_new, compile=lambda privacy: None))
+    @staticmethod
+    def new(context: ShardContext, number: int, key: bytes) -> NoReturn:
+        raise InvariantError(SAYS)
+
+    @classmethod
+    def compile(cls, privacy: Privacy) -> None:
+        """Compile nothing: no tuple is released."""

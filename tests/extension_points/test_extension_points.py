@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,48 +17,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
-from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.delay import Delay, Window
+from crenel.anonymity.model.errors import ConfigError, PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.load import load
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.state.shard import StoredShard
-from examples.own_algorithm import IN_ORDER, InOrderParameters
+from examples.own_algorithm import InOrder
 from examples.own_privacy_model import AT_MOST
 from tests.extension_points.stream import CONFIGURATION
 from tests.support.drive import KEY, PRINT, Setting, columns_of
 from tests.support.example_counts import FEW
 from tests.support.fakes import FakeRuntime, Harness
+from tests.support.launch import ROOT
 from tests.support.operator_stream import KEY as SHARD
 from tests.support.operator_stream import block, left, planned
+from tests.support.settings import models_of
 from tests.support.source import IDENTITY, Finish, Push, Row
 
 SHARE = 0.6
 POLICY = Policy(
-    (Numeric("x", (0, 100)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who", event_time="at"
+    {"x": Numeric((0, 100))}, sensitive=("illness",), passthrough=(IDENTITY,), subject="who", event_time="at"
 )
 MADE = {
-    IN_ORDER.name: InOrderParameters(20),
-    CASTLE.name: CastleParameters(12, max_clusters=4, reuse_limit=1000),
-    MONDRIAN.name: MondrianParameters(ClosedBy(20)),
+    InOrder.name: InOrder(20),
+    Castle.name: Castle(Delay(12), max_clusters=4, reuse_limit=1000),
+    Mondrian.name: Mondrian(Window(20)),
 }
 
 rows = st.lists(
     st.tuples(st.integers(0, 100), st.sampled_from("aaabc"), st.integers(0, 8)), min_size=0, max_size=60
 ).map(lambda drawn: [Row((float(x),), (value, i), who, i) for i, (x, value, who) in enumerate(drawn)])
 of_each_algorithm = pytest.mark.parametrize(
-    "algorithm", [IN_ORDER, CASTLE, MONDRIAN], ids=lambda algorithm: algorithm.name
+    "algorithm", [InOrder, Castle, Mondrian], ids=lambda algorithm: algorithm.name
 )
 
 
 def terms(algorithm: Algorithm, share: float = SHARE) -> ShardContext:
     members = pa.schema([("illness", pa.string()), (IDENTITY, pa.int64())])
-    return ShardContext(POLICY, Privacy(3, 1, ((AT_MOST, share),)), MADE[algorithm.name], members, fingerprint=PRINT)
+    return ShardContext(
+        POLICY, Privacy(3, 1, models=models_of(((AT_MOST, share),))), MADE[algorithm.name], members, fingerprint=PRINT
+    )
 
 
 def steps(stream: list[Row], size: int) -> list[Push | Finish]:
@@ -120,7 +126,7 @@ def test_a_restored_shard_goes_on_as_if_nothing_had_happened(
     assert columns_of(run(algorithm, stream, size, restored=True)) == columns_of(run(algorithm, stream, size))
 
 
-@pytest.mark.parametrize("algorithm", [CASTLE, MONDRIAN], ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize("algorithm", [Castle, Mondrian], ids=lambda algorithm: algorithm.name)
 @given(stream=rows, sizes=st.tuples(st.integers(1, 9), st.integers(1, 9)))
 @FEW
 def test_how_a_stream_is_cut_changes_nothing(algorithm: Algorithm, stream: list[Row], sizes: tuple[int, int]) -> None:
@@ -130,7 +136,7 @@ def test_how_a_stream_is_cut_changes_nothing(algorithm: Algorithm, stream: list[
 
 def test_tuples_that_cannot_keep_it_are_suppressed_under_its_reason() -> None:
     stream = [Row((1.0,), ("a", i), i, i) for i in range(9)]
-    for algorithm in (IN_ORDER, CASTLE, MONDRIAN):
+    for algorithm in (InOrder, Castle, Mondrian):
         shard = algorithm.new(terms(algorithm), 0, KEY)
         setting = Setting(POLICY, Privacy(3), MADE[algorithm.name], (pa.string(), pa.int64()))
         shard.push(setting.block(stream))
@@ -143,25 +149,28 @@ def test_omega_forgets_what_was_released_under_a_weaker_promise() -> None:
     positions = [8.0 * i for i in range(12)] + [50.0 + i % 2 for i in range(48)]
     stream = [Row((x,), ("ab"[i % 2], i), i, i) for i, x in enumerate(positions)]
     setting = Setting(POLICY, Privacy(3), MADE["castle"], (pa.string(), pa.int64()))
-    shard, stored = CASTLE.new(terms(CASTLE), 0, KEY), StoredShard(b"", {})
+    shard, stored = Castle.new(terms(Castle), 0, KEY), StoredShard(b"", {})
     for i in range(0, 60, 5):
         changes = shard.push(setting.block(stream[i : i + 5])).changes
         assert changes is not None
         stored = stored.after(changes)
-    kept, stronger = (CASTLE.restored(terms(CASTLE, share), stored, "") for share in (SHARE, 0.55))
+    kept, stronger = (Castle.restored(terms(Castle, share), stored, "") for share in (SHARE, 0.55))
     assert kept.arrays.now.omega_used > 0  # type: ignore[attr-defined]
     assert stronger.arrays.now.omega_used == 0  # type: ignore[attr-defined]
 
 
 def test_both_are_found_by_name_in_another_process() -> None:
-    again = pickle.loads(pickle.dumps(terms(IN_ORDER)))
-    assert again.privacy.further == ((AT_MOST, SHARE),)
-    assert pickle.loads(pickle.dumps(IN_ORDER)) is IN_ORDER
+    assert pickle.loads(pickle.dumps(terms(InOrder))).privacy.further == ((AT_MOST, SHARE),)
+    assert pickle.loads(pickle.dumps(InOrder)) is InOrder
+    program = "import pickle, sys; of = pickle.load(sys.stdin.buffer); print(of.algorithm.name, of.privacy.further)"
+    given = pickle.dumps(terms(InOrder))
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, input=given, capture_output=True, check=True)
+    assert done.stdout.decode().startswith("in_order ((PrivacyModel(name='at_most'")
 
 
 def test_the_operator_runs_it_and_goes_on_from_its_state() -> None:
-    plan = planned(IN_ORDER, InOrderParameters(30))
-    plan = replace(plan, context=replace(plan.context, privacy=Privacy(3, 1, ((AT_MOST, SHARE),))))
+    plan = planned(InOrder(30))
+    plan = replace(plan, context=replace(plan.context, privacy=Privacy(3, 1, models=models_of(((AT_MOST, SHARE),)))))
     whole, runtime, parts = Harness(ShardFunction(plan)), FakeRuntime(), []
     for first in range(0, 120, 20):
         whole.element(SHARD, block(first, 20).to_bytes())
@@ -183,9 +192,8 @@ def configuration(tmp_path: Path) -> Path:
 
 def test_a_configuration_names_both(configuration: Path) -> None:
     config = load(configuration)
-    assert config.algorithm is IN_ORDER
-    assert config.parameters == InOrderParameters(20)
-    assert config.privacy == Privacy(3, 1, ((AT_MOST, 0.6),))
+    assert config.algorithm == InOrder(20)
+    assert config.privacy == Privacy(3, 1, models=models_of(((AT_MOST, 0.6),)))
 
 
 @pytest.mark.parametrize(
@@ -210,4 +218,4 @@ def test_what_is_wrong_is_told_by_field(configuration: Path, change: str, proble
 
 def test_a_promise_out_of_range_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"privacy\.at_most: must be"):
-        Privacy(3, 1, ((AT_MOST, 0.0),))
+        Privacy(3, 1, models=models_of(((AT_MOST, 0.0),)))

@@ -14,28 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
-from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, by_name
+from crenel.anonymity.model.builders.addresses import Ip
 from crenel.anonymity.model.builders.builder import ROOT, Builder
 from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import Times, Weekdays
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.hierarchy import MISSING, from_paths
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from crenel.anonymity.model.secret import SubjectKey
-from examples.own_algorithm import IN_ORDER, InOrderParameters
+from examples.own_algorithm import InOrder
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of
@@ -44,14 +43,14 @@ from tests.support.labels import in_cell, in_interval, in_network, in_period, in
 from tests.support.layouts import encode_plan, layout_of
 
 MADE: dict[str, Any] = {
-    CASTLE.name: CastleParameters(25, 40, max_clusters=6),
-    NEAREST.name: NearestParameters(25, 40, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: SuhdsaParameters(tuples=20, event_time=60),
-    MONDRIAN.name: MondrianParameters(ClosedBy(25, 60)),
-    OLA.name: OlaParameters(ClosedBy(25), 0.2),
-    IN_ORDER.name: InOrderParameters(20),
+    Castle.name: Castle(Delay(25, 40), max_clusters=6),
+    Nearest.name: Nearest(Delay(25, 40, jitter=0.25), reuse_limit=1000),
+    Suhdsa.name: Suhdsa(tuples=20, event_time=60),
+    Mondrian.name: Mondrian(Window(25, 60)),
+    Ola.name: Ola(Window(25), 0.2),
+    InOrder.name: InOrder(20),
 }
-ALGORITHMS = [CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA, IN_ORDER]
+ALGORITHMS = [Castle, Nearest, Suhdsa, Mondrian, Ola, InOrder]
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ BUILT = {
         in_period,
     ),
     "address": Built(
-        Addresses((IPv4Network("10.0.0.0/29"),), (32, 30)), "STRING", ("10.0.0.1", "10.0.0.7"), "10.0.0.8", in_network
+        Ip((IPv4Network("10.0.0.0/29"),), (32, 30)), "STRING", ("10.0.0.1", "10.0.0.7"), "10.0.0.8", in_network
     ),
 }
 BUILT |= {
@@ -93,7 +92,7 @@ BUILT |= {
     "tile": Built(Quadkey((4, 3, 1), ("12",)), "STRING", ("1202", "12333"), "1302", in_cell),
 }
 TOWNS = from_paths([(f"{side}-{i}", side, "*") for side in ("north", "south") for i in range(3)])
-NOISED = (Noised("height", (100.0, 220.0)), Noised("weight", (30.25, 250.0), 0.1))
+NOISED = (Noised((100.0, 220.0)).named("height"), Noised((30.25, 250.0), 0.1).named("weight"))
 COLUMNS = {name: built.sql for name, built in BUILT.items()} | {
     "age": "INT",
     "pay": "DOUBLE",
@@ -133,19 +132,16 @@ class Case:
 def cases(draw: st.DrawFn, *, levels: bool) -> Case:
     """``levels``: all quasi-identifiers have hierarchies with levels."""
     missing: Literal["reject", "value"] = draw(st.sampled_from(("reject", "value")))
-    trees = {name: (from_paths(built.builder.paths()), built.builder) for name, built in BUILT.items()}
-    known: dict[str, Categorical | Numeric] = {
-        name: Categorical(name, tree.with_missing() if missing == "value" else tree, builder)
-        for name, (tree, builder) in {**trees, "town": (TOWNS, None)}.items()
-    }
+    known: dict[str, Categorical | Numeric] = {name: Categorical(built.builder) for name, built in BUILT.items()}
+    known["town"] = Categorical(TOWNS)
     if not levels:
-        known |= {"age": Numeric("age", (18.0, 90.0)), "pay": Numeric("pay")}
+        known |= {"age": Numeric((18.0, 90.0)), "pay": Numeric()}
     names = draw(st.lists(st.sampled_from(sorted(known)), min_size=1, max_size=3, unique=True))
     subject = draw(st.sampled_from((None, "who")))
     policy = Policy(
-        tuple(known[name] for name in names),
+        {name: known[name] for name in names},
         sensitive=("illness",),
-        noised=NOISED,
+        noised=by_name(NOISED),
         passthrough=("row",),
         subject=subject,
         event_time="time",
@@ -154,7 +150,7 @@ def cases(draw: st.DrawFn, *, levels: bool) -> Case:
     )
     k = draw(st.integers(2, 4))
     confidence = draw(st.sampled_from((None, Confidence(0.9, 2), Confidence(0.99, k))))
-    noise = NoiseWithin(draw(st.sampled_from((0.5, 4.0))), (0.6, 0.4), confidence=confidence)
+    noise = NoiseWithinRelease(draw(st.sampled_from((0.5, 4.0))), {"height": 0.6, "weight": 0.4}, confidence=confidence)
     # From a seed, as in tests.support.strategies.
     chance, rows = Random(draw(st.integers(0, 2**32))), []
     for i in range(draw(st.sampled_from((0, 5, 30, 60, 60)))):
@@ -166,13 +162,13 @@ def cases(draw: st.DrawFn, *, levels: bool) -> Case:
         rows.append(row)
     size = draw(st.integers(1, 40))
     batches = tuple(tuple(rows[i : i + size]) for i in range(0, len(rows), size))
-    return Case(policy, Privacy(k, draw(st.integers(1, 2)), (), noise), batches)
+    return Case(policy, Privacy(k, draw(st.integers(1, 2)), models={}, noise_within_release=noise), batches)
 
 
 def wrong(policy: Policy, row: Row) -> tuple[str, str] | None:
     """Return column and reason of the first fault of a rejected row, found without any code of the project."""
     kept = {*(a.name for a in policy.categorical), "illness"} if policy.missing == "value" else set()
-    for name in (*(a.name for a in policy.quasi_identifiers), "illness", "height", "weight", policy.subject, "time"):
+    for name in (*(a.name for a in policy.attributes), "illness", "height", "weight", policy.subject, "time"):
         if name is None or (row[name] is None and name in kept):
             continue
         if row[name] is None:
@@ -195,9 +191,10 @@ class Run:
 
 def run(algorithm: Algorithm, case: Case) -> Run:
     found = layout_of(case.policy, {name: COLUMNS[name] for name in case.policy.roles})
-    plan = encode_plan(found, Shards(1), KEYS[:1], SubjectKey.of(b"secret", "direct"))
-    terms = ShardContext(found.policy, case.privacy, MADE[algorithm.name], found.members_schema, fingerprint=PRINT)
-    assert list(algorithm.problems(terms.policy, terms.privacy, terms.parameters)) == []
+    plan = encode_plan(found, Shards(1), KEYS[:1], SubjectKey.of(b"secret"))
+    policy, members = found.plan.policy, found.plan.context.members
+    terms = ShardContext(policy, case.privacy, MADE[algorithm.name], members, fingerprint=PRINT)
+    assert list(terms.algorithm.problems(policy, case.privacy)) == []
     shard, kept, outputs, watermark = algorithm.new(terms, 0, KEY), [], [], -1
     for batch in case.batches:
         expected = [wrong(case.policy, row) for row in batch]
@@ -213,7 +210,7 @@ def run(algorithm: Algorithm, case: Case) -> Run:
         watermark = max([watermark, *(row["time"] - 10 for row in kept)])
         outputs.append(shard.advance(watermark).releases)
     outputs.append(shard.finish().releases)
-    return Run(kept, outputs, shard.counters, found.policy)
+    return Run(kept, outputs, shard.counters, found.plan.policy)
 
 
 def judge(case: Case, done: Run) -> None:
@@ -266,5 +263,5 @@ of_each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda 
 def test_rows_of_every_role_leave_once_in_classes_that_keep_every_promise(
     algorithm: Algorithm, data: st.DataObject
 ) -> None:
-    case = data.draw(cases(levels=algorithm is OLA))
+    case = data.draw(cases(levels=algorithm is Ola))
     judge(case, run(algorithm, case))

@@ -81,8 +81,7 @@ policy:
     visit.illness: {hierarchy: illness.csv, level: 1}
   passthrough: [id, wage]
   reference: line
-privacy: {k: 4, l: 2, alpha: 0.8}
-noise_within_release: {epsilon: 1, confidence: {c: 0.9, k: 3}}
+privacy: {k: 4, l: 2, alpha: 0.8, noise_within_release: {epsilon: 1, confidence: {c: 0.9, k: 3}}}
 algorithm: nearest
 nearest: {delay: {tuples: 60, jitter: 0.25}}
 shards: {count: 2, by: regions, regions: regions.yaml}

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from crenel.anonymity.compiled.cache import digest
-from crenel.jobs.pipeline.digests import code_version
+from crenel.operators.digests import code_version
 from tests.support.launch import ROOT
 
 IGNORED = shutil.ignore_patterns(
@@ -28,7 +28,7 @@ importlib.metadata.version = None  # there is no metadata where nothing is insta
 from pathlib import Path
 import crenel.jobs.anonymize
 from crenel.anonymity.compiled.cache import digest
-from crenel.jobs.pipeline.digests import code_version
+from crenel.operators.digests import code_version
 print(crenel.jobs.anonymize.__file__, digest(Path(sys.argv[1], "crenel", {COMPILED!r})), code_version())
 """
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from crenel.anonymity.algorithm import Algorithm, Shard
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.cells.algorithm import CELLS
+from crenel.anonymity.algorithm import Shard
+from crenel.anonymity.algorithms.cells.algorithm import Cells
 from crenel.anonymity.algorithms.cells.contributions import CONTRIBUTIONS, Contributions
-from crenel.anonymity.algorithms.cells.parameters import CellsParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.state.batch import BatchState
@@ -25,7 +24,6 @@ from crenel.state.castle import CastleState, ClusteredTuples, Generalizations
 from crenel.state.codec import arrays_of
 from crenel.state.shard import ShardState, StoredShard
 from crenel.state.suhdsa import SuhdsaState
-from examples.own_algorithm import IN_ORDER, InOrderParameters
 from tests.golden import make, make_windows
 from tests.golden.make import HERE, STEPS, TAKEN, TOWNS, fingerprint_of, read, write
 from tests.support.drive import KEY, Setting, columns_of, taken
@@ -38,28 +36,23 @@ from tests.support.source import Advance, Finish, Forget, Step
 class CellsSetting(Setting):
     """Settings of cells."""
 
-    algorithm: ClassVar[Algorithm] = CELLS
-
-
-@dataclass(frozen=True)
-class InOrderSetting(Setting):
-    """Settings of the algorithm of ``examples``, by which the first version of a batch was made."""
-
-    algorithm: ClassVar[Algorithm] = IN_ORDER
-
 
 _CELLS = CellsSetting(
     replace(
         make.SETTING.policy,
-        quasi_identifiers=(Numeric("age", (0, 99)), Categorical("town", TOWNS), Numeric("pay", (0, 1000))),
+        quasi_identifiers={
+            "age": Numeric((0, 99)),
+            "town": Categorical(TOWNS),
+            "pay": Numeric((0, 1000)),
+        },
         passthrough=(),
     ),
     Privacy(2),
-    CellsParameters(
-        0.8,
+    Cells(
         RegionTree.of(Cut(0, 50.0, Region(0.5, 0.5), Region(0.5, 0.5))),
         20.0,
         0.5,
+        sample_rate=0.8,
         window=60_000,
         windows=2,
         horizon=180_000,
@@ -138,49 +131,37 @@ def _contributions(blob: bytes) -> bytes:
     return found
 
 
-_NEAREST = NearestParameters(50, 90_000, loss_window=8, reuse_limit=12)
+_NEAREST = Nearest(Delay(50, 90_000), loss_window=8, reuse_limit=12)
 _OF_CASTLE = _blocks(make.SETTING.members, ClusteredTuples) | _generalizations("gamma", "omega")
 KINDS: dict[str, Kind] = {
-    "v3": Kind(make.SETTING, CastleState, _OF_CASTLE),
-    "nearest/v3": Kind(
+    "castle/v1": Kind(make.SETTING, CastleState, _OF_CASTLE),
+    "nearest/v1": Kind(
         NearestSetting(make.SETTING.policy, make.SETTING.privacy, _NEAREST, make.SETTING.types),
         CastleState,
         _blocks(make.SETTING.members, ClusteredTuples) | _generalizations("omega"),
     ),
-    "windows/v3": Kind(make_windows.SETTING, SuhdsaState, _blocks(make.SETTING.members)),
-    "batch/v2": Kind(
-        MondrianSetting(
-            make.SETTING.policy, Privacy(3, 2), MondrianParameters(ClosedBy(90, 400_000)), make.SETTING.types
-        ),
+    "suhdsa/v1": Kind(make_windows.SETTING, SuhdsaState, _blocks(make.SETTING.members)),
+    "batch/v1": Kind(
+        MondrianSetting(make.SETTING.policy, Privacy(3, 2), Mondrian(Window(90, 400_000)), make.SETTING.types),
         BatchState,
         _blocks(make.SETTING.members),
     ),
-    "cells/v2-sampled": Kind(
+    "cells/v1": Kind(
         _CELLS,
         BatchState,
         _blocks(_CELLS.members) | {CONTRIBUTIONS: _contributions},
         taken=26,
         clock=True,
-        fingerprint={"algorithm": CELLS.name, "parameters": CELLS.fixed_parameters(_CELLS.parameters)},
+        fingerprint={"algorithm": Cells.name, "parameters": _CELLS.algorithm.fixed_settings},
     ),
-    "forgotten/castle-v3-2": Kind(make.SETTING, CastleState, _OF_CASTLE, tuple(_FORGETS), 30, fingerprint=None),
+    "forgotten/v1": Kind(make.SETTING, CastleState, _OF_CASTLE, tuple(_FORGETS), 30, fingerprint=None),
 }
 """Kinds by the folder of the snapshot of their newest version."""
-
-EARLIER = {
-    "batch/v1": Kind(
-        InOrderSetting(make.SETTING.policy, Privacy(11, 2), InOrderParameters(40), make.SETTING.types),
-        BatchState,
-        {},
-    ),
-}
-"""Snapshots of an earlier version, which is upgraded when it is read."""
 
 
 def stored(name: str) -> StoredShard:
     """Return a snapshot."""
-    kind = (KINDS | EARLIER)[name]
-    return read(HERE / name, tuple(kind.written) or ("blocks",))
+    return read(HERE / name, tuple(KINDS[name].written))
 
 
 if __name__ == "__main__":

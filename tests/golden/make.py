@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.castle.shard import CastleShard
 from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.model.attributes import Categorical, Numeric
-from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.fingerprint import Fingerprint, _short, fingerprint
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.state.shard import ShardState, StoredShard
+from crenel.state.shard import StoredShard
 from tests.support.drive import Kept, Setting, apply, columns_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 
@@ -33,31 +32,28 @@ HERE = Path(__file__).parent
 TOWNS = from_paths([(f"{side}-{i}", side, "*") for side in ("north", "south") for i in range(3)])
 SETTING = Setting(
     Policy(
-        (Numeric("age", (0, 99)), Categorical("town", TOWNS), Numeric("pay")),
+        {"age": Numeric((0, 99)), "town": Categorical(TOWNS), "pay": Numeric()},
         sensitive=("illness",),
         passthrough=(IDENTITY,),
         subject="person",
         event_time="at",
     ),
     Privacy(3, 2),
-    CastleParameters(delay_tuples=50, delay_event_time=90_000, max_clusters=8, loss_window=8, reuse_limit=12),
+    Castle(Delay(50, 90_000), max_clusters=8, loss_window=8, reuse_limit=12),
     (pa.string(), pa.int64()),
 )
-UNSALTED = "1abb1f63fb58f4fb"  # the key's hash as these snapshots have it: one with a salt would be another each time
-
-
-def without_columns(blob: bytes, state: type[ShardState]) -> bytes:
-    """Return the blob of a shard without the schema of its published columns, which the snapshots do not hold."""
-    return replace(state.from_bytes(blob), members=np.zeros(0, np.uint8)).to_bytes()
 
 
 def fingerprint_of(policy: Policy, **of: Any) -> Fingerprint:
     """Return the parts of stored state that one of these policies shares; ``of``: more arguments of ``fingerprint``."""
     types = {"illness": "STRING", IDENTITY: "BIGINT"}
-    found = fingerprint(
-        policy, Shards(), SubjectKey.of(b"golden", "direct"), {name: types[name] for name in policy.members}, **of
-    )
-    found["subject_key"] = UNSALTED
+    of_members = {name: types[name] for name in policy.members}
+    found = fingerprint(policy, Shards(), SubjectKey.of(b"golden"), of_members, **of)
+    for attribute in policy.numeric:
+        # The snapshots were made of domains of whole numbers, and settings hold them as decimals, as files always did.
+        if attribute.domain is not None:
+            place = f"policy.quasi_identifiers.{attribute.name}.domain"
+            found[place] = _short([int(end) for end in attribute.domain])
     return found
 
 
@@ -99,12 +95,12 @@ def snapshot(setting: Setting) -> StoredShard:
     return shard.stored
 
 
-def restored(stored: StoredShard, where: str = "", setting: Setting = SETTING) -> Castle:
+def restored(stored: StoredShard, where: str = "", setting: Setting = SETTING) -> CastleShard:
     """Return the shard that was stored."""
     return setting.again(stored, fingerprint_of(setting.policy), where)
 
 
-def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
+def rest(castle: CastleShard, setting: Setting = SETTING) -> dict[str, list[Any]]:
     """Return the releases of the steps after the snapshot."""
     return columns_of([apply(setting, castle, step) for step in STEPS[TAKEN:]])
 

@@ -10,7 +10,7 @@ from crenel.jobs.local.rest import Rest
 from tests.jobs.local.test_rest import cluster
 
 SECRET = "Mrs Eastley"
-SETUP = JobSetup.of({"source.ddl": {"path": "/data/in.csv"}}, {}, {})
+SETUP = JobSetup({"source.ddl": {"path": "/data/in.csv"}}, {}, {})
 
 
 def failed(timestamp: int, cause: str, task: str | None = "castle -> (Calc[1], Sink: x) (2/4) - execution #0") -> Any:

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.privacy import SamplingAndNoise
-from crenel.jobs.pipeline.encoder_arguments import extremes
-from crenel.jobs.pipeline.sql_types import parse
 from crenel.operators.bounds import as_written, integer_bounds, within
+from crenel.operators.column_types import parse
 from crenel.operators.shards.function import END, ShardFunction
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, TREE, block, planned
@@ -32,14 +32,14 @@ from tests.support.operator_stream import KEY, TREE, block, planned
 )
 def test_ends_of_integers_stop_where_their_type_does(sql: str, least: int, most: int) -> None:
     lower, upper = np.array([-1e300, 3.0, float(least)]), np.array([3.0, 1e300, float(most)])
-    low, high = integer_bounds(*within(lower, upper, extremes(parse(sql)), is_limited=False))
+    low, high = integer_bounds(*within(lower, upper, parse(sql).extremes, is_limited=False))
     assert low == [least, 3, least]
     assert high == [3, most, most]
 
 
 def test_ends_of_decimals_and_floats_stop_where_their_type_does() -> None:
     for sql, most in (("DECIMAL(4, 2)", 99.99), ("FLOAT", 3.4028234663852886e38)):
-        limits, ends = extremes(parse(sql)), (np.array([-1e300, 1.5]), np.array([1e300, 1.5]))
+        limits, ends = parse(sql).extremes, (np.array([-1e300, 1.5]), np.array([1e300, 1.5]))
         lower, upper = within(*ends, limits, is_limited=False)
         assert (lower.tolist(), upper.tolist()) == ([-most, 1.5], [most, 1.5])
         for own in (np.array([-most, 1e300]), np.array([-1e300, most])):
@@ -81,17 +81,17 @@ def test_a_number_is_written_in_its_type_or_raises_without_its_value(
 
 def test_noise_over_an_observed_range_never_turns_an_interval_around() -> None:
     # Flink's CAST to TINYINT converts a number as numpy does.
-    plan = planned(CASTLE, CastleParameters(20))
-    observed = (Numeric("age", None, 1.0), Categorical("group", TREE))
+    plan = planned(Castle(Delay(20)))
+    observed = {"age": Numeric(step=1.0), "group": Categorical(TREE)}
     terms = dataclasses.replace(
         plan.context,
         policy=dataclasses.replace(plan.context.policy, quasi_identifiers=observed),
-        sampling_and_noise=SamplingAndNoise(1.0, 0.5, observed_range=True),
+        sampling_and_noise=SamplingAndNoise(1.0, 0.5, range="observed"),
     )
-    plan = dataclasses.replace(plan, context=terms, extremes={"age": (-128, 127)})
+    plan = dataclasses.replace(plan, context=terms, types={"age": parse("TINYINT")})
 
     def ends(bounded: bool) -> list[tuple[int, int]]:
-        one = plan if bounded else dataclasses.replace(plan, extremes={})
+        one = plan if bounded else dataclasses.replace(plan, types={"age": parse("BIGINT")})
         harness = Harness(ShardFunction(one))
         harness.element(KEY, block(0, 300).to_bytes())
         harness.advance(END)

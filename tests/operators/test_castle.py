@@ -9,35 +9,36 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
 from crenel.anonymity.model.privacy import SamplingAndNoise
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, WAKE_UP, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Rejected
 from crenel.state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, TREE, block, left, members, planned, visits, with_terms, withheld
 
 
-def plan(sampling_and_noise: SamplingAndNoise | None = None, **castle: int) -> OperatorPlan:
-    parameters = CastleParameters(**({"delay_tuples": 20} | castle))  # type: ignore[arg-type]
-    return with_terms(planned(CASTLE, parameters), sampling_and_noise=sampling_and_noise)
+def plan(sampling_and_noise: SamplingAndNoise | None = None, delay: Delay | None = None) -> AnonymizationPlan:
+    return with_terms(planned(Castle(delay or Delay(20))), sampling_and_noise=sampling_and_noise)
 
 
 PLANS = {
     "castle": plan,
-    "windows": lambda **of: planned(SUHDSA, SuhdsaParameters(**({"tuples": 20} | of))),
+    "windows": lambda **of: planned(Suhdsa(**{"tuples": 20} | of)),
 }
 of_both = pytest.mark.parametrize("made", PLANS.values(), ids=PLANS)
 
 
 @of_both
-def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard(made: Callable[..., OperatorPlan]) -> None:
+def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard(
+    made: Callable[..., AnonymizationPlan],
+) -> None:
     harness = Harness(ShardFunction(made()))
     for first in range(0, 190, 38):
         harness.element(KEY, block(first, 38).to_bytes())
@@ -65,7 +66,7 @@ def test_a_release_tells_shard_kind_sizes_loss_and_its_interval_in_whole_numbers
 
 
 def test_one_timer_stands_for_all_deadlines_of_a_shard() -> None:
-    harness = Harness(ShardFunction(plan(delay_tuples=10_000, delay_event_time=60_000)))
+    harness = Harness(ShardFunction(plan(delay=Delay(10_000, 60_000))))
     harness.element(KEY, block(100, 50).to_bytes())
     assert harness.runtime.timers == {(END, KEY), (160_000, KEY)}
     harness.element(KEY, block(0, 50).to_bytes())  # earlier ones arrive later
@@ -76,7 +77,7 @@ def test_one_timer_stands_for_all_deadlines_of_a_shard() -> None:
 
 
 def test_a_tuple_that_is_overdue_when_it_comes_leaves_at_once() -> None:
-    harness = Harness(ShardFunction(plan(delay_tuples=10_000, delay_event_time=1000)))
+    harness = Harness(ShardFunction(plan(delay=Delay(10_000, 1000))))
     harness.advance(10_000_000)
     harness.element(KEY, block(0, 40).to_bytes())
     assert len(left(harness)) == 40
@@ -102,21 +103,21 @@ def test_shards_do_not_mix() -> None:
         assert {visit // 20 * 20 % 3 for _, visit in members(release)} == {release[1]}
 
 
-LONG = {"delay_tuples": 10_000, "delay_event_time": 10**9}
-SHORT = {"delay_tuples": 10_000, "delay_event_time": 5000}
+LONG = {"delay": Delay(10_000, 10**9)}
+SHORT = {"delay": Delay(10_000, 5000)}
 
 
 @pytest.mark.parametrize(
     ("made", "before", "after"),
     [
         (plan, LONG, SHORT),
-        (plan, {"delay_tuples": 10_000}, SHORT),
+        (plan, {"delay": Delay(10_000)}, SHORT),
         (PLANS["windows"], {"tuples": None, "event_time": 10**9}, {"tuples": None, "event_time": 2000}),
     ],
     ids=["shorter", "given", "windows"],
 )
 def test_a_quiet_shard_releases_what_a_new_bound_of_event_time_has_made_overdue(
-    made: Callable[..., OperatorPlan], before: dict[str, int], after: dict[str, int]
+    made: Callable[..., AnonymizationPlan], before: dict[str, int], after: dict[str, int]
 ) -> None:
     runtime = FakeRuntime()
     first = Harness(ShardFunction(made(**before)), runtime)
@@ -147,7 +148,7 @@ def test_wake_ups_change_nothing_under_an_unchanged_policy() -> None:
         runtime, parts = FakeRuntime(), []
         for first in range(0, 240, 30):
             if restart or not parts:
-                parts.append(Harness(ShardFunction(plan(delay_event_time=30_000)), runtime))
+                parts.append(Harness(ShardFunction(plan(delay=Delay(event_time=30_000))), runtime))
             parts[-1].wait(wait)
             parts[-1].element(KEY, block(first, 30).to_bytes())
             parts[-1].advance(first * 1000)
@@ -172,10 +173,10 @@ def test_a_shard_that_is_awake_keeps_one_wake_up_and_writes_nothing() -> None:
 
 def test_a_shard_that_wakes_after_an_end_of_the_input_has_another_end() -> None:
     runtime = FakeRuntime()
-    drained = Harness(ShardFunction(plan(delay_tuples=10_000)), runtime)
+    drained = Harness(ShardFunction(plan(delay=Delay(10_000))), runtime)
     drained.element(KEY, block(0, 40).to_bytes())
     drained.advance(END)
-    later = Harness(ShardFunction(plan(delay_tuples=10_000)), runtime)
+    later = Harness(ShardFunction(plan(delay=Delay(10_000))), runtime)
     later.wait(WAKE_UP)
     later.element(KEY, block(40, 40).to_bytes())
     later.advance(END)
@@ -201,7 +202,7 @@ def test_state_of_a_version_without_wake_ups_gets_them_with_the_next_tuple() -> 
 
 
 @of_both
-def test_the_summary_at_the_end_adds_up(made: Callable[..., OperatorPlan]) -> None:
+def test_the_summary_at_the_end_adds_up(made: Callable[..., AnonymizationPlan]) -> None:
     harness = Harness(ShardFunction(made()))
     harness.element(KEY, block(0, 90, shard=2).to_bytes())
     assert "summary" not in harness.side
@@ -279,7 +280,7 @@ def test_metrics_count_steps_and_show_how_shards_stand() -> None:
 
 
 @of_both
-def test_state_of_another_policy_is_refused_by_name(made: Callable[..., OperatorPlan]) -> None:
+def test_state_of_another_policy_is_refused_by_name(made: Callable[..., AnonymizationPlan]) -> None:
     runtime = FakeRuntime()
     Harness(ShardFunction(made()), runtime).element(KEY, block(0, 10).to_bytes())
     changed = with_terms(made(), fingerprint={"policy": "another"})
@@ -296,8 +297,8 @@ def test_a_damaged_block_is_refused() -> None:
 
 def test_full_generalization_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
     one = plan()
-    policy = dataclasses.replace(one.context.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
-    castle = CastleParameters(20, suppression="generalize")
-    terms = dataclasses.replace(one.context, policy=policy, parameters=castle)
+    policy = dataclasses.replace(one.context.policy, quasi_identifiers={"age": Numeric(), "group": Categorical(TREE)})
+    castle = Castle(Delay(20), suppression="generalize")
+    terms = dataclasses.replace(one.context, policy=policy, algorithm=castle)
     with pytest.raises(PolicyError, match=r"quasi_identifiers\.age\.domain"):
-        CASTLE.new(terms, 0, bytes(32))
+        Castle.new(terms, 0, bytes(32))

@@ -16,8 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.cells.algorithm import CELLS
-from crenel.anonymity.algorithms.cells.parameters import CellsParameters
+from crenel.anonymity.algorithms.cells.algorithm import Cells
 from crenel.anonymity.algorithms.cells.sampling import Coins
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
@@ -26,12 +25,14 @@ from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.model.secret import Secret
 from crenel.anonymity.noise.budget import log_divergence
 from crenel.anonymity.noise.privacy_loss import delta_of_losses
+from crenel.operators.column_types import parse
+from crenel.operators.encode.columns import Read
 from crenel.operators.output_columns import release_columns
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards import admission, function
 from crenel.operators.shards.admission import AdmissionFunction
-from crenel.operators.shards.chain import ChainColumn, ChainPlan
+from crenel.operators.shards.chain import ChainColumn, ChainSettings
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block, Rejected
 from crenel.state.operator import Forget, Report
 from tests.support.fakes import START, FakeRuntime, Harness, Staged
@@ -41,7 +42,7 @@ RATE, EPSILON = 0.2, 1.0
 WIDTH, LATENESS = 10_000, 1_000
 FIRST = START // WIDTH
 MEMBERS = pa.schema([("illness", pa.string())])
-POLICY = Policy((Numeric("age", (0, 100)),), sensitive=("illness",), subject="person", event_time="at")
+POLICY = Policy({"age": Numeric((0, 100))}, sensitive=("illness",), subject="person", event_time="at")
 HALVES = RegionTree.of(Cut(0, 50.0, Region(0.5, 0.5), Region(0.5, 0.5)))
 
 Coin = tuple[int, int]
@@ -67,26 +68,27 @@ class Restart(NamedTuple):
 Universe = tuple[Visit | Restart, ...]
 
 
-def plan(k: int, windows: int = 1, *, shards: int = 1, horizon: int | None = None) -> OperatorPlan:
-    parameters = CellsParameters(
-        RATE, HALVES, 100.0, 0.99, window=WIDTH, windows=windows, lateness=LATENESS, horizon=horizon
-    )
-    admissions = CELLS.admissions(shards)
-    context = ShardContext(
-        POLICY, Privacy(k), parameters, MEMBERS, fingerprint={"policy": "one"}, admissions=admissions
-    )
-    numbers = {KEY + number: number for number in range(shards)}
-    return OperatorPlan(CELLS, context, seed=7, integers=frozenset({"age"}), encoded=("age",), numbers=numbers)
+READS = (Read("age", "number", 0),)
 
 
-def run_of(of: OperatorPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harness | Staged:
+def plan(k: int, windows: int = 1, *, shards: int = 1, horizon: int | None = None) -> AnonymizationPlan:
+    algorithm = Cells(HALVES, 100.0, 0.99, WIDTH, windows, sample_rate=RATE, lateness=LATENESS, horizon=horizon)
+    admissions = Cells.admissions(shards)
+    context = ShardContext(POLICY, Privacy(k), algorithm, MEMBERS, fingerprint={"policy": "one"}, admissions=admissions)
+    keys = tuple(KEY + number for number in range(shards))
+    return AnonymizationPlan(
+        algorithm, context, seed=7, types={"age": parse("INT")}, quasi_identifiers=READS, keys=keys
+    )
+
+
+def run_of(of: AnonymizationPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harness | Staged:
     """Return what drives the operators of a plan: one, or two where it has several shards."""
     if of.context.admissions:
         return Staged(AdmissionFunction(of), ShardFunction(of), runtimes)
     return Harness(ShardFunction(of), runtimes[0])
 
 
-def started(of: OperatorPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harness | Staged:
+def started(of: AnonymizationPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harness | Staged:
     """Return the same at the start of a job, with the first window."""
     for runtime in runtimes:
         runtime.clock = FIRST * WIDTH
@@ -97,7 +99,7 @@ def started(of: OperatorPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harn
     return harness
 
 
-def key_of(visit: Visit, of: OperatorPlan) -> int:
+def key_of(visit: Visit, of: AnonymizationPlan) -> int:
     return KEY + visit.person % len(of.numbers)
 
 
@@ -119,7 +121,7 @@ def block_of(visits: tuple[Visit, ...], watermarks: tuple[int, ...], shard: int 
     ).to_bytes()
 
 
-def published(universe: Universe, of: OperatorPlan) -> tuple[Any, ...]:
+def published(universe: Universe, of: AnonymizationPlan) -> tuple[Any, ...]:
     """Return what recipients see of a run: one batch after the other. Visits of one moment arrive as one block."""
     runtimes, batches, watermark = (FakeRuntime(), FakeRuntime()), [], -(2**63)
     harness = started(of, runtimes)
@@ -169,7 +171,7 @@ def coins(monkeypatch: pytest.MonkeyPatch) -> set[Coin]:
 
 
 def distribution(
-    universe: Universe, heads: set[Coin], of: OperatorPlan, *, shared: bool = False
+    universe: Universe, heads: set[Coin], of: AnonymizationPlan, *, shared: bool = False
 ) -> dict[tuple[Any, ...], float]:
     """Return the probability of each output; ``shared``: one coin of a person for all windows."""
     visits = [step for step in universe if isinstance(step, Visit)]
@@ -196,7 +198,7 @@ def divergence(one: Mapping[Any, float], other: Mapping[Any, float], epsilon: fl
     )
 
 
-def divergences(universe: Universe, heads: set[Coin], of: OperatorPlan, epsilon: float) -> Iterator[float]:
+def divergences(universe: Universe, heads: set[Coin], of: AnonymizationPlan, epsilon: float) -> Iterator[float]:
     """Yield the divergence of each person of a universe, who is left out."""
     whole = distribution(universe, heads, of)
     for person in sorted({step.person for step in universe if isinstance(step, Visit)}):
@@ -287,7 +289,7 @@ def many(persons: int, visits: int) -> list[Visit]:
     return [Visit(person, at, max(at - delay, 0), age, illness) for person, at, delay, age, illness in drawn]
 
 
-def outcome(visits: Sequence[Visit], of: OperatorPlan, restarts: frozenset[int] = frozenset()) -> Any:
+def outcome(visits: Sequence[Visit], of: AnonymizationPlan, restarts: frozenset[int] = frozenset()) -> Any:
     """Return the releases without their numbers, in order, and the sums of the summaries of all shards."""
     runtimes = FakeRuntime(), FakeRuntime()
     harness, main = started(of, runtimes), []
@@ -366,7 +368,7 @@ def test_an_admission_reports_windows_as_closed_that_it_admits_no_record_of(
     horizon: int | None, coins: set[Coin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = plan(2, shards=2, horizon=horizon)
-    stage = CELLS.admission
+    stage = Cells.admission
     assert stage is not None
     admission = stage.new(of.context, 0, bytes(32))
     since, now = FIRST * WIDTH + 300, FIRST * WIDTH + 300
@@ -396,7 +398,7 @@ def test_an_admission_without_records_reports_and_each_shard_ends_its_chain(coin
         Secret("audit_chain.key", b"a key"),
         (ChainColumn("age_min", "double"), ChainColumn("age_max", "double")),
     )
-    chain = ChainPlan(
+    chain = ChainSettings(
         key,
         (),
         "run",

@@ -16,33 +16,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, NEAREST, SUHDSA
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.secret import Secret
-from crenel.evidence.outputs import Outputs, split_audit
+from crenel.evidence.outputs import RunOutputs, split_audit
 from crenel.evidence.verify import chain as reader
 from crenel.evidence.verify.chain import Chained, follow, heads
 from crenel.evidence.verify.classes import ReleasedClasses
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
 from crenel.evidence.verify.verify import Guarantees, verify
 from crenel.operators.output_columns import ARROW, CHAIN
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards import chain as writer
-from crenel.operators.shards.chain import ChainColumn, ChainPlan, Form
+from crenel.operators.shards.chain import ChainColumn, ChainSettings, Form
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
 from crenel.state.operator import ChainState
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, members, planned
 from tests.support.programs import LINK
 
-MADE: dict[str, tuple[Any, Any]] = {
-    "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
-    "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
-    "window": (SUHDSA, SuhdsaParameters(tuples=20)),
+MADE: dict[str, Algorithm] = {
+    "castle": Castle(Delay(20), reuse_limit=50),
+    "nearest": Nearest(Delay(20, jitter=0.25), reuse_limit=1000),
+    "window": Suhdsa(tuples=20),
 }
 GENERALIZATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
 AUDIT = pa.schema(
@@ -60,7 +61,7 @@ AUDIT = pa.schema(
 RELEASED = pa.schema([*GENERALIZATION, ("illness", pa.string()), ("visit", pa.string())])
 CHAINED = Chained(b"a key", "policy", "hierarchies", "settings")
 RUN = "00000000000000a1"
-CHAIN_PLAN = ChainPlan(
+CHAIN_PLAN = ChainSettings(
     key=Secret("audit_chain.key", b"a key"),
     in_force=(3, 2, None),
     run=RUN,
@@ -74,12 +75,12 @@ CHAIN_PLAN = ChainPlan(
 )
 
 
-def plan(algorithm: str = "castle", key: bytes = b"a key", **changed: Any) -> OperatorPlan:
+def plan(algorithm: str = "castle", key: bytes = b"a key", **changed: Any) -> AnonymizationPlan:
     chain = dataclasses.replace(CHAIN_PLAN, key=Secret("audit_chain.key", key), **changed)
-    return dataclasses.replace(planned(*MADE[algorithm]), chain=chain)
+    return dataclasses.replace(planned(MADE[algorithm]), chain=chain)
 
 
-def run(of: OperatorPlan, size: int = 50, restored: OperatorPlan | None = None) -> Outputs:
+def run(of: AnonymizationPlan, size: int = 50, restored: AnonymizationPlan | None = None) -> RunOutputs:
     """Run two shards of one stream of 400 tuples in such blocks; ``restored``: from a snapshot after half of it."""
     runtime, main = FakeRuntime(), list[list[Any]]()
     harness = Harness(ShardFunction(of), runtime)
@@ -95,7 +96,7 @@ def run(of: OperatorPlan, size: int = 50, restored: OperatorPlan | None = None) 
     return outputs([*main, *harness.main])
 
 
-def outputs(releases: list[list[Any]]) -> Outputs:
+def outputs(releases: list[list[Any]]) -> RunOutputs:
     """Return the rows as the sinks would hold them."""
     audit, released = [], []
     for release in releases:
@@ -104,13 +105,13 @@ def outputs(releases: list[list[Any]]) -> Outputs:
         audit.append(dict(zip(AUDIT.names, [*leading, 3, 2, None, *generalization, *link], strict=True)))
         for illness, visit in members(release):
             released.append(dict(zip(RELEASED.names, [*generalization, illness, str(visit)], strict=True)))
-    policy = planned(*MADE["castle"]).context.policy
+    policy = planned(MADE["castle"]).context.policy
     releases_of, closing = split_audit(pa.Table.from_pylist(audit, AUDIT))
-    return Outputs(policy, pa.Table.from_pylist(released, RELEASED), releases_of, closing=closing)
+    return RunOutputs(policy, pa.Table.from_pylist(released, RELEASED), releases_of, closing=closing)
 
 
 @pytest.fixture(scope="module")
-def plain() -> Outputs:
+def plain() -> RunOutputs:
     """Return a run of CASTLE with a key that nothing disturbs."""
     return run(plan())
 
@@ -119,7 +120,7 @@ def plain() -> Outputs:
 def test_everything_leaves_and_the_chain_closes_once_at_the_end_of_event_time(delay: int) -> None:
     runtime = FakeRuntime()
     Harness(ShardFunction(plan()), runtime).element(KEY, block(0, 20).to_bytes())
-    runtime.timers.add((2**63 - 1, KEY))  # where an earlier version expected the end, in a savepoint
+    runtime.timers.add((2**63 - 1, KEY))  # a deadline behind the end
     harness = Harness(ShardFunction(plan()), runtime)
     harness.advance(2**63 - 1 - delay)
     found = outputs(harness.main)
@@ -131,13 +132,13 @@ def test_everything_leaves_and_the_chain_closes_once_at_the_end_of_event_time(de
     assert totals["released"] + len(harness.side.get("suppressed", [])) == 20
 
 
-def followed(found: Outputs, chained: Chained = CHAINED) -> dict[str, Check]:
+def followed(found: RunOutputs, chained: Chained = CHAINED) -> dict[str, Check]:
     assert found.audit is not None
     log = reader.read(found.audit, found.closing)
     return {check.name: check for check in follow(found, found.audit, ReleasedClasses.of(found), log, chained)}
 
 
-def links(found: Outputs) -> list[tuple[int, int, str]]:
+def links(found: RunOutputs) -> list[tuple[int, int, str]]:
     """Return the position of the chain behind each release."""
     assert found.audit is not None
     return sorted(zip(*(found.audit[name].to_pylist() for name in ("shard", "release_id", "chain")), strict=True))
@@ -191,7 +192,7 @@ def test_a_chain_that_was_off_for_a_time_begins_anew() -> None:
     assert [(finding.release, "gone" in finding.text) for finding in chain.findings] == [(gone, True)]
 
 
-def tampered(found: Outputs, place: int, **values: Any) -> Outputs:
+def tampered(found: RunOutputs, place: int, **values: Any) -> RunOutputs:
     assert found.audit is not None
     rows = found.audit.to_pylist()
     rows[place] |= values
@@ -206,7 +207,7 @@ def tampered(found: Outputs, place: int, **values: Any) -> Outputs:
     ],
     ids=str,
 )
-def test_a_changed_release_is_named(plain: Outputs, change: dict[str, Any]) -> None:
+def test_a_changed_release_is_named(plain: RunOutputs, change: dict[str, Any]) -> None:
     found = tampered(plain, 5, **change)
     assert found.audit is not None
     row = found.audit.to_pylist()[5]
@@ -215,7 +216,7 @@ def test_a_changed_release_is_named(plain: Outputs, change: dict[str, Any]) -> N
     assert "was changed" in finding.text
 
 
-def test_a_removed_and_an_added_release_are_named(plain: Outputs) -> None:
+def test_a_removed_and_an_added_release_are_named(plain: RunOutputs) -> None:
     found = plain
     assert found.audit is not None
     rows = found.audit.to_pylist()
@@ -231,7 +232,7 @@ def test_a_removed_and_an_added_release_are_named(plain: Outputs) -> None:
     assert release_ids == {(gone["shard"], 3), (1, last["release_id"] + 1)}
 
 
-def test_values_that_were_exchanged_are_found_by_the_releases_they_left_in(plain: Outputs) -> None:
+def test_values_that_were_exchanged_are_found_by_the_releases_they_left_in(plain: RunOutputs) -> None:
     found = plain
     rows = found.released.to_pylist()
     one = rows[0]
@@ -254,17 +255,17 @@ def test_without_a_key_nothing_is_told_of_values_and_a_wrong_one_is_told_once() 
     assert [head.shard for head in heads(reader.read(found.audit, found.closing))] == [0, 1]
 
 
-def test_another_policy_is_told_by_where_it_began(plain: Outputs) -> None:
+def test_another_policy_is_told_by_where_it_began(plain: RunOutputs) -> None:
     checks = followed(plain, dataclasses.replace(CHAINED, policy="another"))
     assert {(finding.shard, finding.release) for finding in checks["starts"].findings} == {(0, 0), (1, 0)}
 
 
-def of_run(found: Outputs, run: str | None = None, chained: Chained = CHAINED) -> Check:
+def of_run(found: RunOutputs, run: str | None = None, chained: Chained = CHAINED) -> Check:
     assert found.audit is not None
     return reader.of_run(found.audit, found.closing, found.further.get("summary"), chained, run)
 
 
-def test_a_chain_states_its_run_and_another_run_in_its_place_is_found(plain: Outputs) -> None:
+def test_a_chain_states_its_run_and_another_run_in_its_place_is_found(plain: RunOutputs) -> None:
     other = run(plan(run="00000000000000b2"))
     assert plain.released.equals(other.released)
     assert (of_run(plain).outcome, of_run(plain, RUN).outcome) == (UNSEEN, HOLDS)
@@ -300,14 +301,14 @@ def test_a_chain_states_its_run_and_another_run_in_its_place_is_found(plain: Out
 
 
 def test_a_restored_job_continues_its_run_also_in_a_shard_that_had_no_tuple() -> None:
-    numbered = dataclasses.replace(plan(), numbers={KEY: 0, KEY + 1: 1})
+    numbered = dataclasses.replace(plan(), keys=(KEY, KEY + 1))
     runtime = FakeRuntime()
     harness = Harness(ShardFunction(numbered), runtime)
     for key in numbered.numbers:
         harness.element(key, None)  # type: ignore[arg-type]
     harness.element(KEY, block(0, 100).to_bytes())
     main = harness.main
-    restored = dataclasses.replace(plan(run="00000000000000b2"), numbers=numbered.numbers)
+    restored = dataclasses.replace(plan(run="00000000000000b2"), keys=numbered.keys)
     harness = Harness(ShardFunction(restored), runtime)
     harness.element(KEY + 1, block(1000, 100, shard=1).to_bytes())
     harness.advance(END)
@@ -317,10 +318,10 @@ def test_a_restored_job_continues_its_run_also_in_a_shard_that_had_no_tuple() ->
     assert {name for _, name, _ in harness.side["summary"] if name.startswith("run.")} == {f"run.{RUN}"}
 
 
-def test_a_chain_that_an_earlier_version_stored_begins_anew_with_a_run() -> None:
-    stored = ChainState(b"head" * 8, 7, 2, "")
-    assert CHAIN_PLAN.begin(stored) == ChainState(b"", 7, 2, RUN)
-    assert CHAIN_PLAN.begin(ChainState(b"head" * 8, 7, 2, "another")).run == "another"
+def test_a_stored_chain_goes_on_with_its_run() -> None:
+    stored = ChainState(b"head" * 8, 7, 2, "another")
+    assert CHAIN_PLAN.begin(stored) == stored
+    assert CHAIN_PLAN.begin() == ChainState(b"", 0, -1, RUN)
 
 
 def test_a_column_that_a_restore_adds_is_hashed_by_its_form() -> None:
@@ -328,7 +329,7 @@ def test_a_column_that_a_restore_adds_is_hashed_by_its_form() -> None:
     assert reader._forms(pa.Table.from_pylist(rows), None) == {"a": "text", "b": "float", "c": "double"}
 
 
-def test_other_settings_are_told_unless_a_restore_has_changed_them(plain: Outputs) -> None:
+def test_other_settings_are_told_unless_a_restore_has_changed_them(plain: RunOutputs) -> None:
     other = dataclasses.replace(CHAINED, settings="other")
     (finding,) = followed(plain, other)["starts"].findings
     assert finding.text.startswith("no start was under the privacy models")
@@ -337,7 +338,7 @@ def test_other_settings_are_told_unless_a_restore_has_changed_them(plain: Output
     assert "2 starts were under other settings" in followed(found, other)["starts"].words
 
 
-def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
+def test_the_end_of_a_chain_must_be_there_later(plain: RunOutputs) -> None:
     assert plain.audit is not None
     assert plain.closing is not None
     closed = heads(reader.read(plain.audit, plain.closing))
@@ -362,12 +363,12 @@ GUARANTEES = Guarantees(
 )
 
 
-def ended(found: Outputs, *, runs_on: bool = False) -> Check:
+def ended(found: RunOutputs, *, runs_on: bool = False) -> Check:
     assert found.audit is not None
     return reader.end(reader.read(found.audit, found.closing), 2, runs_on=runs_on)
 
 
-def what_is_broken(found: Outputs) -> set[tuple[str, int | None]]:
+def what_is_broken(found: RunOutputs) -> set[tuple[str, int | None]]:
     """Statements of a verdict, and the shards of their findings."""
     return {(check.name, finding.shard) for check in verify(found, GUARANTEES).checks for finding in check.findings}
 
@@ -405,7 +406,9 @@ FIRST = pc.field("shard") == 0
         ("moved to the other shard", {("chain", 1), ("end", 0)}),
     ],
 )
-def test_an_end_that_is_cut_off_or_changed_is_seen(plain: Outputs, change: str, broken: set[tuple[str, int]]) -> None:
+def test_an_end_that_is_cut_off_or_changed_is_seen(
+    plain: RunOutputs, change: str, broken: set[tuple[str, int]]
+) -> None:
     assert plain.audit is not None
     assert plain.closing is not None
     audit, closing = plain.audit, plain.closing
@@ -440,7 +443,7 @@ def test_an_end_that_is_cut_off_or_changed_is_seen(plain: Outputs, change: str, 
 
 
 def test_without_any_closing_record_the_end_is_not_checked_and_it_is_told_how_far_the_chain_reaches(
-    plain: Outputs,
+    plain: RunOutputs,
 ) -> None:
     assert plain.audit is not None
     assert plain.closing is not None
@@ -485,7 +488,7 @@ def test_a_job_goes_on_behind_a_closing_record() -> None:
 
 
 def test_a_shard_that_never_got_a_tuple_has_a_closing_record_too() -> None:
-    numbered = dataclasses.replace(plan(), numbers={KEY: 0, KEY + 1: 1})
+    numbered = dataclasses.replace(plan(), keys=(KEY, KEY + 1))
     runtime = FakeRuntime()
     harness = Harness(ShardFunction(numbered), runtime)
     for key in numbered.numbers:
@@ -508,22 +511,22 @@ def test_a_shard_that_never_got_a_tuple_has_a_closing_record_too() -> None:
     assert what_is_broken(outputs([*main, *harness.main])) == set()
 
 
-def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: Outputs) -> None:
+def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: RunOutputs) -> None:
     schema = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
     empty = dataclasses.replace(plain, further={"summary": schema.empty_table()})
     assert what_is_broken(empty) == {("counts", 0), ("counts", 1)}
 
-    # A log of an earlier version has no closing record, and is held to its summary.
+    # A log without a closing record is held to its summary.
     assert plain.audit is not None
     assert plain.closing is not None
     (record,) = plain.closing.filter(FIRST).to_pylist()
     totals = [{"shard": 0, "name": name, "amount": n} for name, n in reader._counts(record["chain_members"]).items()]
     summary = {"summary": pa.Table.from_pylist(totals, schema)}
-    earlier = dataclasses.replace(plain, closing=plain.closing.slice(0, 0), further=summary)
-    assert what_is_broken(earlier) == set()
+    without = dataclasses.replace(plain, closing=plain.closing.slice(0, 0), further=summary)
+    assert what_is_broken(without) == set()
     last = FIRST & (pc.field("release_id") == record["release_id"] - 1)
-    earlier = dataclasses.replace(earlier, audit=plain.audit.filter(~last))
-    assert ("counts", 0) in what_is_broken(earlier)
+    without = dataclasses.replace(without, audit=plain.audit.filter(~last))
+    assert ("counts", 0) in what_is_broken(without)
 
 
 def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_documented() -> None:
@@ -619,10 +622,10 @@ def test_a_column_is_hashed_by_the_form_that_the_first_row_states() -> None:
     names = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "age_min", *LINK)
     row = dict(zip(names, [0, 0, 1, "cluster", 1, 1, 3.0, *(column[0] for column in own)], strict=True))
     audit = pa.Table.from_pylist([row])
-    policy = planned(*MADE["castle"]).context.policy
+    policy = planned(MADE["castle"]).context.policy
 
     def outcome(**changed: str) -> str:
-        found = Outputs(policy, pa.Table.from_pylist([{"age_min": 3.0} | shown | changed]), audit)
+        found = RunOutputs(policy, pa.Table.from_pylist([{"age_min": 3.0} | shown | changed]), audit)
         digest = reader._hasher(b"a key")
         return reader._values(found, audit, ReleasedClasses.of(found), digest).outcome
 

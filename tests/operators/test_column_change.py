@@ -11,19 +11,19 @@ import pyarrow as pa
 import pytest
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA, T
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.anonymity.model.policy import Shards
-from crenel.anonymity.model.privacy import Lasting, Privacy, Sensitive
+from crenel.anonymity.model.privacy import Persons, Privacy, Sensitive
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.cli.savepoint import SavepointError, changed_settings, require_same
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
 from crenel.state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
@@ -31,34 +31,34 @@ from tests.support.operator_stream import KEY, members, planned
 from tests.support.operator_stream import block as plain_block
 
 TYPES = {"illness": pa.string(), "place": pa.string(), "at_noon": pa.timestamp("ms"), "visit": pa.int64()}
-CASES: dict[str, tuple[Algorithm, Any, Privacy]] = {
-    "castle": (CASTLE, CastleParameters(200, loss_window=100, reuse_limit=1000), Privacy(3, 2)),
-    "t-close": (CASTLE, CastleParameters(200), Privacy(3, 1, sensitive=(Sensitive("illness", None, ((T, 0.9),)),))),
-    "nearest": (NEAREST, NearestParameters(200), Privacy(3, 2)),
-    "lasting": (NEAREST, NearestParameters(200), Privacy(3, 2, lasting=Lasting())),
-    "suhdsa": (SUHDSA, SuhdsaParameters(90), Privacy(3, 2)),
-    "mondrian": (MONDRIAN, MondrianParameters(), Privacy(3, 2)),
+CASES: dict[str, tuple[Algorithm, Privacy]] = {
+    "castle": (Castle(Delay(200), loss_window=100, reuse_limit=1000), Privacy(3, 2)),
+    "t-close": (Castle(Delay(200)), Privacy(3, 1, sensitive={"illness": Sensitive(t=0.9)})),
+    "nearest": (Nearest(Delay(200)), Privacy(3, 2)),
+    "lasting": (Nearest(Delay(200)), Privacy(3, 2, persons=Persons("lasting"))),
+    "suhdsa": (Suhdsa(90), Privacy(3, 2)),
+    "mondrian": (Mondrian(), Privacy(3, 2)),
 }
 
 
-def plan(case: str, sensitive: Sequence[str], passthrough: Sequence[str]) -> OperatorPlan:
+def plan(case: str, sensitive: Sequence[str], passthrough: Sequence[str]) -> AnonymizationPlan:
     """Return a job with these columns, in which privacy models count no sensitive value but an illness."""
-    algorithm, parameters, privacy = CASES[case]
-    made = planned(algorithm, parameters)
+    algorithm, privacy = CASES[case]
+    made = planned(algorithm)
     policy = dataclasses.replace(made.context.policy, sensitive=tuple(sensitive), passthrough=tuple(passthrough))
-    uncounted = tuple(Sensitive(name, l=1) for name in sensitive if name != "illness")
-    return of_privacy(made, policy, dataclasses.replace(privacy, sensitive=(*privacy.sensitive, *uncounted)))
+    uncounted = {name: Sensitive(l=1) for name in sensitive if name != "illness"}
+    return of_privacy(made, policy, dataclasses.replace(privacy, sensitive={**privacy.sensitive, **uncounted}))
 
 
-def of_privacy(made: OperatorPlan, policy: Any, privacy: Privacy) -> OperatorPlan:
+def of_privacy(made: AnonymizationPlan, policy: Any, privacy: Privacy) -> AnonymizationPlan:
     types = {name: str(TYPES[name]) for name in policy.members}
-    of = fingerprint(policy, Shards(1), SubjectKey.of(b"a", "direct"), types, privacy=privacy)
+    of = fingerprint(policy, Shards(1), SubjectKey.of(b"a"), types, privacy=privacy)
     schema = pa.schema([(name, TYPES[name]) for name in policy.members])
     context = dataclasses.replace(made.context, policy=policy, privacy=privacy, members=schema, fingerprint=of)
     return dataclasses.replace(made, context=context)
 
 
-def block(first: int, count: int, of: OperatorPlan) -> Block:
+def block(first: int, count: int, of: AnonymizationPlan) -> Block:
     """Tuples as of ``operator_stream.block``, with the columns of a job; ``place`` and ``at_noon`` follow the visit."""
     plain, policy = plain_block(first, count), of.context.policy
     numbers = plain.members.column("visit")
@@ -76,7 +76,7 @@ def block(first: int, count: int, of: OperatorPlan) -> Block:
     )
 
 
-def published(harness: Harness, of: OperatorPlan) -> dict[int, dict[str, Any]]:
+def published(harness: Harness, of: AnonymizationPlan) -> dict[int, dict[str, Any]]:
     """Return what was published of each visit, by column."""
     names = of.context.policy.members
     releases = [[dict(zip(names, values, strict=False)) for values in members(release)] for release in harness.main]
@@ -165,7 +165,7 @@ def test_the_check_of_a_savepoint_says_what_a_restore_does(
     runtime = FakeRuntime()
     Harness(ShardFunction(was), runtime).element(KEY, block(0, 10, was).to_bytes())
     (blob,) = runtime.state[KEY, "shard"].values()
-    stored = [CASTLE.state[1].from_bytes(blob)]
+    stored = [Castle.state[1].from_bytes(blob)]
     if field is None:
         assert require_same("there", stored, now.context.fingerprint)
         (warning,) = changed_settings(stored, now.context.fingerprint)

@@ -8,17 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.model.policy import Shards
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode.columns import Read
 from crenel.operators.encode.encoder import Encoder
-from crenel.operators.encode.forget import ForgetPlan, code_of, requests
+from crenel.operators.encode.forget import code_of, requests
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
 from crenel.state.codec import StateError
 from crenel.state.operator import Forget
@@ -27,9 +27,9 @@ from tests.support.fakes import START, FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, left, planned
 
 PLANS = {
-    "castle": planned(CASTLE, CastleParameters(delay_tuples=200, delay_event_time=10**9)),
-    "nearest": planned(NEAREST, NearestParameters(200, 10**9, delay_jitter=0.25, reuse_limit=1000)),
-    "window": planned(SUHDSA, SuhdsaParameters(tuples=120, delay_tuples=400)),
+    "castle": planned(Castle(Delay(200, 10**9))),
+    "nearest": planned(Nearest(Delay(200, 10**9, jitter=0.25), reuse_limit=1000)),
+    "window": planned(Suhdsa(tuples=120, delay=Delay(400))),
 }
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 PERSON = np.uint64(
@@ -53,7 +53,7 @@ def held(runtime: FakeRuntime) -> bytes:
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_whoever_is_forgotten_leaves_no_byte_and_who_comes_again_is_new(plan: OperatorPlan) -> None:
+def test_whoever_is_forgotten_leaves_no_byte_and_who_comes_again_is_new(plan: AnonymizationPlan) -> None:
     runtime = FakeRuntime()
     harness = Harness(ShardFunction(plan), runtime)
     harness.element(KEY, crowd(0, 100, shard=3))
@@ -83,7 +83,7 @@ def test_a_restored_shard_forgets_before_any_tuple_of_it_comes() -> None:
 
 def test_a_shard_to_which_nothing_has_come_tells_of_the_request_and_stays_unborn() -> None:
     runtime = FakeRuntime()
-    plan = dataclasses.replace(PLANS["castle"], numbers={KEY: 5})
+    plan = dataclasses.replace(PLANS["castle"], keys=(*range(5), KEY))
     harness = Harness(ShardFunction(plan), runtime)
     harness.element(KEY, ask(PERSON))
     assert harness.side["forgotten"] == [["abc", 5, None, START, 0]]
@@ -101,8 +101,13 @@ def test_a_damaged_request_is_refused() -> None:
 # From subjects to requests.
 
 
-def plan_for(shards: int, *, by_subject: bool) -> ForgetPlan:
-    return ForgetPlan(Read("who", "text", 0), SubjectKey.of(b"secret", "direct"), KEYS[:shards], by_subject)
+WHO = Read("who", "text", 0)
+
+
+def plan_for(shards: int, *, by_subject: bool) -> AnonymizationPlan:
+    divided = Shards(shards, SHARD_BY_SUBJECT if by_subject else "age")
+    key = SubjectKey.of(b"secret")
+    return dataclasses.replace(PLANS["castle"], shards=divided, keys=KEYS[:shards], subject_key=key)
 
 
 def test_the_hash_is_that_of_the_encoder_and_goes_to_the_shard_where_the_person_is() -> None:
@@ -115,7 +120,7 @@ def test_the_hash_is_that_of_the_encoder_and_goes_to_the_shard_where_the_person_
             subject = Block.from_bytes(blob, Encoder(encode)._schema).subject
             assert subject is not None
             where.update(dict.fromkeys(subject.tolist(), key))
-    keys_of, found = requests(plan_for(4, by_subject=True), pd.Series(people))
+    keys_of, found = requests(plan_for(4, by_subject=True), WHO, pd.Series(people))
     assert len(where) == len(people)
     for key, request in zip(keys_of, found, strict=True):
         assert request is not None
@@ -123,26 +128,22 @@ def test_the_hash_is_that_of_the_encoder_and_goes_to_the_shard_where_the_person_
 
 
 def test_where_shards_are_not_by_subject_all_get_the_request_and_nobody_that_of_a_missing_subject() -> None:
-    keys, blobs = requests(plan_for(3, by_subject=False), pd.Series(["ann", None, "bob"]))
+    keys, blobs = requests(plan_for(3, by_subject=False), WHO, pd.Series(["ann", None, "bob"]))
     assert keys == [list(KEYS[:3]), [], list(KEYS[:3])]
     assert [blob is None for blob in blobs] == [False, True, False]
 
 
 def test_the_code_tells_persons_apart_follows_from_the_key_and_holds_no_hash() -> None:
     codes = {
-        (n, key): code_of(np.uint64(n), SubjectKey.of(key, "direct").hash_key)
-        for n in range(50)
-        for key in (b"one", b"two")
+        (n, key): code_of(np.uint64(n), SubjectKey.of(key).hash_key) for n in range(50) for key in (b"one", b"two")
     }
     assert len(set(codes.values())) == 100
-    assert code_of(np.uint64(7), SubjectKey.of(b"one", "direct").hash_key) == codes[7, b"one"]
+    assert code_of(np.uint64(7), SubjectKey.of(b"one").hash_key) == codes[7, b"one"]
     assert all(f"{n:016x}" not in code and len(code) == 16 for (n, _), code in codes.items())
 
 
 def test_a_request_does_not_show_whom_it_is_about_beside_the_hash() -> None:
-    _, (blob,) = requests(plan_for(1, by_subject=True), pd.Series(["Ann of Green Gables"]))
+    _, (blob,) = requests(plan_for(1, by_subject=True), WHO, pd.Series(["Ann of Green Gables"]))
     assert blob is not None
     assert b"Gables" not in blob
-    assert Forget.from_bytes(blob).code == code_of(
-        Forget.from_bytes(blob).subject, SubjectKey.of(b"secret", "direct").hash_key
-    )
+    assert Forget.from_bytes(blob).code == code_of(Forget.from_bytes(blob).subject, SubjectKey.of(b"secret").hash_key)

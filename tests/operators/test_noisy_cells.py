@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from crenel.anonymity.algorithms.cells.algorithm import Cells
 from crenel.anonymity.algorithms.cells.count_noise import CountNoise
-from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.noise.selection import noisy_counts, tail
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards import function
-from crenel.operators.shards.plan import OperatorPlan
 from tests.operators import test_cells
 from tests.operators.test_cells import (
     FIRST,
@@ -47,12 +47,10 @@ Key = tuple[int, ...]
 """Window from 0, cell, batch, and sensitive value."""
 
 
-def plan(windows: int = 1, l: int = 1, shards: int = 1) -> OperatorPlan:  # noqa: E741 - the name of the privacy model
-    parameters = CellsParameters(
-        None, HALVES, EPSILON * windows, DELTA * windows, WIDTH, windows, lateness=LATENESS, release="noisy"
-    )
+def plan(windows: int = 1, l: int = 1, shards: int = 1) -> AnonymizationPlan:  # noqa: E741 - the name of the privacy model
+    algorithm = Cells(HALVES, EPSILON * windows, DELTA * windows, WIDTH, windows, lateness=LATENESS, release="noisy")
     plan = test_cells.plan(K, shards=shards)
-    return replace(plan, context=replace(plan.context, parameters=parameters, privacy=Privacy(K, l)))
+    return replace(plan, algorithm=algorithm, context=replace(plan.context, algorithm=algorithm, privacy=Privacy(K, l)))
 
 
 def probability(noise: int) -> float:
@@ -101,7 +99,9 @@ def deciding(parts: tuple[int, ...]) -> Iterator[Drawn]:
 ALL = (0, 1, 2, 3)
 
 
-def distribution(universe: Universe, of: OperatorPlan, parts: tuple[int, ...] = ALL) -> dict[tuple[Any, ...], float]:
+def distribution(
+    universe: Universe, of: AnonymizationPlan, parts: tuple[int, ...] = ALL
+) -> dict[tuple[Any, ...], float]:
     """Return the probability of each output, without those of noise above the highest."""
     found: dict[tuple[Any, ...], float] = defaultdict(float)
     with deciding(parts) as drawn:
@@ -115,7 +115,7 @@ def distribution(universe: Universe, of: OperatorPlan, parts: tuple[int, ...] = 
 
 def divergences(
     universe: Universe,
-    of: OperatorPlan,
+    of: AnonymizationPlan,
     epsilon: float,
     parts: tuple[int, ...] = ALL,
     persons: Iterable[int] | None = None,

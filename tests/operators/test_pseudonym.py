@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from typing import Any
 
 import pytest
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.policy import Pseudonym
 from crenel.anonymity.model.secret import SubjectKey
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, left, members, planned
 
-MADE: dict[str, tuple[Any, Any]] = {
-    "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
-    "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
-    "window": (SUHDSA, SuhdsaParameters(tuples=20)),
-    "mondrian": (MONDRIAN, MondrianParameters(window=ClosedBy(20, None))),
+MADE: dict[str, Algorithm] = {
+    "castle": Castle(Delay(20), reuse_limit=50),
+    "nearest": Nearest(Delay(20, jitter=0.25), reuse_limit=1000),
+    "window": Suhdsa(tuples=20),
+    "mondrian": Mondrian(window=Window(20, None)),
 }
 
 
-def plan(algorithm: str, pseudonym: Pseudonym | None) -> OperatorPlan:
-    made = planned(*MADE[algorithm])
+def plan(algorithm: str, pseudonym: Pseudonym | None) -> AnonymizationPlan:
+    made = planned(MADE[algorithm])
     policy = dataclasses.replace(made.context.policy, pseudonym=pseudonym)
     terms = dataclasses.replace(made.context, policy=policy)
-    return dataclasses.replace(made, context=terms, subject_key=SubjectKey.of(b"a key", "direct"))
+    return dataclasses.replace(made, context=terms, subject_key=SubjectKey.of(b"a key"))
 
 
 def coded(harness: Harness) -> list[tuple[int, str, tuple[int, int]]]:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.buffer.repair_rows import OUTPUT
 from crenel.anonymity.builtin import ENTROPY_L
-from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.privacy import Persons, Privacy
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned, visits
@@ -22,19 +23,17 @@ from tests.support.operator_stream import KEY, block, planned, visits
 LOGGED = frozenset({"repairs"})
 
 
-def plan(algorithm: str, privacy: Privacy | None = None, logs: frozenset[str] = LOGGED, **chosen: Any) -> OperatorPlan:
-    given = {"delay_tuples": 20, "reuse_limit": 20} | chosen
-    made = (
-        planned(CASTLE, CastleParameters(**given))
-        if algorithm == "castle"
-        else planned(NEAREST, NearestParameters(**given))
-    )
+def plan(
+    algorithm: str, privacy: Privacy | None = None, logs: frozenset[str] = LOGGED, **chosen: Any
+) -> AnonymizationPlan:
+    given = {"delay": Delay(20), "reuse_limit": 20} | chosen
+    made = planned(Castle(**given) if algorithm == "castle" else Nearest(**given))
     return dataclasses.replace(
         made, context=dataclasses.replace(made.context, logs=logs, privacy=privacy or Privacy(3, 3))
     )
 
 
-def driven(made: OperatorPlan, tuples: int = 400, size: int = 50) -> Harness:
+def driven(made: AnonymizationPlan, tuples: int = 400, size: int = 50) -> Harness:
     harness, stream = Harness(ShardFunction(made)), block(0, tuples, shard=4)
     for first in range(0, tuples, size):
         harness.element(KEY, cut(stream, first, size).to_bytes())
@@ -69,7 +68,7 @@ def suppressed(harness: Harness) -> dict[int, str]:
 
 @pytest.mark.parametrize("algorithm", ["castle", "nearest"])
 def test_each_release_and_each_suppressed_record_has_one_row_that_names_it(algorithm: str) -> None:
-    harness = driven(plan(algorithm, Privacy(8, 3), delay_tuples=9))
+    harness = driven(plan(algorithm, Privacy(8, 3), delay=Delay(9)))
     rows, releases, withheld = log(harness), audit(harness), suppressed(harness)
     assert len(releases) > 5
     assert withheld
@@ -125,8 +124,8 @@ def test_the_log_of_castle_tells_what_was_merged_split_and_reused_and_why() -> N
 
 
 def test_a_part_of_a_split_that_violates_a_model_joins_another_and_the_log_counts_it() -> None:
-    privacy = Privacy(3, 1, ((ENTROPY_L, 1.9),))
-    harness = driven(plan("castle", privacy, delay_tuples=100, reuse_limit=0, max_clusters=3), 600)
+    privacy = Privacy(3, 1, models={"entropy_l": 1.9})
+    harness = driven(plan("castle", privacy, delay=Delay(100), reuse_limit=0, max_clusters=3), 600)
     rows, releases = log(harness), audit(harness)
     joined = [row for row in rows if row["release_id"] is not None and row["parts_joined"]]
     assert joined
@@ -161,7 +160,7 @@ def test_the_log_of_nearest_tells_what_a_group_needed_beyond_its_nearest() -> No
 
 
 def test_further_members_for_l_are_told_with_the_loss_without_them() -> None:
-    harness = driven(plan("nearest", Privacy(3, 1, ((ENTROPY_L, 2.9),)), reuse_limit=0, delay_tuples=40), 400)
+    harness = driven(plan("nearest", Privacy(3, 1, models={"entropy_l": 2.9}), reuse_limit=0, delay=Delay(40)), 400)
     rows, releases = log(harness), audit(harness)
     enlarged = [row for row in rows if row["release_id"] is not None and row["lacked"] is not None]
     assert enlarged
@@ -180,7 +179,10 @@ def test_a_record_published_without_detail_has_the_reason_of_its_suppression() -
 
 
 def test_a_lasting_guarantee_and_noise_log_each_release_and_suppression() -> None:
-    for privacy in (Privacy(3, 2, lasting=Lasting()), Privacy(3, 2, lasting=Lasting(moved="suppress"))):
+    for privacy in (
+        Privacy(3, 2, persons=Persons("lasting")),
+        Privacy(3, 2, persons=Persons("lasting", moved="suppress")),
+    ):
         harness = driven(plan("nearest", privacy))
         rows = log(harness)
         assert {row["release_id"] for row in rows} - {None} == audit(harness).keys()
@@ -200,7 +202,7 @@ def test_without_a_reader_there_is_no_log_and_releases_are_the_same(algorithm: s
 @pytest.mark.parametrize("algorithm", ["castle", "nearest"])
 def test_the_log_does_not_depend_on_where_blocks_end(algorithm: str) -> None:
     # A burst, which enlarges the shard and lets it shrink again.
-    made = plan(algorithm, delay_tuples=1500)
+    made = plan(algorithm, delay=Delay(1500))
     whole = log(driven(made, 6000, 3000))
     assert len(whole) > 100
     assert whole == log(driven(made, 6000, 100))

@@ -8,51 +8,48 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.algorithms.suhdsa.outputs import WINDOWS
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, SuhdsaParameters
-from crenel.anonymity.builtin import CASTLE, NEAREST, SUHDSA
+from crenel.anonymity.algorithms.suhdsa.parameters import Target
 from crenel.anonymity.model.attributes import Categorical
-from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.model.delay import Delay, Window
+from crenel.anonymity.model.privacy import Persons, Privacy
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
-from examples.own_algorithm import IN_ORDER, InOrderParameters
+from examples.own_algorithm import InOrder
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, planned, with_terms
 
 MEASURED = ("milliseconds", "repairs_per_second")
-NEAREST_PARAMETERS = NearestParameters(40, 30_000, delay_jitter=0.25, reuse_limit=1000)
+NEAREST_PARAMETERS = Nearest(Delay(40, 30_000, jitter=0.25), reuse_limit=1000)
 
 
-def of_labels(made: OperatorPlan) -> OperatorPlan:
+def of_labels(made: AnonymizationPlan) -> AnonymizationPlan:
     """Return the same plan without numeric quasi-identifiers, which OLA does not take."""
     policy = made.context.policy
-    labels = tuple(each for each in policy.quasi_identifiers if isinstance(each, Categorical))
-    made = with_terms(made, policy=dataclasses.replace(policy, quasi_identifiers=labels))
-    return dataclasses.replace(made, integers=frozenset())
+    labels = {name: each for name, each in policy.quasi_identifiers.items() if isinstance(each, Categorical)}
+    return with_terms(made, policy=dataclasses.replace(policy, quasi_identifiers=labels))
 
 
 LOGS = frozenset({"repairs"})
 
 PLANS = {
-    "castle": with_terms(planned(CASTLE, CastleParameters(delay_event_time=30_000, reuse_limit=50)), logs=LOGS),
-    "nearest": with_terms(planned(NEAREST, NEAREST_PARAMETERS), logs=LOGS),
-    "priced": with_terms(planned(NEAREST, NearestParameters(40, 30_000, isolation_price=0.55)), logs=LOGS),
-    "lasting": with_terms(planned(NEAREST, NEAREST_PARAMETERS), privacy=Privacy(3, 2, lasting=Lasting()), logs=LOGS),
+    "castle": with_terms(planned(Castle(Delay(event_time=30_000), reuse_limit=50)), logs=LOGS),
+    "nearest": with_terms(planned(NEAREST_PARAMETERS), logs=LOGS),
+    "priced": with_terms(planned(Nearest(Delay(40, 30_000), isolation_price=0.55)), logs=LOGS),
+    "lasting": with_terms(planned(NEAREST_PARAMETERS), privacy=Privacy(3, 2, persons=Persons("lasting")), logs=LOGS),
     # Three values of three: hardly a group has them, so most must be repaired.
     "window": with_terms(
-        planned(
-            SUHDSA, SuhdsaParameters(tuples=20, event_time=15_000, target=AdaptiveTarget(3, dwell=0), delay_tuples=50)
-        ),
+        planned(Suhdsa(tuples=20, event_time=15_000, target=Target(3, dwell=0), delay=Delay(50))),
         privacy=Privacy(3, 3),
     ),
-    "mondrian": planned(MONDRIAN, MondrianParameters(ClosedBy(40, 15_000))),
-    "ola": of_labels(planned(OLA, OlaParameters(ClosedBy(40, 15_000)))),
-    "in order": planned(IN_ORDER, InOrderParameters(20)),
+    "mondrian": planned(Mondrian(Window(40, 15_000))),
+    "ola": of_labels(planned(Ola(Window(40, 15_000)))),
+    "in order": planned(InOrder(20)),
 }
 
 

@@ -11,14 +11,13 @@ from crenel.anonymity.model.errors import InvariantError
 from crenel.operators import signed_errors
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.signed_errors import signed_error
-from examples.own_algorithm import InOrderParameters
-from tests.extension_points.broken import BROKEN, SAYS
+from tests.extension_points.broken import SAYS, Broken
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
 
 
 def test_an_error_of_a_shard_is_signed_with_the_key_of_who_built_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    function = ShardFunction(planned(BROKEN, InOrderParameters()))
+    function = ShardFunction(planned(Broken()))
     built = signed_errors._KEY
     shipped = pickle.loads(pickle.dumps(function))
     monkeypatch.setattr(signed_errors, "_KEY", b"that of the worker")

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.privacy import Privacy
+from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
 from crenel.state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
@@ -27,10 +27,10 @@ from tests.support.operator_stream import KEY, MEMBERS, TREE, block, left, plann
 MEASURED = ("milliseconds", "repairs_per_second")
 
 
-def plan(**window: object) -> OperatorPlan:
+def plan(**window: object) -> AnonymizationPlan:
     """Three values of three: hardly a group has them, so most must be repaired."""
-    parameters = SuhdsaParameters(**({"tuples": 20} | window))  # type: ignore[arg-type]
-    return with_terms(planned(SUHDSA, parameters), privacy=Privacy(3, 3))
+    parameters = Suhdsa(**{"tuples": 20} | window)  # type: ignore[arg-type]
+    return with_terms(planned(parameters), privacy=Privacy(3, 3))
 
 
 def started(runtime: FakeRuntime | None = None, **window: object) -> Harness:
@@ -108,8 +108,8 @@ def test_a_window_is_told_with_what_became_of_its_tuples() -> None:
 LOGS = frozenset({"repairs"})
 LOGGED = {
     "suhdsa": lambda: plan(),
-    "castle": lambda: with_terms(planned(CASTLE, CastleParameters(delay_tuples=20, reuse_limit=20)), logs=LOGS),
-    "nearest": lambda: with_terms(planned(NEAREST, NearestParameters(delay_tuples=20, reuse_limit=20)), logs=LOGS),
+    "castle": lambda: with_terms(planned(Castle(Delay(20), reuse_limit=20)), logs=LOGS),
+    "nearest": lambda: with_terms(planned(Nearest(Delay(20), reuse_limit=20)), logs=LOGS),
 }
 
 
@@ -118,8 +118,8 @@ def test_no_record_of_a_repair_or_a_window_holds_a_value_of_a_tuple(algorithm: s
     made = LOGGED[algorithm]()
     # The record would differ for other values, but not for values in the same order and as far apart.
     other_tree = from_paths([("w", "wx", "any"), ("x", "wx", "any"), ("y", "yz", "any"), ("z", "yz", "any")])
-    ages, groups = Numeric("age", (FAR, FAR + 100), 1), Categorical("group", other_tree)
-    disguise = dataclasses.replace(made.context.policy, quasi_identifiers=(ages, groups))
+    attributes = {"age": Numeric((FAR, FAR + 100), 1), "group": Categorical(other_tree)}
+    disguise = dataclasses.replace(made.context.policy, quasi_identifiers=attributes)
     runs = []
     for policy, make in ((made.context.policy, block), (disguise, disguised)):
         harness = Harness(ShardFunction(with_terms(made, policy=policy)))
@@ -203,6 +203,6 @@ def test_metrics_count_steps_and_show_how_shards_stand() -> None:
 def test_state_of_castle_is_refused() -> None:
     runtime = FakeRuntime()
     started(runtime).element(KEY, block(0, 10).to_bytes())
-    castle = planned(CASTLE, CastleParameters(20))
-    with pytest.raises(StateError, match="window state"):
+    castle = planned(Castle(Delay(20)))
+    with pytest.raises(StateError, match="suhdsa state"):
         Harness(ShardFunction(castle), runtime).element(KEY, block(10, 10).to_bytes())

@@ -14,7 +14,7 @@ from crenel.state.shard import ShardState
 from crenel.state.suhdsa import SuhdsaState
 from tests.golden.make import HERE, read
 
-SNAPSHOTS: dict[str, type[ShardState]] = {"v3": CastleState, "windows/v3": SuhdsaState, "batch/v2": BatchState}
+SNAPSHOTS: dict[str, type[ShardState]] = {"castle/v1": CastleState, "suhdsa/v1": SuhdsaState, "batch/v1": BatchState}
 
 
 @pytest.mark.parametrize("folder", SNAPSHOTS)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 from typing import Any
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy, WindowsCounters
+from crenel.anonymity.algorithms.batch.windows import WindowsCounters
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -27,7 +28,7 @@ class AtRestChecker:
     policy, privacy, window : what was promised; ``policy.passthrough`` holds ``IDENTITY``
     """
 
-    def __init__(self, policy: Policy, privacy: Privacy, window: ClosedBy) -> None:
+    def __init__(self, policy: Policy, privacy: Privacy, window: Window) -> None:
         self.policy, self.privacy, self.window = policy, privacy, window
         self.space = Space(policy)
         self.rows: list[Row] = []

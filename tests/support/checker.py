@@ -63,7 +63,7 @@ class Checker:
 
     def __init__(self, policy: Policy, privacy: Privacy, parameters: Any, key: bytes) -> None:
         self.key = key
-        self.policy, self.privacy, self.parameters = policy, privacy, parameters
+        self.policy, self.privacy, self.algorithm = policy, privacy, parameters
         self.space = Space(policy)
         self.rows: list[Row] = []
         self.points: list[Box] = []
@@ -166,18 +166,18 @@ class Checker:
         if self._ended:
             return set(self.waiting)
         due: set[int] = set()
-        if self.parameters.delay_tuples is not None:
+        if self.algorithm.delay.tuples is not None:
             due.update(position for position in self.waiting if self._last_position(position) < len(self.rows))
-        if self.parameters.delay_event_time is not None:
+        if self.algorithm.delay.event_time is not None:
             due.update(position for position in self.waiting if self._last_time(position) <= watermark)
         return due
 
     def _last_position(self, position: int) -> int:
-        return last_position(self.key, position, self.parameters.delay_tuples, self.parameters.delay_jitter)
+        return last_position(self.key, position, self.algorithm.delay.tuples, self.algorithm.delay.jitter)
 
     def _last_time(self, position: int) -> int:
-        came, parameters = self.rows[position].event_time, self.parameters
-        return last_time(self.key, position, came, parameters.delay_event_time, parameters.delay_jitter)
+        came, parameters = self.rows[position].event_time, self.algorithm
+        return last_time(self.key, position, came, parameters.delay.event_time, parameters.delay.jitter)
 
     def _stays_until(self, position: int) -> int:
         """Return the last position before which a release can have been made that holds this tuple."""
@@ -214,8 +214,8 @@ class Checker:
     def _leave_alone(self, position: int, suppression: str) -> None:
         if position not in self._due:
             raise Violation(f"the tuple at position {position} left alone before it was due")
-        if suppression not in ("", self.parameters.suppression):
-            raise Violation(f"a tuple was suppressed otherwise than by {self.parameters.suppression}")
+        if suppression not in ("", self.algorithm.suppression):
+            raise Violation(f"a tuple was suppressed otherwise than by {self.algorithm.suppression}")
 
     def _check_withheld(self, out: Releases) -> list[tuple[str, int]]:
         withheld = []
@@ -289,7 +289,7 @@ class Checker:
         Releases stand in the order in which they were made, so how many tuples had come by then never falls.
         """
         least, most = max(self._least_placed, max(members) + 1), len(self.rows)
-        if self.parameters.delay_tuples is not None and not self._ended:
+        if self.algorithm.delay.tuples is not None and not self._ended:
             most = min(most, 1 + min(map(self._stays_until, members)))
         if least > most:
             raise Violation(f"the tuple at position {min(members)} waited for more tuples than it may")
@@ -411,7 +411,7 @@ class Checker:
             raise Violation("a tuple was suppressed though a published generalization contains it")
         possible = {
             # More than half of the clusters are larger: two at least, of two subjects or more each.
-            "outlier": self.parameters.max_clusters > 2 and len(upper) > 4 and self._subjects(upper) > 1,
+            "outlier": getattr(self.algorithm, "max_clusters", 1) > 2 and len(upper) > 4 and self._subjects(upper) > 1,
             "too_few_subjects": self._subjects(lower) < self.privacy.k,
             "too_little_diversity": self._subjects(upper) >= self.privacy.k and self._may_lack_diversity(lower, upper),
         }
@@ -447,7 +447,7 @@ class Checker:
             )
 
     def _check_order_of_expiry(self, out: Releases) -> None:
-        by_time, by_tuples = self.parameters.delay_event_time is not None, self.parameters.delay_tuples is not None
+        by_time, by_tuples = self.algorithm.delay.event_time is not None, self.algorithm.delay.tuples is not None
 
         def expiry(position: int) -> tuple[int, int]:
             return self._last_time(position) if by_time else self._last_position(position) * by_tuples, position
@@ -550,9 +550,9 @@ class Checker:
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, waiting)
         expect("suppressed", sum(counters.suppressed.values()), withheld + self.kinds["generalized"])
-        if self.parameters.suppression == "withhold" or self._linking is not None:
+        if self.algorithm.suppression == "withhold" or self._linking is not None:
             expect("linkable", counters.suppressed.get(LINKABLE, 0), self.reasons[LINKABLE])
-        if self.parameters.suppression == "withhold":
+        if self.algorithm.suppression == "withhold":
             expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in self.privacy.reasons})
         expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
         if not self.space.on_a_grid:
@@ -571,7 +571,7 @@ class Checker:
 
     def _agree_on_clusters(self, counters: Counters) -> None:
         waiting = len(self.waiting)
-        if not min(waiting, 1) <= counters.open_clusters <= min(waiting, self.parameters.max_clusters):
+        if not min(waiting, 1) <= counters.open_clusters <= min(waiting, self.algorithm.max_clusters):
             raise Violation(f"open_clusters: {counters.open_clusters} cannot be, where {waiting} tuples wait")
         if self._gamma is not None:
             expect("open_clusters", counters.open_clusters, len(self._gamma))
@@ -588,7 +588,7 @@ def forgotten_of(step: Forget, rows: Sequence[Row], waiting: Iterable[int]) -> s
 
 def check_published(policy: Policy, published: Sequence[Any], came: Sequence[Any]) -> None:
     """Require that each value is the original; noised ones are on their grid, in their domain, and of their type."""
-    noised = {attribute.name: attribute for attribute in policy.noised}
+    noised = {attribute.name: attribute for attribute in policy.noised.values()}
     for name, value, before in zip(policy.members, published, came, strict=True):
         if (attribute := noised.get(name)) is None:
             if value != before:

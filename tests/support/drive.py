@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
+from crenel.anonymity.algorithm import Shard, ShardContext
 from crenel.anonymity.algorithm import Step as Taken
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaStep
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.releases import Releases
@@ -35,7 +35,7 @@ class Setting:
 
     policy: Policy
     privacy: Privacy
-    parameters: CastleParameters
+    algorithm: Castle
     types: tuple[pa.DataType, ...]
     sampling_and_noise: SamplingAndNoise | None = None
 
@@ -43,13 +43,11 @@ class Setting:
     def members(self) -> pa.Schema:
         return pa.schema(list(zip(self.policy.members, self.types, strict=True)))
 
-    algorithm: ClassVar[Algorithm] = CASTLE
-
     def terms(self, fingerprint: Mapping[str, str] | None = None) -> ShardContext:
         return ShardContext(
             self.policy,
             self.privacy,
-            self.parameters,
+            self.algorithm,
             self.members,
             self.sampling_and_noise,
             PRINT if fingerprint is None else fingerprint,
@@ -65,13 +63,13 @@ class Setting:
 
     def checker(self, key: bytes = KEY) -> Any:
         """Return the checker of such a shard."""
-        return Checker(self.policy, self.privacy, self.parameters, key)
+        return Checker(self.policy, self.privacy, self.algorithm, key)
 
     def block(self, rows: Sequence[Row]) -> Block:
         """Return the block that encode would make of tuples."""
         policy = self.policy
         columns: dict[str, list[Any]] = {
-            attribute.name: [row.values[i] for row in rows] for i, attribute in enumerate(policy.quasi_identifiers)
+            attribute.name: [row.values[i] for row in rows] for i, attribute in enumerate(policy.attributes)
         }
         leaf = [
             {label: i for i, label in enumerate(a.hierarchy.labels[: a.hierarchy.leaves])} for a in policy.categorical

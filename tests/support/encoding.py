@@ -16,7 +16,8 @@ from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode.columns import Read, members_schema
-from crenel.operators.encode.encoder import EncodePlan, Encoder
+from crenel.operators.encode.encoder import Encoder
+from crenel.operators.plan import AnonymizationPlan
 from crenel.state.block import Block
 from tests.support.layouts import encode_plan, layout_of
 
@@ -39,12 +40,12 @@ COLUMNS = {
     "line": "BIGINT",
 }
 POLICY = Policy(
-    quasi_identifiers=(
-        Numeric("age", (0, 100)),
-        Categorical("area", AREA),
-        Numeric("pay"),
-        Numeric("speed", (-1.5, 8)),
-    ),
+    quasi_identifiers={
+        "age": Numeric((0, 100)),
+        "area": Categorical(AREA),
+        "pay": Numeric(),
+        "speed": Numeric((-1.5, 8)),
+    },
     sensitive=("income", "bonus"),
     passthrough=("trip", "ok"),
     subject="person",
@@ -68,10 +69,10 @@ GOOD: dict[str, Any] = {
 
 def plan_of(
     policy: Policy = POLICY, columns: dict[str, str] = COLUMNS, shards: Shards | None = None, key: bytes = b"secret"
-) -> EncodePlan:
+) -> AnonymizationPlan:
     shards = shards or Shards(1)
     found = layout_of(policy, {name: columns[name] for name in policy.roles})
-    return encode_plan(found, shards, KEYS[: shards.count], SubjectKey.of(key, "direct"))
+    return encode_plan(found, shards, KEYS[: shards.count], SubjectKey.of(key))
 
 
 def without(*roles: str, **changed: Any) -> Policy:
@@ -80,7 +81,7 @@ def without(*roles: str, **changed: Any) -> Policy:
     return Policy(**{**kept, **changed})
 
 
-def arguments(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[pd.Series[Any]]:
+def arguments(plan: AnonymizationPlan, rows: Sequence[dict[str, Any]]) -> list[pd.Series[Any]]:
     """Return the arguments that PyFlink calls the function with."""
     single = (plan.subject, plan.event_time, plan.reference)
     reads = [
@@ -101,12 +102,12 @@ def arguments(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[pd.Serie
 
 
 def as_series(read: Read, values: list[Any]) -> pd.Series[Any]:
-    match read.kind:
-        case "number" | "real" | "single":
+    match read.form:
+        case "number":
             return pd.Series([NAN if value is None else float(value) for value in values], dtype=np.float64)
         case "integer":
             return pd.Series([0 if value is None else value for value in values], dtype=np.int64)
-        case "timestamp":
+        case "time" | "watermark":
             times = pa.array(values, pa.timestamp("ms")).to_pandas()
             return times.dt.tz_localize("UTC")
         case "boolean":
@@ -123,7 +124,7 @@ class Outcome:
     rejected: list[tuple[str, str, int, str | None]]
 
 
-def blocks_of(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[Block]:
+def blocks_of(plan: AnonymizationPlan, rows: Sequence[dict[str, Any]]) -> list[Block]:
     """Return the blocks of one batch, read back from their bytes."""
     keys, blobs = Encoder(plan).encode(*arguments(plan, rows))
     assert len(keys) == len(blobs) == len(rows)
@@ -140,7 +141,7 @@ def blocks_of(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[Block]:
     return blocks
 
 
-def encoded(plan: EncodePlan, batches: Iterable[Sequence[dict[str, Any]]]) -> Outcome:
+def encoded(plan: AnonymizationPlan, batches: Iterable[Sequence[dict[str, Any]]]) -> Outcome:
     outcome = Outcome({}, [])
     for batch in batches:
         for block in blocks_of(plan, batch):

@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.outcomes import KINDS
-from crenel.anonymity.model.privacy import Lasting
+from crenel.anonymity.model.privacy import Persons
 from crenel.state.block import NO_TIME
 from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY
@@ -105,7 +106,7 @@ class LastingChecker(NearestChecker):
         if lasting.horizon is not None or (subject in self._known and subject not in self._known_before):
             return
         if subject in self._known:
-            if lasting.moved == "suppress" and self.parameters.suppression == "generalize":
+            if lasting.moved == "suppress" and self.algorithm.suppression == "generalize":
                 return  # as what it was is not told
             if "too_little_diversity" not in reasons or self.privacy.l == 1:
                 raise Violation(f"a later row was suppressed as {' or '.join(reasons)}, which it cannot be")
@@ -121,17 +122,17 @@ class LastingSetting(NearestSetting):
     """Settings of a shard with a lasting guarantee."""
 
     def checker(self, key: bytes = KEY) -> LastingChecker:
-        return LastingChecker(self.policy, self.privacy, self.parameters, key)
+        return LastingChecker(self.policy, self.privacy, self.algorithm, key)
 
 
 @st.composite
 def lasting_cases(draw: st.DrawFn, /, *, moved: str | None = None, forgets: bool = False, **changed: Any) -> Case:
     """Return a setting and a stream, persons named; ``forgets``: there is a horizon."""
     if forgets:
-        changed |= {"delay_event_time": draw(st.sampled_from((0, 1, 5, 20)))}
+        changed["delay"] = Delay(event_time=draw(st.sampled_from((0, 1, 5, 20))))
     case = draw(nearest_cases(timed=True if forgets else None, plain=True, **changed))
-    horizon = draw(st.integers(max(changed["delay_event_time"], 1), 100)) if forgets else None
-    lasting = Lasting(horizon, moved or draw(st.sampled_from(("widen", "suppress", "count"))))
+    horizon = draw(st.integers(max(changed["delay"].event_time, 1), 100)) if forgets else None
+    lasting = Persons("lasting", horizon, moved or draw(st.sampled_from(("widen", "suppress", "count"))))
     old = case.setting
-    setting = LastingSetting(old.policy, replace(old.privacy, lasting=lasting), old.parameters, old.types)
+    setting = LastingSetting(old.policy, replace(old.privacy, persons=lasting), old.algorithm, old.types)
     return Case(setting, case.rows, case.passed)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Policy, Shards
-from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.model.secret import NO_KEY, SubjectKey
-from crenel.jobs.config.load import Config, Source
+from crenel.anonymity.model.privacy import NoiseWithinRelease, Privacy, SamplingAndNoise
+from crenel.anonymity.model.secret import SubjectKey
+from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
-from crenel.operators.encode.encoder import EncodePlan
+from crenel.operators.plan import AnonymizationPlan
+from crenel.settings import Settings
 
-NOISE = SamplingAndNoise(0.5, 1.0)
-TIMED = CastleParameters(9, delay_event_time=1000)
+NOISE = SamplingAndNoise(0.5, 1.0, range="observed")
+TIMED = Castle(Delay(9, 1000))
 
 
 def configured(policy: Policy, **settings: Any) -> Config:
     """Return a job of CASTLE with some of its settings."""
-    of_castle = {"algorithm": CASTLE, "parameters": CastleParameters(9)}
-    of_all = {"privacy": Privacy(2), "sampling_and_noise": None, "shards": Shards(), "seed": None}
-    of_job = {"source": Source(""), "sinks": {"released": {}}, "flink": {}, "accept_duplicates": False}
-    return Config(policy, **{**of_castle, **of_all, **of_job, "subject_key": NO_KEY, **settings})
+    of_job = {f.name for f in fields(Config)} - {"settings"}
+    job = {name: settings.pop(name) for name in [*settings] if name in of_job}
+    privacy = Privacy(2, noise_within_release=NoiseWithinRelease(1) if policy.noised else None)
+    return Config(Settings(policy=policy, **{"algorithm": Castle(Delay(9)), "privacy": privacy, **settings}), **job)
 
 
 def layout_of(
@@ -41,6 +43,6 @@ def layout_of(
 
 def encode_plan(
     found: Layout, shards: Shards, keys: tuple[int, ...], subject_key: SubjectKey, null_text: str = ""
-) -> EncodePlan:
-    """Return the plan of encode with other settings."""
-    return replace(found.encode, shards=shards, keys=keys, subject_key=subject_key, null_text=null_text)
+) -> AnonymizationPlan:
+    """Return the plan with other settings."""
+    return replace(found.plan, shards=shards, keys=keys, subject_key=subject_key, null_text=null_text)

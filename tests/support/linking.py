@@ -9,7 +9,7 @@ from math import exp
 from typing import Any, TypeAlias
 
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from tests.support.source import IDENTITY, Row
 
 Span: TypeAlias = Sequence[tuple[float, float]]
@@ -22,10 +22,10 @@ class Linking:
     Of each value that is shown of it nobody of the class may be near, or enough subjects.
     """
 
-    def __init__(self, policy: Policy, noise: NoiseWithin, confidence: Confidence) -> None:
+    def __init__(self, policy: Policy, noise: NoiseWithinRelease, confidence: Confidence) -> None:
         self.confidence = confidence
         self._policy, self._noise = policy, noise
-        self._columns = [policy.members.index(attribute.name) for attribute in policy.noised]
+        self._columns = [policy.members.index(attribute.name) for attribute in policy.noised.values()]
         self._identity = policy.members.index(IDENTITY)
 
     def shows_too_much(
@@ -109,7 +109,7 @@ class Linking:
         found, count = [], len(self._columns)
         shares = self._noise.shares or [1 / count] * count
         for a, ((low, high), share) in enumerate(zip(span, shares, strict=True)):
-            lowest, highest = self._policy.noised[a].domain or (0.0, 0.0)
+            lowest, highest = tuple(self._policy.noised.values())[a].domain or (0.0, 0.0)
             width = max(high - low, self._noise.least * (highest - lowest))
             if self._noise.scale == "domain":
                 width = highest - lowest
@@ -117,17 +117,17 @@ class Linking:
         return found
 
     def _grid(self, a: int) -> list[float]:
-        lowest, highest = self._policy.noised[a].domain or (0.0, 0.0)
+        lowest, highest = tuple(self._policy.noised.values())[a].domain or (0.0, 0.0)
         step = self._step(a)
         return [i * step for i in range(round(lowest / step), round(highest / step) + 1)]
 
     def _step(self, a: int) -> float:
-        return self._policy.noised[a].step or 1.0
+        return tuple(self._policy.noised.values())[a].step or 1.0
 
 
 def linking_of(policy: Policy, privacy: Privacy) -> Linking | None:
     """Return the settings of confidence under a policy, or None."""
-    noise = privacy.noise_within
+    noise = privacy.noise_within_release
     if noise is None or noise.confidence is None:
         return None
     return Linking(policy, noise, noise.confidence)

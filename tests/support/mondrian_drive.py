@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.model.delay import Window
+from crenel.anonymity.model.durations import LONGEST
 from tests.support.at_rest_checker import AtRestChecker
 from tests.support.drive import KEY, Setting
 from tests.support.strategies import Case, cases
@@ -19,11 +19,10 @@ from tests.support.strategies import Case, cases
 class MondrianSetting(Setting):
     """Settings of a Mondrian shard."""
 
-    parameters: MondrianParameters  # type: ignore[assignment]
-    algorithm: ClassVar[Algorithm] = MONDRIAN
+    algorithm: Mondrian  # type: ignore[assignment]
 
     def checker(self, key: bytes = KEY) -> AtRestChecker:
-        return AtRestChecker(self.policy, self.privacy, self.parameters.window)
+        return AtRestChecker(self.policy, self.privacy, self.algorithm.window)
 
 
 @st.composite
@@ -40,8 +39,8 @@ def mondrian_cases(
     case = draw(cases(timed=timed, confident=confident, named=named))
     policy, privacy = case.setting.policy, case.setting.privacy
     tuples = draw(st.sampled_from((None, privacy.k, privacy.k + 1, 2 * privacy.k, 16, 30, 30, 1000)))
-    event_time = draw(st.sampled_from((None, 0, 1, 5, 20, 100, 2**62))) if policy.event_time else None
-    window = ClosedBy(None if tuples is None else max(tuples, privacy.k), event_time)
+    event_time = draw(st.sampled_from((None, 0, 1, 5, 20, 100, LONGEST))) if policy.event_time else None
+    window = Window(None if tuples is None else max(tuples, privacy.k), event_time)
     drawn = {"window": window, "cut": draw(st.sampled_from(("loss", "loss", "widest")))}
-    parameters = MondrianParameters(**(drawn | changed))
+    parameters = Mondrian(**drawn | changed)
     return Case(MondrianSetting(policy, privacy, parameters, case.setting.types), case.rows, case.passed)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from tests.support.checker import Checker, Stated, Violation
 from tests.support.drive import KEY, Setting
 from tests.support.strategies import Case, cases
@@ -34,19 +33,18 @@ class NearestChecker(Checker):
 class NearestSetting(Setting):
     """Settings of a shard of nearest release."""
 
-    parameters: NearestParameters  # type: ignore[assignment]
-    algorithm: ClassVar[Algorithm] = NEAREST
+    algorithm: Nearest  # type: ignore[assignment]
 
     def checker(self, key: bytes = KEY) -> NearestChecker:
-        return NearestChecker(self.policy, self.privacy, self.parameters, key)
+        return NearestChecker(self.policy, self.privacy, self.algorithm, key)
 
 
 @st.composite
-def nearest_parameters(draw: st.DrawFn, castle: CastleParameters) -> NearestParameters:
+def nearest_parameters(draw: st.DrawFn, castle: Castle) -> Nearest:
     """Return the parameters that nearest shares with CASTLE, and some price of isolation."""
     price = draw(st.sampled_from((0.0, 0.55, 1.0)))
-    shared = {f.name for f in fields(NearestParameters)} & {f.name for f in fields(castle)}
-    return NearestParameters(**{name: getattr(castle, name) for name in shared}, isolation_price=price)
+    shared = {f.name for f in fields(Nearest)} & {f.name for f in fields(castle)}
+    return Nearest(isolation_price=price, **{name: getattr(castle, name) for name in shared})
 
 
 @st.composite
@@ -62,5 +60,5 @@ def nearest_cases(
     """Return a setting and a stream; ``changed`` are parameters that are not random."""
     case = draw(cases(timed=timed, confident=False, plain=plain, named=named, **changed))
     old = case.setting
-    setting = NearestSetting(old.policy, old.privacy, draw(nearest_parameters(old.parameters)), old.types)
+    setting = NearestSetting(old.policy, old.privacy, draw(nearest_parameters(old.algorithm)), old.types)
     return Case(setting, case.rows, case.passed)

@@ -13,7 +13,9 @@ from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.operators.shards.plan import OperatorPlan
+from crenel.operators.column_types import parse
+from crenel.operators.encode.columns import Read
+from crenel.operators.plan import AnonymizationPlan
 from crenel.state.block import Block, Rejected
 from tests.support.fakes import Harness
 
@@ -22,25 +24,28 @@ MEMBERS = pa.schema([("illness", pa.string()), ("visit", pa.int64())])
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 
 
-def planned(algorithm: Algorithm, parameters: Any) -> OperatorPlan:
-    """Return a job with these."""
+def planned(algorithm: Algorithm) -> AnonymizationPlan:
+    """Return the plan of a job with this algorithm."""
     policy = Policy(
-        (Numeric("age", (0, 100), 1), Categorical("group", TREE)),
+        {"age": Numeric((0, 100), 1), "group": Categorical(TREE)},
         sensitive=("illness",),
         passthrough=("visit",),
         subject="person",
         event_time="at",
     )
-    return OperatorPlan(
+    return AnonymizationPlan(
         algorithm=algorithm,
-        context=ShardContext(policy, Privacy(3, 2), parameters, MEMBERS, fingerprint={"policy": "one"}),
+        context=ShardContext(policy, Privacy(3, 2), algorithm, MEMBERS, fingerprint={"policy": "one"}),
         seed=7,
-        integers=frozenset({"age"}),
-        encoded=("age", "group", "illness", "person", "at"),
+        types={"age": parse("INT")},
+        quasi_identifiers=(Read("age", "number", 0), Read("group", "text", 1)),
+        sensitive=(Read("illness", "text", 2),),
+        subject=Read("person", "text", 3),
+        event_time=Read("at", "integer", 4),
     )
 
 
-def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
+def with_terms(made: AnonymizationPlan, **changed: Any) -> AnonymizationPlan:
     """Return the same plan under other terms."""
     return replace(made, context=replace(made.context, **changed))
 

@@ -12,7 +12,7 @@ from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.report.context import About, Flow
 from crenel.state.block import NO_TIME, Block, Rejected
 
@@ -20,7 +20,7 @@ _REGIONS = {"coast": 3, "hills": 4, "plain": 2}
 TOWNS = from_paths([(f"{name}-{i}", name, "anywhere") for name, many in _REGIONS.items() for i in range(many)])
 ILLNESSES = ("flu", "gout", "cold", "<b>&'\"", "頭痛", "$5$")
 POLICY = Policy(
-    (Numeric("age", domain=(0, 99)), Numeric("wage"), Categorical("town", TOWNS)),
+    {"age": Numeric(domain=(0, 99)), "wage": Numeric(), "town": Categorical(TOWNS)},
     sensitive=("illness",),
     passthrough=("id",),
     subject="person",
@@ -80,7 +80,7 @@ def made_releases() -> st.SearchStrategy[list[Release]]:
     return st.lists(st.one_of(groups, groups, alone), min_size=1, max_size=12)
 
 
-def outputs(releases: list[Release], *, audited: bool = True) -> Outputs:
+def outputs(releases: list[Release], *, audited: bool = True) -> RunOutputs:
     """Return the rows in the sinks of these releases."""
     names = ("age_min", "age_max", "wage_min", "wage_max", "town")
     kinds = [pa.float64()] * 4 + [pa.string()]
@@ -99,7 +99,7 @@ def outputs(releases: list[Release], *, audited: bool = True) -> Outputs:
     for n, r in enumerate(releases):
         size, values = len(r.tuples), len({one[3] for one in r.tuples})
         audit_rows.append((n, 0, START + r.hour * 3_600_000 + 1234, size, size, values, r.kind, r.loss, *r.shared))
-    return Outputs(POLICY, table(rows, released), table(audit_rows, audit) if audited else None)
+    return RunOutputs(POLICY, table(rows, released), table(audit_rows, audit) if audited else None)
 
 
 def block(releases: list[Release]) -> Block:

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from crenel.anonymity.model.attributes import by_name
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Region, RegionTree
 from crenel.anonymity.regions.learn import learn
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.loss import EncodedSample
 from tests.support.strategies import attributes
 
-Case = tuple[Policy, Sample]
+Case = tuple[Policy, EncodedSample]
 
 
 @st.composite
 def cases(draw: st.DrawFn, rows: int = 30) -> Case:
     """Return a policy of up to four quasi-identifiers, and encoded tuples of it."""
     chosen = [draw(attributes(f"a{i}")) for i in range(draw(st.integers(1, 4)))]
-    policy = Policy(tuple(attribute for attribute, _ in chosen))
+    policy = Policy(by_name(tuple(attribute for attribute, _ in chosen)))
     many = draw(st.integers(1, rows))
     drawn = {
         attribute.name: draw(st.lists(st.sampled_from(range(len(values))), min_size=many, max_size=many))
@@ -28,18 +29,18 @@ def cases(draw: st.DrawFn, rows: int = 30) -> Case:
     }
     values = {attribute.name: values for attribute, values in chosen}
     numeric = [[float(values[a.name][i]) + 0.0 for i in drawn[a.name]] for a in policy.numeric]
-    return policy, Sample(
+    return policy, EncodedSample(
         np.array(numeric, np.float64).reshape(len(numeric), many).T,
         np.array([drawn[a.name] for a in policy.categorical], np.int32).reshape(len(policy.categorical), many).T,
     )
 
 
-def distinct(sample: Sample) -> int:
+def distinct(sample: EncodedSample) -> int:
     return len(set(map(tuple, sample.values.tolist())))
 
 
 @st.composite
-def learned(draw: st.DrawFn) -> tuple[Policy, Sample, RegionTree]:
+def learned(draw: st.DrawFn) -> tuple[Policy, EncodedSample, RegionTree]:
     policy, sample = draw(cases())
     return policy, sample, learn(policy, sample, draw(st.integers(1, distinct(sample))), draw(st.integers(2, 5)))
 

@@ -11,12 +11,11 @@ import pyarrow as pa
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from crenel.anonymity.builtin import ALPHA
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Privacy
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.verify import Guarantees
 
 K, L, SHARDS = 3, 2, 2
@@ -35,7 +34,7 @@ AUDIT = [
 ]
 SUPPRESSED = [("reason", pa.string()), *((name, pa.int64()) for name in ("shard", "position", "event_time"))]
 SUMMARY = [("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())]
-PRIVACY = Privacy(K, L, further=((ALPHA, 0.8),))
+PRIVACY = Privacy(K, L, models={"alpha": 0.8})
 GUARANTEES = Guarantees(
     privacy=PRIVACY,
     in_force={"k": K, "l": L, "alpha": 0.8, "sample_rate": None, "phi": None},
@@ -58,10 +57,10 @@ class Run:
     pseudonym: bool
     subject: bool
 
-    def outputs(self) -> Outputs:
+    def outputs(self) -> RunOutputs:
         """Return the rows as tables."""
         policy = Policy(
-            (Numeric("age", (0, 99)), Categorical("town", TREE)),
+            {"age": Numeric((0, 99)), "town": Categorical(TREE)},
             sensitive=("illness",),
             passthrough=("id",),
             subject="person" if self.subject else None,
@@ -69,7 +68,7 @@ class Run:
         )
         columns = [*GENERALIZATION, *(MEMBERS if self.pseudonym else MEMBERS[:2])]
         rows = [{name: row[name] for name, _ in columns} for row in self.released]
-        return Outputs(
+        return RunOutputs(
             policy,
             pa.Table.from_pylist(rows, pa.schema(columns)),
             pa.Table.from_pylist(self.audit, pa.schema(AUDIT)),

@@ -69,7 +69,7 @@ class Space:
     """Space of the quasi-identifiers of a policy."""
 
     def __init__(self, policy: Policy) -> None:
-        names = [attribute.name for attribute in policy.quasi_identifiers]
+        names = [attribute.name for attribute in policy.attributes]
         self._numeric = [names.index(attribute.name) for attribute in policy.numeric]
         self._categorical = [names.index(attribute.name) for attribute in policy.categorical]
         self._domains = [attribute.domain for attribute in policy.numeric]

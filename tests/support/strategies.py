@@ -10,12 +10,14 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier, by_name
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.durations import LONGEST
+from crenel.anonymity.model.fields import Weights
 from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
-from crenel.anonymity.model.weights import Weights
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from crenel.state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
@@ -97,14 +99,14 @@ def attributes(draw: st.DrawFn, name: str) -> tuple[QuasiIdentifier, Sequence[fl
         case "declared":
             lower, width = draw(st.sampled_from(((0, 10), (-5, 0), (17.5, 1e6), (2**53, 8))))
             ends = draw(st.sampled_from((None, width / 4, 0.3 * width, width))) if 5 < width != 8 else None
-            return Numeric(name, (lower, lower + width), ends=ends), [lower + i * width / 8 for i in range(9)]
+            return Numeric((lower, lower + width), ends=ends).named(name), [lower + i * width / 8 for i in range(9)]
         case "observed":
-            return Numeric(name, ends=draw(st.sampled_from(ENDS))), [float(i) for i in range(-4, 5)]
+            return Numeric(ends=draw(st.sampled_from(ENDS))).named(name), [float(i) for i in range(-4, 5)]
         case "large":
-            return Numeric(name, ends=draw(st.sampled_from(ENDS))), LARGE
+            return Numeric(ends=draw(st.sampled_from(ENDS))).named(name), LARGE
         case _:
             tree = draw(hierarchies())
-            return Categorical(name, tree), tree.labels[: tree.leaves]
+            return Categorical(tree).named(name), tree.labels[: tree.leaves]
 
 
 def with_domain(
@@ -112,7 +114,7 @@ def with_domain(
 ) -> tuple[QuasiIdentifier, Sequence[float | str]]:
     """Return the same attribute, or a declared one in place of one that is observed: ``generalize`` needs domains."""
     if isinstance(attribute, Numeric) and attribute.domain is None:
-        return Numeric(attribute.name, (-4.0, 4.0)), [float(i) for i in range(-4, 5)]
+        return Numeric((-4.0, 4.0)).named(attribute.name), [float(i) for i in range(-4, 5)]
     return attribute, values
 
 
@@ -126,10 +128,10 @@ NOISED: tuple[tuple[float, pa.DataType, Sequence[Any]], ...] = (
 
 
 @st.composite
-def noises(draw: st.DrawFn, k: int, *, confident: bool | None) -> NoiseWithin:
+def noises(draw: st.DrawFn, k: int, *, confident: bool | None) -> NoiseWithinRelease:
     """Noise for releases of so many subjects; ``confident``: with confidence, None: some of the time."""
     is_confident = k >= 2 and (draw(st.booleans()) if confident is None else confident)
-    return NoiseWithin(
+    return NoiseWithinRelease(
         draw(st.sampled_from((0.1, 1.0, 10.0, 100.0) if is_confident else (0.1, 1.0, 100.0))),
         scale=draw(st.sampled_from(("release", "domain"))),
         least=draw(st.sampled_from((0.0, 0.02, 1.0))),
@@ -138,15 +140,17 @@ def noises(draw: st.DrawFn, k: int, *, confident: bool | None) -> NoiseWithin:
 
 
 @st.composite
-def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
+def castle_parameters(draw: st.DrawFn, *, timed: bool) -> Castle:
     """Parameters at their edges and between them."""
     tuples = st.sampled_from((0, 1, 3, 6, 10, 16, 30, 10_000))
-    time = st.sampled_from((0, 1, 5, 20, 1000, 2**62))
+    time = st.sampled_from((0, 1, 5, 20, 1000, LONGEST))
     bound = draw(st.sampled_from(("tuples", "event_time", "both"))) if timed else "tuples"
-    return CastleParameters(
-        delay_tuples=None if bound == "event_time" else draw(tuples),
-        delay_event_time=None if bound == "tuples" else draw(time),
-        delay_jitter=draw(st.sampled_from((0.0, 0.0, 0.25, 0.5, 1.0))),
+    return Castle(
+        Delay(
+            None if bound == "event_time" else draw(tuples),
+            None if bound == "tuples" else draw(time),
+            jitter=draw(st.sampled_from((0.0, 0.0, 0.25, 0.5, 1.0))),
+        ),
         max_clusters=draw(st.sampled_from((1, 2, 4, 50, 50))),
         loss_window=draw(st.sampled_from((1, 2, 3, 100))),
         reuse_limit=draw(st.sampled_from((0, 1, 2, 100))),
@@ -157,8 +161,8 @@ def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
 @st.composite
 def weights_of(draw: st.DrawFn, policy: Policy) -> Weights:
     """Return weights of all attributes, or none, half of the time."""
-    weighted = policy.quasi_identifiers if draw(st.booleans()) else ()
-    return tuple((attribute.name, draw(st.sampled_from((0.01, 1.0, 2.5, 1e300)))) for attribute in weighted)
+    weighted = policy.attributes if draw(st.booleans()) else ()
+    return {attribute.name: draw(st.sampled_from((0.01, 1.0, 2.5, 1e300))) for attribute in weighted}
 
 
 @st.composite
@@ -178,21 +182,21 @@ def settings_of(
     noised = draw(st.lists(st.sampled_from(NOISED), min_size=bool(confident), max_size=2))
     noised = noised if not plain and (confident or draw(st.booleans())) else []
     policy = Policy(
-        quasi_identifiers=tuple(found for found, _ in attribute),
+        quasi_identifiers=by_name(tuple(found for found, _ in attribute)),
         sensitive=tuple(f"s{i}" for i in range(len(sensitive))),
-        noised=tuple(Noised(f"n{i}", (0.0, 6.0), step) for i, (step, _, _) in enumerate(noised)),
+        noised={f"n{i}": Noised((0.0, 6.0), step) for i, (step, _, _) in enumerate(noised)},
         passthrough=(*(f"p{i}" for i in range(len(passed))), IDENTITY),
         subject=draw(st.sampled_from((None, "who"))) if named is None else "who" if named else None,
         event_time="at" if (draw(st.booleans()) if timed is None else timed) else None,
     )
     k = draw(st.sampled_from((2, 3, 4, 6) if confident else (1, 2, 3, 4, 6, 6)))
     noise = draw(noises(k, confident=confident)) if noised else None
-    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))), (), noise)
+    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))), noise_within_release=noise)
     parameters = draw(castle_parameters(timed=policy.event_time is not None))
     parameters = replace(parameters, weights=draw(weights_of(policy)), **changed)
     if parameters.suppression == "generalize":
         attribute = [with_domain(*pair) for pair in attribute]
-        policy = replace(policy, quasi_identifiers=tuple(found for found, _ in attribute))
+        policy = replace(policy, quasi_identifiers=by_name(tuple(found for found, _ in attribute)))
     shown = [*sensitive, *((kind, values) for _, kind, values in noised), *passed]
     setting = Setting(policy, privacy, parameters, (*(kind for kind, _ in shown), pa.int64()))
     return setting, [values for _, values in attribute], [values for _, values in shown]

@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import isclose, log2
 from typing import TYPE_CHECKING
 
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.algorithms.suhdsa.log import ACTIONS, Repairs
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE
 from crenel.anonymity.model.policy import Policy
@@ -32,8 +32,8 @@ class WindowChecker:
     policy, privacy, parameters : what was promised; ``policy.passthrough`` holds ``IDENTITY``
     """
 
-    def __init__(self, policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> None:
-        self.policy, self.privacy, self.parameters = policy, privacy, parameters
+    def __init__(self, policy: Policy, privacy: Privacy, parameters: Suhdsa) -> None:
+        self.policy, self.privacy, self.algorithm = policy, privacy, parameters
         self.space = Space(policy)
         self.rows: list[Row] = []
         self.points: list[Box] = []
@@ -123,7 +123,7 @@ class WindowChecker:
         self._check_event_time(members, int(out.event_time[i]))
         around = self.space.around([self.points[p] for p in members])
         stated = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
-        if self.parameters.output == "generalization":
+        if self.algorithm.output == "generalization":
             around = self.space.published(around)
             expect("the least generalization", stated, around)
         else:
@@ -132,7 +132,7 @@ class WindowChecker:
         possible = [seen for seen, end in zip(self._seen, until, strict=True) if end > max(members) + 1]
         if not any(isclose(out.loss[i], self.space.loss(around, s), rel_tol=1e-9, abs_tol=1e-12) for s in possible):
             raise Violation(f"a release states a loss of {out.loss[i]}; it is {self.space.loss(around, possible[-1])}")
-        delay = self.parameters.delay_tuples
+        delay = self.algorithm.longest_delay.tuples
         if delay is not None and max(members) - min(members) > delay:
             raise Violation(f"the tuple at position {min(members)} waited for more tuples than it may")
         self.kinds[KINDS[out.kind[i]]] += 1
@@ -163,16 +163,16 @@ class WindowChecker:
         for a, (low, value, high) in enumerate(zip(around.lower, stated.lower, around.upper, strict=True)):
             numbers = sorted(self.points[p].lower[a] for p in members)
             near = min((high - low) * 1e-9, 1e290) + 1e-300
-            if self.parameters.numeric == "mean":
+            if self.algorithm.numeric == "mean":
                 middle = float(sum(map(Fraction, numbers)) / len(numbers))
                 near += sum(abs(x) * 2**-52 for x in numbers)  # where terms cancel out, what adding rounds off
             else:
                 middle = numbers[(len(numbers) - 1) // 2] / 2 + numbers[len(numbers) // 2] / 2
             if not (low <= value <= high and isclose(value, middle, rel_tol=1e-9, abs_tol=near)):
-                raise Violation(f"a representative is {value}, not the {self.parameters.numeric} {middle}")
+                raise Violation(f"a representative is {value}, not the {self.algorithm.numeric} {middle}")
         for a, (node, above) in enumerate(zip(stated.node, around.node, strict=True)):
             found = Counter(self.points[p].node[a] for p in members)
-            if self.parameters.categorical == "ancestor":
+            if self.algorithm.categorical == "ancestor":
                 expect("the common ancestor", node, above)
             else:
                 expect("the mode", node, min(leaf for leaf in found if found[leaf] == max(found.values())))
@@ -221,7 +221,7 @@ class WindowChecker:
             self._waits_on = set(carried) if closed[-1] and not windows.violations[-1] else set()
 
     def _is_due(self, position: int) -> bool:
-        by_tuples, by_time = self.parameters.delay_tuples, self.parameters.delay_event_time
+        by_tuples, by_time = self.algorithm.longest_delay.tuples, self.algorithm.longest_delay.event_time
         if by_tuples is not None and position < len(self.rows) - by_tuples:
             return True
         return by_time is not None and self.rows[position].event_time + by_time <= self._watermark
@@ -258,7 +258,7 @@ class WindowChecker:
             same = actions.tuples_after[i] == actions.tuples_before[i]
             if same != (ACTIONS[action] == "swap") or actions.tuples_after[i] < actions.tuples_before[i]:
                 raise Violation("a swap changes a group's size, or a merge does not enlarge it")
-            if not 1 <= actions.inspected[i] <= self.parameters.neighbors:
+            if not 1 <= actions.inspected[i] <= self.algorithm.neighbors:
                 raise Violation("a repair looked at more neighbors than it may")
             before, after = actions.diversity_before[i], actions.diversity_after[i]
             if self.privacy.further:  # it may have been another promise that was sought; none becomes worse
@@ -295,10 +295,10 @@ class WindowChecker:
         if counters.size is not None and waiting >= counters.size and new >= min(self.privacy.k, counters.size):
             raise Violation("a window is full and has not closed")
         due = []
-        if self.parameters.event_time is not None and new:
-            due.append(self.rows[list(self.waiting)[counters.carried]].event_time + self.parameters.event_time)
-        if self.parameters.delay_event_time is not None and waiting:
-            due.append(min(self.rows[p].event_time for p in self.waiting) + self.parameters.delay_event_time)
+        if self.algorithm.event_time is not None and new:
+            due.append(self.rows[list(self.waiting)[counters.carried]].event_time + self.algorithm.event_time)
+        if self.algorithm.longest_delay.event_time is not None and waiting:
+            due.append(min(self.rows[p].event_time for p in self.waiting) + self.algorithm.longest_delay.event_time)
         expect("next_deadline", deadline, min(*due, 2**63 - 2) if due else None)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
 
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.policy import Policy
 from tests.support.source import Row
 from tests.support.space import Box, Space
@@ -42,8 +42,8 @@ class Reference:
     k, target : distinct subjects and sensitive values that each group is to have
     """
 
-    def __init__(self, policy: Policy, parameters: SuhdsaParameters, rows: Sequence[Row], k: int, target: int) -> None:
-        self.policy, self.parameters, self.rows, self.k, self.target = policy, parameters, rows, k, target
+    def __init__(self, policy: Policy, parameters: Suhdsa, rows: Sequence[Row], k: int, target: int) -> None:
+        self.policy, self.algorithm, self.rows, self.k, self.target = policy, parameters, rows, k, target
         self.space = Space(policy)
         self.points = [self.space.point(row) for row in rows]
         self.seen = self.space.nothing_seen()
@@ -69,8 +69,8 @@ class Reference:
 
     def distance(self, one: Box, other: Box) -> float:
         """CAIL distance; of intervals the gap between them."""
-        attributes = len(self.policy.quasi_identifiers)
-        weight = dict(self.parameters.weights)
+        attributes = len(self.policy.attributes)
+        weight = dict(self.algorithm.weights)
         total = 0.0
         for a, (node, its) in enumerate(zip(one.node, other.node, strict=True)):
             if node != its:
@@ -167,7 +167,7 @@ class Reference:
         numbers = []
         for a in range(len(self.policy.numeric)):
             values = sorted(self.points[p].lower[a] for p in members)
-            if self.parameters.numeric == "mean":
+            if self.algorithm.numeric == "mean":
                 numbers.append(sum(x / len(values) for x in values))
             else:
                 numbers.append((values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2)
@@ -176,7 +176,7 @@ class Reference:
             found = Counter(self.points[p].node[a] for p in members)
             most = max(found.values())
             nodes.append(
-                node if self.parameters.categorical == "ancestor" else min(x for x in found if found[x] == most)
+                node if self.algorithm.categorical == "ancestor" else min(x for x in found if found[x] == most)
             )
         return Box(tuple(numbers), tuple(numbers), tuple(nodes))
 
@@ -200,7 +200,7 @@ class Reference:
         center = self.representative(self.groups[group].members)
         others = [i for i, g in enumerate(self.groups) if g.members and i != group]
         far = {i: round(self.distance(center, self.representative(self.groups[i].members)), 12) for i in others}
-        return sorted(others, key=lambda i: far[i])[: self.parameters.neighbors]
+        return sorted(others, key=lambda i: far[i])[: self.algorithm.neighbors]
 
     def feasible(self, group: int, partner: int, x: int, y: int) -> bool:
         """Return whether x and y may change places."""
@@ -219,7 +219,7 @@ class Reference:
 
     def may_merge(self, group: int, partner: int) -> bool:
         mine, union = self.groups[group].members, self.groups[group].members + self.groups[partner].members
-        most = int(self.parameters.growth_cap * self.k)
+        most = int(self.algorithm.growth_cap * self.k)
         before, after = self.lack(mine), self.lack(union)
         return (
             self.subjects(union) <= most
@@ -229,7 +229,7 @@ class Reference:
 
     def _act(self, group: int) -> bool:
         """Take the cheapest action by loss alone (distortion weight 1), if there is any."""
-        assert self.parameters.distortion_weight == 1
+        assert self.algorithm.distortion_weight == 1
         mine = self.groups[group].members
         best: tuple[float, Action] = (inf, Action(group, group, None))
         for partner in self.neighbors(group):

@@ -64,7 +64,7 @@ class BufferedShard(Shard):
         self._random = random_stream(key_bytes(state.key), state.key_used)
         self._domain = domain(context.policy)
         self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
-        self._domain.scale[:] = scales(state.lower, state.upper, len(context.policy.quasi_identifiers))
+        self._domain.scale[:] = scales(state.lower, state.upper, len(context.policy.attributes))
         self._totals = empty_totals(len(context.privacy.reasons), len(KINDS))
         self._history = LifetimeCounters(self._totals, context.privacy, state)
         self._state = record("next_position next_release")

@@ -3,112 +3,63 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import BeforeValidator
 
-from crenel.anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, ShardContext, add_algorithm
+from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import ENTRIES
 from crenel.anonymity.algorithms.batch.suppress_to_satisfy import suppress_to_satisfy
 from crenel.anonymity.buffer.stored_frequencies import SEEN
-from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.delay import Window
+from crenel.anonymity.model.fields import about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.batch import BatchState
-from crenel.state.shard import StoredShard
 
 _LAST = 2**63 - 2
 """Maximum epoch milliseconds at which a timer can fire before the end of the input."""
 
 
-@dataclass(frozen=True)
-class ClosedBy:
-    """Bounds that close a window; without bounds, the end of the input closes it.
+def _window(value: object) -> object:
+    return Window() if value is None else value
+
+
+@setting
+class WindowedAlgorithm(Algorithm):
+    """An algorithm whose shards are ``ShardOfWindows``.
 
     Attributes
     ----------
-    tuples : window size in tuples, k or more; None: no such bound
-    event_time : milliseconds of event time beyond the window's first tuple, 0 or more; None: no such bound
+    window : what closes a window; None: the end of a bounded input
     """
 
-    tuples: int | None = None
-    event_time: int | None = None
+    window: Annotated[
+        Window,
+        BeforeValidator(_window),
+        about("{tuples: 1000}, {event_time: 10 s}, or both, or null for all of a bounded input"),
+    ] = Window()
 
-    def problems(self, policy: Policy, privacy: Privacy, algorithm: str) -> Iterator[str]:
-        """Yield each conflict with a policy, with its field and the valid values."""
-        if self.tuples is not None and self.tuples < privacy.k:
-            yield f"{algorithm}.window.tuples: must be k ({privacy.k}) or more, not {self.tuples}"
-        if self.event_time is not None and policy.event_time is None:
-            yield f"{algorithm}.window.event_time: needs a column of the role policy.event_time"
+    example: ClassVar[str] = "{window: {tuples: 1000}}"
+    state: ClassVar = ("batch", BatchState)
+    entries: ClassVar[tuple[str, ...]] = (*ENTRIES, SEEN)
+    counted: ClassVar = {
+        "tuples_in": "tuples admitted",
+        "released": "tuples released",
+        "windows": "windows closed",
+    }
+    arrays: ClassVar[bool] = True
 
-    def require(self, algorithm: str) -> None:
-        """Raise ``PolicyError`` where a number is out of its range."""
-        for name, value, least in (("tuples", self.tuples, 1), ("event_time", self.event_time, 0)):
-            if value is not None and value < least:
-                raise PolicyError(f"{algorithm}.window.{name}: must be {least} or more, not {value}")
+    @property
+    def delay_tuples(self) -> int | None:
+        return None if self.window.tuples is None else self.window.tuples - 1
 
-    def tell(self) -> Iterator[tuple[str, str]]:
-        """Yield the bounds as ``crenel check`` shows them."""
-        if self.tuples is not None:
-            yield "window.tuples", f"{self.tuples} close a window"
-        if self.event_time is not None:
-            yield "window.event_time", f"{self.event_time} ms close a window"
-        if self.tuples is None and self.event_time is None:
-            yield "window", "all of the input"
-
-
-def algorithm_of_windows(
-    *,
-    name: str,
-    parameters: type,
-    settings: tuple[Setting, ...],
-    new: Callable[[ShardContext, int, bytes], Shard],
-    restored: Callable[[ShardContext, StoredShard, str], Shard],
-    tell: Callable[[Any], Iterator[tuple[str, str]]],
-    summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
-    compile: Callable[[Privacy], None],
-) -> Algorithm:
-    """Register an algorithm whose shards are ``ShardOfWindows``, from the fields of ``Algorithm`` that differ.
-
-    ``parameters`` has a ``window`` and ``problems``; ``settings`` are those besides the window's.
-    """
-    bounds = (
-        Setting("window.tuples", "window.tuples", "positive", "a whole number, privacy.k or more, or null"),
-        Setting("window.event_time", "window.event_time", "duration", "a duration such as '10 s', or null"),
-    )
-    window = Section("window", "{tuples: 1000}, {event_time: 10 s}, or both, or null for all of a bounded input")
-    return add_algorithm(
-        Algorithm(
-            name=name,
-            parameters=parameters,
-            settings=(*bounds, *settings),
-            sections=(window,),
-            example="{window: {tuples: 1000}}",
-            new=new,
-            restored=restored,
-            state=("batch", BatchState),
-            entries=(*ENTRIES, SEEN),
-            problems=_problems,
-            counted={
-                "tuples_in": "tuples admitted",
-                "released": "tuples released",
-                "windows": "windows closed",
-            },
-            gauges={},
-            tell=tell,
-            summary=summary,
-            compile=compile,
-            arrays=True,
-            delay_tuples=lambda given: None if given.window.tuples is None else given.window.tuples - 1,
-        )
-    )
-
-
-def _problems(policy: Policy, privacy: Privacy, parameters: Any) -> Iterator[str]:
-    yield from parameters.problems(policy, privacy)
+    def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
+        yield from self.window.problems(policy, privacy, self.name)
 
 
 @dataclass(frozen=True)
@@ -119,7 +70,7 @@ class WindowsCounters(Counters):
 
 
 class ShardOfWindows(BatchShard):
-    """In-memory state of one shard whose parameters have a ``window`` (``ClosedBy``).
+    """In-memory state of one shard of a ``WindowedAlgorithm``.
 
     A window closes with its last tuple, or when the watermark has passed the event time of its first arrival by
     ``event_time``. A first tuple that is later than that closes its window at once. No tuple is carried over. If the
@@ -173,7 +124,7 @@ class ShardOfWindows(BatchShard):
 
     @classmethod
     def problems(cls, context: ShardContext) -> Iterator[str]:
-        yield from context.parameters.problems(context.policy, context.privacy)
+        yield from context.algorithm.problems(context.policy, context.privacy)
 
     @property
     def _over(self) -> int | None:
@@ -188,6 +139,6 @@ class ShardOfWindows(BatchShard):
         return self._window.tuples is not None and len(self._buffer) >= self._window.tuples
 
     @property
-    def _window(self) -> ClosedBy:
-        found: ClosedBy = self.context.parameters.window
-        return found
+    def _window(self) -> Window:
+        window: Window = self.context.algorithm.window
+        return window

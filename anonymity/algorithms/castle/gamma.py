@@ -294,7 +294,7 @@ def merge_clusters(shard: CastleArrays, row: Int) -> None:
     while not satisfied(shard, row):
         nearest = _nearest_cluster(shard, clusters.box, row, merged)
         if nearest == NONE:
-            raise InvariantError("all of Gamma merged does not keep the promises")
+            raise InvariantError("all of Gamma merged does not satisfy the privacy models")
         enclose(shard.domain, clusters.box, row, clusters.box, nearest)
         member = np.int64(clusters.head[nearest])
         while member != NONE:

@@ -35,8 +35,8 @@ class CastleCounters(Counters):
     tau: float
 
 
-class Castle(DelayedShard):
-    """In-memory state of one CASTLE shard; its parameters are ``CastleParameters``."""
+class CastleShard(DelayedShard):
+    """In-memory state of one CASTLE shard; its algorithm is ``Castle``."""
 
     arrays: CastleArrays
 
@@ -53,10 +53,10 @@ class Castle(DelayedShard):
 
     def _begin(self, random: RandomStream, clusters: int) -> CastleArrays:
         context = self.context
-        return empty_arrays(context.policy, context.privacy, context.parameters, random, clusters)
+        return empty_arrays(context.policy, context.privacy, context.algorithm, random, clusters)
 
     def _enlarged(self, arrays: CastleArrays, slots: int) -> CastleArrays:
-        return with_slots(arrays, slots, self.context.policy, self.context.parameters)
+        return with_slots(arrays, slots, self.context.policy, self.context.algorithm)
 
     def _run(self, admitted: NDArray[np.int32], watermarks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
         procedures.castle(self._shared(), admitted, watermarks, watermark, ended)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot
 from crenel.anonymity.algorithms.cells.contributions import CONTRIBUTIONS, Contributions
 from crenel.anonymity.algorithms.cells.count_noise import CountNoise
-from crenel.anonymity.algorithms.cells.parameters import CellsParameters
 from crenel.anonymity.algorithms.cells.partition import boxes_of_cells
 from crenel.anonymity.algorithms.cells.sampling import Coins
 from crenel.anonymity.buffer.releases import Releases
@@ -39,8 +39,8 @@ class CellsCounters(Counters):
     over_contribution: int
 
 
-class Cells(BatchShard):
-    """In-memory state of one shard; its parameters are ``CellsParameters``.
+class CellsShard(BatchShard):
+    """In-memory state of one shard; its algorithm is ``Cells``.
 
     Every decision about a record before its window closes depends on the person's own records, the clock and the
     secret key alone. When the window closes, records with the same cell and the same published values are counted, and
@@ -71,9 +71,8 @@ class Cells(BatchShard):
         self._first_open = self._first_window()
 
     @property
-    def _parameters(self) -> CellsParameters:
-        parameters: CellsParameters = self.context.parameters
-        return parameters
+    def _parameters(self) -> Any:
+        return self.context.algorithm
 
     def observe_clock(self, now: int, since: int) -> None:
         self._clock = now, since

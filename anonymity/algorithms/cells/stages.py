@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Admission, Admitted, ShardContext, Step
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, buffered_of
-from crenel.anonymity.algorithms.cells.shard import Cells, CellsCounters
+from crenel.anonymity.algorithms.cells.shard import CellsCounters, CellsShard
 from crenel.state.block import NO_TIME, Block, BufferedTuples
 
 _COUNTED = ("late", "over_contribution", "tails")
@@ -25,7 +25,7 @@ _OPEN = "first_open"
 """Number of the first window that an admission still admits tuples of."""
 
 
-class PersonStage(Cells, Admission):
+class PersonStage(CellsShard, Admission):
     """Admission of the persons of one shard; it buffers no tuples."""
 
     def admit(self, block: Block) -> Admitted:
@@ -65,7 +65,7 @@ class PersonStage(Cells, Admission):
         return counted | {_OPEN: NO_TIME if horizon is None else (now - lateness - horizon) // width}
 
 
-class CellStage(Cells):
+class CellStage(CellsShard):
     """Shard of some of the cells, to which admissions have sent the sampled tuples."""
 
     def __init__(self, context: ShardContext, snapshot: BatchSnapshot) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.buffer import arrays as castle
 from crenel.anonymity.buffer.arrays import CastleArrays
-from crenel.anonymity.buffer.delay import DelayParameters
 from crenel.anonymity.compiled.arrays import LANES, extend, extended, full, record, with_room, zeros
 from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.model.delay import DelayedSettings
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
@@ -157,28 +157,21 @@ class NearestArrays(CastleArrays):
 A = TypeVar("A", bound=NearestArrays)
 
 
-class PricedParameters(DelayParameters, Protocol):
-    """Parameters that ``NearestParameters`` documents."""
-
-    @property
-    def isolation_price(self) -> float: ...
-
-
-def empty_arrays(policy: Policy, privacy: Privacy, parameters: PricedParameters, random: RandomStream) -> NearestArrays:
+def empty_arrays(policy: Policy, privacy: Privacy, settings: Any, random: RandomStream) -> NearestArrays:
     """Return the arrays of a shard before its first tuple."""
-    made = castle.empty_arrays(policy, privacy, parameters, random)
+    made = castle.empty_arrays(policy, privacy, settings, random)
     made.config.keep_all = True  # the procedures weigh reuse against a group
     arrays: NearestArrays = extend(NearestArrays, made, **_search(made, policy))
-    arrays.isolation.now.price = parameters.isolation_price
+    arrays.isolation.now.price = settings.isolation_price
     return arrays
 
 
-def with_slots(arrays: A, slots: int, policy: Policy, parameters: DelayParameters) -> A:
+def with_slots(arrays: A, slots: int, policy: Policy, settings: DelayedSettings) -> A:
     """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
     before = len(arrays.group) // 2
     if slots <= before:
         return arrays
-    larger = castle.with_slots(arrays, slots, policy, parameters)
+    larger = castle.with_slots(arrays, slots, policy, settings)
     made = extend(type(arrays), larger, **_search(larger, policy))
     made.codes[:before] = arrays.codes
     made.cells.place[:before] = arrays.cells.place

@@ -28,8 +28,8 @@ class NearestCounters(Counters):
     tau: float
 
 
-class Nearest(DelayedShard):
-    """In-memory state of one shard; its parameters are ``NearestParameters``.
+class NearestShard(DelayedShard):
+    """In-memory state of one shard; its algorithm is ``Nearest``.
 
     The code shared with CASTLE sees the whole buffer as cluster 0, which is never stored. The list of departed tuples
     covers each stored tuple that has since been published or suppressed.
@@ -41,10 +41,10 @@ class Nearest(DelayedShard):
 
     def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         # Anonymity sets or radii stored by an earlier configuration that had them; the next step deletes them.
-        kept = {SEEN, RADII} if context.parameters.isolation_price else {SEEN}
+        kept = {SEEN, RADII} if context.algorithm.isolation_price else {SEEN}
         self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind not in kept}
         super().__init__(context, snapshot, remembers=remembers)
-        if context.parameters.isolation_price:
+        if context.algorithm.isolation_price:
             entries = stored_radii.read(snapshot.further.get(RADII, {}), f"shard {self.number}")
             if not stored_radii.restore(self.arrays, entries):
                 self._measure_radii()
@@ -55,10 +55,10 @@ class Nearest(DelayedShard):
         return NearestCounters(**self._counts(), tau=float(self.arrays.now.tau))
 
     def _begin(self, random: RandomStream, clusters: int) -> Any:
-        return empty_arrays(self.context.policy, self.context.privacy, self.context.parameters, random)
+        return empty_arrays(self.context.policy, self.context.privacy, self.context.algorithm, random)
 
     def _enlarged(self, arrays: NearestArrays, slots: int) -> NearestArrays:
-        larger = with_slots(arrays, slots, self.context.policy, self.context.parameters)
+        larger = with_slots(arrays, slots, self.context.policy, self.context.algorithm)
         if larger is not arrays:
             procedures.rebuild_cells(share(larger))
         return larger

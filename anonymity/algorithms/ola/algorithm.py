@@ -1,20 +1,20 @@
-"""OLA as an anonymization algorithm: its parameters, its requirements on the policy, and its registration."""
+"""OLA as an anonymization algorithm: its settings, and its requirements on the policy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from crenel.anonymity.algorithm import Setting, Shard, ShardContext
+from crenel.anonymity.algorithm import Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.stored import initial_snapshot, read
-from crenel.anonymity.algorithms.batch.windows import ClosedBy, algorithm_of_windows
-from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.algorithms.batch.windows import WindowedAlgorithm
+from crenel.anonymity.algorithms.ola.shard import OlaShard
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.model.attributes import Categorical, Numeric
-from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.hierarchy import HierarchyError, from_paths
+from crenel.anonymity.model.delay import Window
+from crenel.anonymity.model.fields import Share, about, setting
+from crenel.anonymity.model.hierarchy import HierarchyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.shard import StoredShard
@@ -23,31 +23,46 @@ MOST_NODES = 100_000
 """Maximum number of nodes in a lattice, the combinations of levels of all attributes."""
 
 
-@dataclass(frozen=True)
-class OlaParameters:
-    """Parameters of OLA.
+@add_algorithm
+@setting
+class Ola(WindowedAlgorithm):
+    """OLA: one optimal full-domain generalization for each window.
 
     Attributes
     ----------
-    window : bounds that close a window
-    max_suppression : maximum share of a window's tuples that may be suppressed, 0 to 1
-    metric : loss metric that the chosen generalization minimizes (``crenel.anonymity.algorithms.ola.lattice``)
+    max_suppression : maximum share of a window's tuples that are suppressed, from 0 to 1, unless no levels satisfy it
+    metric : loss to minimize (``crenel.anonymity.algorithms.ola.lattice``)
     """
 
-    window: ClosedBy = field(default_factory=ClosedBy)
-    max_suppression: float = 0.05
-    metric: Literal["precision", "discernibility", "entropy"] = "entropy"
+    max_suppression: Annotated[Share, about("a share of a window's tuples, from 0 to 1")] = 0.05
+    metric: Annotated[
+        Literal["precision", "discernibility", "entropy"], about("'precision', 'discernibility' or 'entropy'")
+    ] = "entropy"
 
-    def __post_init__(self) -> None:
-        self.window.require("ola")
-        if not 0 <= self.max_suppression <= 1:
-            raise PolicyError(f"ola.max_suppression: must be from 0 to 1, not {self.max_suppression:g}")
+    name: ClassVar[str] = "ola"
+
+    @staticmethod
+    def new(context: ShardContext, number: int, key: bytes) -> Shard:
+        return OlaShard(context, initial_snapshot(context, number, key))
+
+    @staticmethod
+    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+        return OlaShard(context, read(context, stored, where))
+
+    @classmethod
+    def compile(cls, privacy: Privacy) -> None:
+        attribute = Categorical({"x": ["*"]})
+        warm_up(cls(Window(tuples=32)), attribute)
+        warm_up(cls(Window(tuples=32), max_suppression=1.0), attribute, Privacy(5, 5))  # suppresses all
+
+    @classmethod
+    def summary(cls, counts: Mapping[str, int]) -> tuple[str, str, str]:
+        return "windows", f"{counts['windows']:,}", "one generalization each, by OLA"
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
-        """Yield each conflict with a policy, with its field and the valid values."""
-        yield from self.window.problems(policy, privacy, "ola")
+        yield from super().problems(policy, privacy)
         levels = []
-        for attribute in policy.quasi_identifiers:
+        for attribute in policy.attributes:
             if isinstance(attribute, Numeric):
                 yield (
                     f"{attribute.place}.type: ola moves numbers by levels too; make it categorical, with a hierarchy "
@@ -64,47 +79,7 @@ class OlaParameters:
                 "most; leave levels or columns out"
             )
 
-
-def _new(context: ShardContext, number: int, key: bytes) -> Shard:
-    return Ola(context, initial_snapshot(context, number, key))
-
-
-def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return Ola(context, read(context, stored, where))
-
-
-def _compile(_privacy: Privacy) -> None:
-    attribute = Categorical("x", from_paths([("x", "*")]))
-    warm_up(OLA, OlaParameters(ClosedBy(tuples=32)), attribute)
-    warm_up(OLA, OlaParameters(ClosedBy(tuples=32), max_suppression=1.0), attribute, Privacy(5, 5))  # suppresses all
-
-
-def _tell(ola: OlaParameters) -> Iterator[tuple[str, str]]:
-    yield from ola.window.tell()
-    yield "max_suppression", f"{ola.max_suppression:g} of a window"
-    yield "metric", ola.metric
-
-
-def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
-    return "windows", f"{counts['windows']:,}", "one generalization each, by OLA"
-
-
-OLA = algorithm_of_windows(
-    name="ola",
-    parameters=OlaParameters,
-    settings=(
-        Setting("max_suppression", "max_suppression", "share", "a share of a window's tuples, from 0 to 1"),
-        Setting(
-            "metric",
-            "metric",
-            "choice",
-            "'precision', 'discernibility' or 'entropy'",
-            choices=("precision", "discernibility", "entropy"),
-        ),
-    ),
-    new=_new,
-    restored=_restored,
-    tell=_tell,
-    summary=_summary,
-    compile=_compile,
-)
+    def describe(self) -> Iterator[tuple[str, str]]:
+        yield from self.window.describe()
+        yield "max_suppression", f"{self.max_suppression:g} of a window"
+        yield "metric", self.metric

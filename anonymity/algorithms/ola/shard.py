@@ -56,8 +56,8 @@ class _Judged(NamedTuple):
     discernibility: float
 
 
-class Ola(ShardOfWindows):
-    """In-memory state of one shard; its parameters are ``OlaParameters``.
+class OlaShard(ShardOfWindows):
+    """In-memory state of one shard; its algorithm is ``Ola``.
 
     A node is eligible if at most ``max_suppression`` of the tuples are in classes that violate a privacy model. The
     shard publishes the eligible node of minimum loss, and suppresses those tuples.
@@ -93,7 +93,7 @@ class Ola(ShardOfWindows):
     def _best(self) -> Node | None:
         levels: Node = tuple(len(nodes) for nodes in self._levels)
         bits = entropies(self.waiting.categorical, self._levels)
-        tuples, most = len(self.waiting), self.context.parameters.max_suppression
+        tuples, most = len(self.waiting), self.context.algorithm.max_suppression
 
         @cache
         def judged(node: Node) -> _Judged:
@@ -101,9 +101,9 @@ class Ola(ShardOfWindows):
             return _Judged(classes.suppressed, float(classes.below.sum()), discernibility(classes.sizes))
 
         def loss(node: Node) -> float:
-            if self.context.parameters.metric == "precision":
+            if self.context.algorithm.metric == "precision":
                 return precision(node, levels)
-            if self.context.parameters.metric == "entropy":
+            if self.context.algorithm.metric == "entropy":
                 return float(sum(bits_by_level[level] for bits_by_level, level in zip(bits, node, strict=True)))
             return judged(node).discernibility
 

@@ -1,159 +1,104 @@
-"""Registration of SUHDSA as an anonymization algorithm."""
+"""SUHDSA as an anonymization algorithm, with its settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
-from crenel.anonymity.algorithm import (
-    Algorithm,
-    Section,
-    Setting,
-    Shard,
-    ShardContext,
-    add_algorithm,
-    tell_delay,
-    tell_weights,
-    weights_setting,
-)
+from pydantic.fields import FieldInfo
+
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.stored import ENTRIES
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaSettings
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
-from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.delay import describe_delay
+from crenel.anonymity.model.fields import setting
 from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.weights import describe_weights
 from crenel.state.shard import StoredShard
 from crenel.state.suhdsa import SuhdsaState
 
 
-def _new(context: ShardContext, number: int, key: bytes) -> Shard:
-    return SuhdsaShard(context, initial_snapshot(context, number, key))
+@add_algorithm
+@setting
+class Suhdsa(SuhdsaSettings, Algorithm):
+    """SUHDSA with l-diversity: windows that are repaired by swap and merge before their release."""
 
+    name: ClassVar[str] = "suhdsa"
+    example: ClassVar[str] = "{tuples: 50}"
+    state: ClassVar = ("suhdsa", SuhdsaState)
+    entries: ClassVar[tuple[str, ...]] = (*ENTRIES, SEEN)
+    counted: ClassVar = {
+        "tuples_in": "tuples admitted",
+        "released": "tuples released",
+        "windows": "windows closed",
+        "swaps": "groups repaired by a swap",
+        "merges": "groups merged to repair them",
+    }
+    gauges: ClassVar = {
+        "carried": lambda shards: sum(shard.carried for shard in shards),
+        "target": lambda shards: max((shard.target for shard in shards), default=0),
+    }
+    outputs: ClassVar = (REPAIRS, WINDOWS)
 
-def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return SuhdsaShard(context, read(context, stored, where))
+    @staticmethod
+    def new(context: ShardContext, number: int, key: bytes) -> Shard:
+        return SuhdsaShard(context, initial_snapshot(context, number, key))
 
+    @staticmethod
+    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+        return SuhdsaShard(context, read(context, stored, where))
 
-def _compile(_privacy: Privacy) -> None:
-    warm_up(SUHDSA, SuhdsaParameters(tuples=64, event_time=1000))
+    @classmethod
+    def compile(cls, privacy: Privacy) -> None:
+        warm_up(cls(tuples=64, event_time=1000))
 
+    @classmethod
+    def summary(cls, counts: Mapping[str, int]) -> tuple[str, str, str]:
+        repairs = f"repaired by swaps {counts['swaps']:,}, merges {counts['merges']:,}"
+        return "windows", f"{counts['windows']:,}", repairs
 
-def _problems(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> Iterator[str]:
-    yield from parameters.problems(policy, privacy)
+    @classmethod
+    def settings(cls) -> Iterator[tuple[str, FieldInfo]]:
+        return ((path, field) for path, field in super().settings() if path != "delay.jitter")
 
+    @property
+    def delay_tuples(self) -> int | None:
+        return self.longest_delay.tuples
 
-def _tell(window: SuhdsaParameters) -> Iterator[tuple[str, str]]:
-    yield from tell_delay(window)
-    if window.tuples is not None:
-        yield "tuples", f"{window.tuples} close a window"
-    if window.event_time is not None:
-        yield "event_time", f"{window.event_time} ms close a window"
-    yield "distortion_weight", f"{window.distortion_weight:.6g}"
-    yield "neighbors", str(window.neighbors)
-    yield "growth_cap", f"{window.growth_cap:.6g}"
-    yield "output", window.output
-    yield "numeric", window.numeric
-    yield "categorical", window.categorical
-    yield from tell_weights(window)
-    if (target := window.target) is not None:
-        settings = f"smoothing {target.smoothing:.6g}, band {target.band:.6g}, dwell {target.dwell}"
-        yield "target", f"from l to {target.most}; {settings}"
-    if (adaptive := window.adaptive) is not None:
-        settings = f"delay_weight {adaptive.delay_weight:.6g}, windows {adaptive.windows}"
-        yield "adaptive", f"windows of {adaptive.least} to {window.tuples} tuples; {settings}"
+    @property
+    def delay_bounds(self) -> tuple[int | None, int | None]:
+        return self.longest_delay.tuples, self.longest_delay.event_time
 
+    @property
+    def durations(self) -> dict[str, int]:
+        own = {"event_time": self.event_time, "delay.event_time": self.longest_delay.event_time}
+        return {path: time for path, time in own.items() if time is not None}
 
-def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
-    return "windows", f"{counts['windows']:,}", f"repaired by swaps {counts['swaps']:,}, merges {counts['merges']:,}"
+    @property
+    def has_representative(self) -> bool:
+        return self.output == "representative"
 
-
-SUHDSA = add_algorithm(
-    Algorithm(
-        name="suhdsa",
-        stored_name="window",
-        parameters=SuhdsaParameters,
-        sections=(
-            Section("delay", "{tuples: 100}, {event_time: 20 s}, or both, or null for two windows"),
-            Section("target", "a mapping such as {most: 5}, or null to keep it at l"),
-            Section("adaptive", "a mapping such as {least: 20}, or null to keep the window's size"),
-        ),
-        settings=(
-            Setting("tuples", "tuples", "positive", "a whole number, 1 or more, or null where event time closes it"),
-            Setting(
-                "event_time",
-                "event_time",
-                "duration",
-                "a duration such as '10 s', or null where a number of tuples closes it",
-            ),
-            Setting(
-                "delay.tuples",
-                "delay_tuples",
-                "natural",
-                "how many later tuples one may wait for, suhdsa.tuples or more",
-            ),
-            Setting(
-                "delay.event_time",
-                "delay_event_time",
-                "duration",
-                "a duration such as '20 s', suhdsa.event_time or more, or whole milliseconds",
-            ),
-            Setting("distortion_weight", "distortion_weight", "share", "a number from 0 to 1"),
-            Setting("neighbors", "neighbors", "positive", "a whole number, 1 or more"),
-            Setting("growth_cap", "growth_cap", "at least 2", "a number, 2 or more"),
-            Setting(
-                "output",
-                "output",
-                "choice",
-                "'generalization' or 'representative'",
-                choices=("generalization", "representative"),
-            ),
-            Setting("numeric", "numeric", "choice", "'mean' or 'median'", choices=("mean", "median")),
-            Setting("categorical", "categorical", "choice", "'mode' or 'ancestor'", choices=("mode", "ancestor")),
-            weights_setting("from 0"),
-            Setting(
-                "target.most",
-                "target.most",
-                "positive",
-                "a whole number from privacy.l to privacy.k",
-                required=True,
-            ),
-            Setting("target.smoothing", "target.smoothing", "above 0 to 1", "a number above 0 and at most 1"),
-            Setting("target.band", "target.band", "share", "a number from 0 to 1"),
-            Setting("target.dwell", "target.dwell", "natural", "a whole number, 0 or more"),
-            Setting(
-                "adaptive.least",
-                "adaptive.least",
-                "positive",
-                "a whole number from privacy.k to suhdsa.tuples",
-                required=True,
-            ),
-            Setting("adaptive.delay_weight", "adaptive.delay_weight", "share", "a number from 0 to 1"),
-            Setting("adaptive.windows", "adaptive.windows", "positive", "a whole number, 1 or more"),
-        ),
-        example="{tuples: 50}",
-        new=_new,
-        restored=_restored,
-        state=("window", SuhdsaState),
-        entries=(*ENTRIES, SEEN),
-        problems=_problems,
-        counted={
-            "tuples_in": "tuples admitted",
-            "released": "tuples released",
-            "windows": "windows closed",
-            "swaps": "groups repaired by a swap",
-            "merges": "groups merged to repair them",
-        },
-        gauges={
-            "carried": lambda shards: sum(shard.carried for shard in shards),
-            "target": lambda shards: max((shard.target for shard in shards), default=0),
-        },
-        tell=_tell,
-        summary=_summary,
-        compile=_compile,
-        delay_tuples=lambda window: window.delay_tuples,
-        representative=lambda window: window.output == "representative",
-        outputs=(REPAIRS, WINDOWS),
-    )
-)
+    def describe(self) -> Iterator[tuple[str, str]]:
+        yield from describe_delay(self.longest_delay)
+        if self.tuples is not None:
+            yield "tuples", f"{self.tuples} close a window"
+        if self.event_time is not None:
+            yield "event_time", f"{self.event_time} ms close a window"
+        yield "distortion_weight", f"{self.distortion_weight:.6g}"
+        yield "neighbors", str(self.neighbors)
+        yield "growth_cap", f"{self.growth_cap:.6g}"
+        yield "output", self.output
+        yield "numeric", self.numeric
+        yield "categorical", self.categorical
+        yield "weights", describe_weights(self.weights)
+        if (target := self.target) is not None:
+            settings = f"smoothing {target.smoothing:.6g}, band {target.band:.6g}, dwell {target.dwell}"
+            yield "target", f"from l to {target.most}; {settings}"
+        if (adaptive := self.adaptive) is not None:
+            settings = f"delay_weight {adaptive.delay_weight:.6g}, windows {adaptive.windows}"
+            yield "adaptive", f"windows of {adaptive.least} to {self.tuples} tuples; {settings}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.algorithms.suhdsa.distance import Scale, scale
 from crenel.anonymity.algorithms.suhdsa.log import empty_actions, empty_log
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaSettings
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work, empty_work
 from crenel.anonymity.buffer.departure import Columns
 from crenel.anonymity.buffer.release_buffer import empty_out
@@ -81,7 +81,7 @@ class SuhdsaArrays(BatchArrays):
         ``opened``: event time of the window's first new tuple; ``window_tuples``: window size in tuples; ``target``:
         l_t; ``merges``, ``swaps``: numbers so far; ``alone``: 0 or 1, whether each subject has one tuple in the window;
         from ``dwelt`` to ``last_cost``: state of the controllers (``crenel.anonymity.algorithms.suhdsa.controllers``)
-    config : settings: the fields of ``SuhdsaParameters`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
+    config : settings: the fields of ``SuhdsaSettings`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
         ``most_subjects``: maximum number of subjects in a merged group
     tuples : columns of the tuples, oldest first; ``value`` is that of ``work.code``
     bits : (slots, numeric) the memory of ``tuples.points.lower`` as integers
@@ -122,7 +122,7 @@ def empty_now() -> Any:
 
 
 def empty_arrays(
-    policy: Policy, parameters: SuhdsaParameters, slots: int, *, checks: Checks, domain: Domain, **of: Any
+    policy: Policy, parameters: SuhdsaSettings, slots: int, *, checks: Checks, domain: Domain, **of: Any
 ) -> SuhdsaArrays:
     """Return arrays with room for ``slots`` tuples; ``of`` has those that do not depend on it, and ``noise``."""
     checks, sensitive = checks._replace(lookup=with_numbers(checks.lookup, slots)), len(policy.sensitive)
@@ -144,7 +144,7 @@ def empty_arrays(
         codes=codes,
         waits=zeros(slots, np.bool_),
         reason=zeros(slots, np.int8),
-        scale=scale(policy, dict(parameters.weights)),
+        scale=scale(policy, parameters.weights),
         held=zeros(slots, np.int32),
         groups=_groups(slots, policy, checks),
         work=work,
@@ -157,7 +157,7 @@ def empty_arrays(
     )
 
 
-def config_of(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:
+def config_of(policy: Policy, privacy: Privacy, window: SuhdsaSettings) -> Any:
     """Return ``SuhdsaArrays.config``."""
     config = record(
         "k tuples event_time delay_tuples delay_event_time by_name neighbors most_subjects representative median "
@@ -165,8 +165,13 @@ def config_of(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any
         "distortion_weight smoothing band delay_weight",
     )
     config.k = privacy.k
-    for name in ("tuples", "event_time", "delay_tuples", "delay_event_time"):
-        value = getattr(window, name)
+    delay = window.longest_delay
+    for name, value in (
+        ("tuples", window.tuples),
+        ("event_time", window.event_time),
+        ("delay_tuples", delay.tuples),
+        ("delay_event_time", delay.event_time),
+    ):
         setattr(config, name, NONE if value is None else value)
     config.by_name = policy.subject is not None
     config.neighbors = window.neighbors

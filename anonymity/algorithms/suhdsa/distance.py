@@ -44,7 +44,7 @@ def scale(policy: Policy, weight: Mapping[str, float]) -> Scale:
             depth += below
             step = tree.parent[step]
         depths.append(depth)
-    attributes = len(policy.quasi_identifiers)
+    attributes = len(policy.attributes)
     return Scale(
         numeric=np.array([weight.get(a.name, 1.0) for a in policy.numeric], np.float64),
         categorical=np.array([weight.get(a.name, 1.0) / attributes for a in policy.categorical], np.float64),

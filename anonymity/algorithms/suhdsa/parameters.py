@@ -1,55 +1,60 @@
-"""Parameters of l-diversity-enhanced SUHDSA, and of the methods it is compared with."""
+"""Settings of l-diversity-enhanced SUHDSA, and of the methods it is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import isfinite
-from typing import Literal
+from dataclasses import field
+from functools import cached_property
+from typing import Annotated, Literal
 
-from crenel.anonymity.model.errors import PolicyError
+from pydantic import Field
+
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.durations import LONGEST
+from crenel.anonymity.model.errors import FieldError, PolicyError
+from crenel.anonymity.model.fields import MOST, Duration, Natural, Positive, Real, Share, Weights, about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.weights import Weights, problems_of_weights, require_weights
+from crenel.anonymity.model.weights import problems_of_weights
 
 
-@dataclass(frozen=True)
-class AdaptiveTarget:
-    """Entropy-driven target l_t (SUHDSA, Appendix B; symbols in brackets).
+@setting
+class Target:
+    """Entropy-driven target l_t above l, at which SUHDSA's controller aims (SUHDSA, Appendix B; symbols in brackets).
 
     Attributes
     ----------
-    most : maximum target (l_max), from l to k; the minimum is l, which each release satisfies
-    smoothing : weight of the newest window's entropy (alpha), above 0 to 1
-    band : minimum change of the normalized entropy that moves the target (hysteresis), 0 to 1
+    most : maximum of the target (l_max), from l to k; its minimum is l, which each release satisfies
+    smoothing : weight of the newest window's entropy (alpha), above 0 and at most 1
+    band : minimum change of the normalized entropy that moves the target (hysteresis), from 0 to 1
     dwell : minimum number of windows between two changes of the target, 0 or more
     """
 
-    most: int
-    smoothing: float = 0.3
-    band: float = 0.05
-    dwell: int = 5
+    most: Annotated[Positive, about("a whole number from privacy.l to privacy.k")]
+    smoothing: Annotated[Annotated[Real, Field(gt=0, le=1)], about("a number above 0 and at most 1")] = 0.3
+    band: Annotated[Share, about("a number from 0 to 1")] = 0.05
+    dwell: Annotated[Natural, about("a whole number, 0 or more")] = 5
 
 
-@dataclass(frozen=True)
-class AdaptiveWindow:
+@setting
+class Adaptive:
     """Window size that trades delay for loss (UBDSA's rule, as quoted in SUHDSA, Table 1).
 
     Attributes
     ----------
-    least : minimum window size in tuples, k or more; the maximum is ``SuhdsaParameters.tuples``
-    delay_weight : weight of the mean delay against the mean loss, 0 to 1
-    windows : number of windows judged before each change of the size, 1 or more
+    least : minimum number of tuples of a window, k or more; the maximum is ``suhdsa.tuples``
+    delay_weight : weight of the mean delay against the mean loss, from 0 to 1
+    windows : number of windows that are judged together, after which the size may change, 1 or more
     """
 
-    least: int
-    delay_weight: float = 0.5
-    windows: int = 8
+    least: Annotated[Positive, about("a whole number from privacy.k to suhdsa.tuples")]
+    delay_weight: Annotated[Share, about("a number from 0 to 1")] = 0.5
+    windows: Annotated[Positive, about("a whole number, 1 or more")] = 8
 
 
-@dataclass(frozen=True)
-class SuhdsaParameters:
-    """Parameters of SUHDSA (symbols of the paper in brackets).
+@setting
+class SuhdsaSettings:
+    """Settings of SUHDSA (symbols of the paper in brackets).
 
     A window closes when it holds ``tuples`` tuples, carried ones included, of which at least k are new since the last
     close. It also closes when the watermark is ``event_time`` beyond its first new tuple. A tuple without a release is
@@ -58,66 +63,67 @@ class SuhdsaParameters:
 
     Attributes
     ----------
-    tuples : window size in tuples (beta), 1 or more; None: no such bound
-    event_time : window size in milliseconds of event time (T_beta), 0 or more; None: no such bound
-    delay_tuples : maximum delay in tuples of the shard
-    delay_event_time : maximum delay in milliseconds of event time
-    distortion_weight : weight of loss against time in the choice of a repair (lambda), 0 to 1
-    neighbors : number of nearest groups that a repair inspects (c), 1 or more
-    growth_cap : maximum number of subjects in a merged group, in multiples of k (gamma), 2 or more
-    output : publish the ``generalization`` of a group as CASTLE does, or its ``representative``
-    numeric, categorical : statistics of the representative, in the output and in the search for neighbors
-    weights : (name, weight) of quasi-identifiers whose weight in distances differs from 1, 0 or more
-    target : controller of l_t; None: l_t is l
-    adaptive : controller of the window size; None: the size is fixed
+    tuples : number of tuples that close a window, including carried ones; at least k of them are new (beta in the
+        paper). One of ``tuples`` and ``event_time`` is required
+    event_time : event time that closes a window (T_beta)
+    delay : how long a tuple may wait, one window or more; None: two windows
+    distortion_weight : weight of the change of loss against that of time in the choice of a repair, from 0 to 1
+        (lambda)
+    neighbors : number of nearest groups that a repair considers (c)
+    growth_cap : maximum size of a merged group, as a multiple of k subjects, 2 or more (gamma)
+    output : whether a class is published as a ``"generalization"``, or by a ``"representative"`` value
+    numeric : representative of the numbers of a group, in the output and in the search for neighbors
+    categorical : representative of the categories of a group, in the same places
+    weights : weight of each quasi-identifier in distances, 0 or more; 1 where not given
+    target, adaptive : controllers of diversity and window size; None: without them
     """
 
-    tuples: int | None = None
-    event_time: int | None = None
-    delay_tuples: int | None = None
-    delay_event_time: int | None = None
-    distortion_weight: float = 0.7
-    neighbors: int = 3
-    growth_cap: float = 3.0
-    output: Literal["generalization", "representative"] = "generalization"
-    numeric: Literal["mean", "median"] = "mean"
-    categorical: Literal["mode", "ancestor"] = "mode"
-    weights: Weights = ()
-    target: AdaptiveTarget | None = None
-    adaptive: AdaptiveWindow | None = None
+    tuples: Annotated[Positive | None, about("a whole number, 1 or more, or null where event time closes it")] = None
+    event_time: Annotated[
+        Duration | None, about("a duration such as '10 s', or null where a number of tuples closes it")
+    ] = None
+    delay: Annotated[Delay | None, about("{tuples: 100}, {event_time: 20 s}, or both, or null for two windows")] = None
+    distortion_weight: Annotated[Share, about("a number from 0 to 1")] = 0.7
+    neighbors: Annotated[Positive, about("a whole number, 1 or more")] = 3
+    growth_cap: Annotated[Annotated[Real, Field(ge=2)], about("a number, 2 or more")] = 3.0
+    output: Annotated[Literal["generalization", "representative"], about("'generalization' or 'representative'")] = (
+        "generalization"
+    )
+    numeric: Annotated[Literal["mean", "median"], about("'mean' or 'median'")] = "mean"
+    categorical: Annotated[Literal["mode", "ancestor"], about("'mode' or 'ancestor'")] = "mode"
+    weights: Annotated[Weights, about("a mapping of quasi-identifiers to numbers from 0, as {age: 2}")] = field(
+        default_factory=dict
+    )
+    target: Annotated[Target | None, about("a mapping such as {most: 5}, or null to keep it at l")] = None
+    adaptive: Annotated[Adaptive | None, about("a mapping such as {least: 20}, or null to keep the window's size")] = (
+        None
+    )
 
     def __post_init__(self) -> None:
         if self.tuples is None and self.event_time is None:
-            raise PolicyError("suhdsa: give 'tuples', 'event_time', or both; without either none would close")
-        if self.delay_tuples is None and self.delay_event_time is None:
-            # Set the default once, so that the fields always hold the effective values.
-            for name, size in (("delay_tuples", self.tuples), ("delay_event_time", self.event_time)):
-                object.__setattr__(self, name, None if size is None else min(2 * size, 2**62))
-        for field, value, low in (("tuples", self.tuples, 1), ("event_time", self.event_time, 0)):
-            if value is not None and value < low:
-                raise PolicyError(f"suhdsa.{field}: must be {low} or more, not {value}")
-        for field, delay, size in (
-            ("tuples", self.delay_tuples, self.tuples),
-            ("event_time", self.delay_event_time, self.event_time),
+            raise ValueError("give 'tuples', 'event_time', or both; without either none would close")
+        if self.delay is not None and self.delay.jitter:
+            raise FieldError("delay.jitter", "windows have no deadlines of single tuples; remove it")
+        delay = self.longest_delay
+        for unit, bound, size in (
+            ("tuples", delay.tuples, self.tuples),
+            ("event_time", delay.event_time, self.event_time),
         ):
-            if delay is not None and delay < (size or 0):
-                least = "0" if size is None else f"suhdsa.{field} ({size})"
-                raise PolicyError(f"suhdsa.delay.{field}: must be {least} or more, not {delay}")
-        _require("distortion_weight", self.distortion_weight, 0, 1)
-        _require("neighbors", self.neighbors, 1, None)
-        _require("growth_cap", self.growth_cap, 2, None)
-        require_weights(self.weights, "suhdsa", zero=True)
-        if self.target is not None:
-            if not 0 < self.target.smoothing <= 1:
-                raise PolicyError(f"suhdsa.target.smoothing: must be above 0, up to 1, not {self.target.smoothing}")
-            _require("target.band", self.target.band, 0, 1)
-            _require("target.dwell", self.target.dwell, 0, None)
+            if bound is not None and bound < (size or 0):
+                raise FieldError(f"delay.{unit}", f"must be suhdsa.{unit} ({size}) or more, not {bound}")
         if self.adaptive is not None:
             if self.tuples is None:
-                raise PolicyError("suhdsa.adaptive: needs suhdsa.tuples, the largest window")
-            _require("adaptive.least", self.adaptive.least, 1, self.tuples)
-            _require("adaptive.delay_weight", self.adaptive.delay_weight, 0, 1)
-            _require("adaptive.windows", self.adaptive.windows, 1, None)
+                raise FieldError("adaptive", "needs suhdsa.tuples, the largest window")
+            if self.adaptive.least > self.tuples:
+                raise FieldError("adaptive.least", f"must be from 1 to {self.tuples}, not {self.adaptive.least}")
+
+    @cached_property
+    def longest_delay(self) -> Delay:
+        """The delay, by default two windows."""
+        if self.delay is not None:
+            return self.delay
+        tuples = None if self.tuples is None else min(2 * self.tuples, MOST)
+        return Delay(tuples, None if self.event_time is None else min(2 * self.event_time, LONGEST))
 
     def check(self, policy: Policy, privacy: Privacy) -> None:
         """Raise ``PolicyError`` with the first of ``problems``, if there is one."""
@@ -130,25 +136,13 @@ class SuhdsaParameters:
             # Report one problem only: a window in event time implies a delay in event time.
             if self.event_time is not None:
                 yield "suhdsa.event_time: needs a column of the role policy.event_time"
-            elif self.delay_event_time is not None:
+            elif self.longest_delay.event_time is not None:
                 yield "suhdsa.delay.event_time: needs a column of the role policy.event_time"
         yield from problems_of_weights(policy, self.weights, "suhdsa")
         if self.target is not None:
             if not policy.sensitive:
                 yield "suhdsa.target: needs a sensitive column"
-            if problem := _outside("target.most", self.target.most, privacy.l, privacy.k):
-                yield problem
+            if not privacy.l <= self.target.most <= privacy.k:
+                yield f"suhdsa.target.most: must be from {privacy.l} to {privacy.k}, not {self.target.most}"
         if self.adaptive is not None and self.adaptive.least < privacy.k:
             yield f"suhdsa.adaptive.least: must be k ({privacy.k}) or more, not {self.adaptive.least}"
-
-
-def _require(field: str, value: float, low: float, high: float | None) -> None:
-    if problem := _outside(field, value, low, high):
-        raise PolicyError(problem)
-
-
-def _outside(field: str, value: float, low: float, high: float | None) -> str | None:
-    if isfinite(value) and low <= value and (high is None or value <= high):
-        return None
-    bounds = f"{low} or more" if high is None else f"from {low} to {high}"
-    return f"suhdsa.{field}: must be {bounds}, not {value}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaSettings
 from crenel.anonymity.compiled.arrays import zeros
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import Boxes, boxes
@@ -50,7 +50,7 @@ class Work(NamedTuple):
     box: Boxes
 
 
-def empty_work(slots: int, policy: Policy, window: SuhdsaParameters, nodes: int) -> Work:
+def empty_work(slots: int, policy: Policy, window: SuhdsaSettings, nodes: int) -> Work:
     """Return empty buffers for ``slots`` tuples; ``nodes`` is the number of nodes in all hierarchies."""
     near = min(window.neighbors, max(slots, 1))
     return Work(

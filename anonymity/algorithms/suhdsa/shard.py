@@ -67,7 +67,7 @@ class SuhdsaShard(BufferedShard):
 
     Parameters
     ----------
-    context : context of the shard; its parameters are ``SuhdsaParameters``
+    context : context of the shard; its algorithm is ``SuhdsaSettings``
     snapshot : stored state (``crenel.anonymity.algorithms.suhdsa.stored``)
     clock : nanoseconds from any start, to measure windows; it decides nothing
     """
@@ -80,9 +80,9 @@ class SuhdsaShard(BufferedShard):
     ) -> None:
         super().__init__(context, snapshot)
         policy, privacy, state = context.policy, context.privacy, snapshot.state
-        checks = checks_of(policy, privacy, aimed=context.parameters.target is not None)
+        checks = checks_of(policy, privacy, aimed=context.algorithm.target is not None)
         self._checks = checks._replace(lookup=self._checks.lookup)
-        self._config = config_of(policy, privacy, context.parameters)
+        self._config = config_of(policy, privacy, context.algorithm)
         self._state = _restored(context, state)
         self._reason = _positions_of(state.reasons, privacy.reasons)[state.reason]  # of carried tuples
         self._note_times(self.waiting.event_time, len(self._reason))
@@ -92,7 +92,7 @@ class SuhdsaShard(BufferedShard):
 
     @classmethod
     def problems(cls, context: ShardContext) -> Iterator[str]:
-        yield from context.parameters.problems(context.policy, context.privacy)
+        yield from context.algorithm.problems(context.policy, context.privacy)
 
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
         leaves = mask_of_subjects(self.context.policy, self.waiting.subject, subjects)
@@ -105,11 +105,11 @@ class SuhdsaShard(BufferedShard):
     @property
     def next_deadline(self) -> int | None:
         """Earliest epoch milliseconds at which a window closes or a tuple is due; None if there is no such time."""
-        now, parameters, due = self._state, self.context.parameters, []
+        now, parameters, due = self._state, self.context.algorithm, []
         if parameters.event_time is not None and len(self._buffer) > len(self._reason):
             due.append(int(now.opened) + parameters.event_time)
-        if parameters.delay_event_time is not None and len(self._buffer):
-            due.append(int(now.earliest) + parameters.delay_event_time)
+        if parameters.longest_delay.event_time is not None and len(self._buffer):
+            due.append(int(now.earliest) + parameters.longest_delay.event_time)
         return min(*due, FOREVER - 1) if due else None
 
     @property
@@ -161,7 +161,11 @@ class SuhdsaShard(BufferedShard):
         """Return whether the buffer may close a window or have an overdue tuple, as ``procedures.next_due`` decides."""
         if ended or not len(self._buffer):
             return len(self._buffer) > 0
-        size, delay, due = int(self._state.window_tuples), self.context.parameters.delay_tuples, self.next_deadline
+        size, delay, due = (
+            int(self._state.window_tuples),
+            self.context.algorithm.longest_delay.tuples,
+            self.next_deadline,
+        )
         return (
             0 < size <= len(self._buffer)
             or (delay is not None and int(self._buffer.first.position[0]) < next_position - delay)
@@ -217,7 +221,7 @@ class SuhdsaShard(BufferedShard):
         context = self.context
         self.arrays = empty_arrays(
             context.policy,
-            context.parameters,
+            context.algorithm,
             slots,
             now=self._state,
             config=self._config,
@@ -239,7 +243,7 @@ def _positions_of(stored: Sequence[str], current: Sequence[str]) -> NDArray[np.i
 
 def _restored(context: ShardContext, state: SuhdsaState) -> Any:
     """Return ``SuhdsaArrays.now``; the controllers resume their state, clipped to the current ranges."""
-    parameters, least = context.parameters, context.privacy.l
+    parameters, least = context.algorithm, context.privacy.l
     now = empty_now()
     now.next_position, now.next_release = state.numbers.tolist()
     for name, value in state.kept.items():

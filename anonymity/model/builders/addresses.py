@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.builders.builder import BuilderError
 from crenel.anonymity.model.builders.codes import Codes, Ranges
+from crenel.anonymity.model.fields import Items, Network, Positive, about, setting
 
 _BITS = 32
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -22,18 +22,23 @@ _ADDRESS = rf"^{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}$"
 """Addresses as ``ipaddress`` reads them: without leading zeros, which some programs read as octal."""
 
 
-@dataclass(frozen=True)
-class Addresses(Codes):
-    """Networks by prefix length, with labels such as ``10.0.3.7``, ``10.0.3.0/24`` and ``10.0.0.0/16``.
+@setting
+class Ip(Codes):
+    """A hierarchy of IPv4 addresses by prefix, with labels such as ``10.0.3.7``, ``10.0.3.0/24`` and ``10.0.0.0/16``.
 
     Attributes
     ----------
-    networks : networks of the known addresses; one may lie inside another
-    levels : prefix lengths, 1 to 32, beginning with the leaves, each shorter than the one before; at most 2^24 leaves
+    networks : networks that contain all values, such as ``"10.0.0.0/16"``; one may lie inside another
+    levels : lengths of prefixes, 1 to 32, each shorter than the one before, the leaves first; 2^24 leaves at most
     """
 
-    networks: tuple[IPv4Network, ...]
-    levels: tuple[int, ...] = (32, 24, 16, 8)
+    networks: Annotated[Items[Network], about("IPv4 networks such as [10.0.0.0/16]; IPv6 is not known")]
+    levels: Annotated[Items[Positive], about("lengths of prefixes, the leaves first, such as [32, 24, 16, 8]")] = (
+        32,
+        24,
+        16,
+        8,
+    )
 
     kind: ClassVar[Literal["address"]] = "address"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -69,7 +70,7 @@ class Builder(ABC):
 @lru_cache(maxsize=16)
 def built(builder: Builder) -> Hierarchy:
     """Return the hierarchy of a builder, the same for equal builders: it may be large, and take a second."""
-    return builder.hierarchy()
+    return replace(builder.hierarchy(), source=builder)
 
 
 def table_finder(leaves: dict[str, int]) -> Finder:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.builders.builder import BuilderError
 from crenel.anonymity.model.builders.codes import Codes, Ranges
+from crenel.anonymity.model.fields import Items, Positive, about, setting
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 """Digits as ``int`` reads them."""
 
 
-@dataclass(frozen=True)
-class Cells(Codes):
+@setting
+class PrefixCells(Codes):
     """Cells of a grid by the length of their codes; a cell contains exactly the cells whose codes begin with its own.
 
     Attributes
@@ -26,8 +26,8 @@ class Cells(Codes):
     within : codes of the cells that contain all known values; one may lie inside another. Empty: the whole world
     """
 
-    levels: tuple[int, ...]
-    within: tuple[str, ...] = ()
+    levels: Annotated[Items[Positive], about("lengths of codes, the leaves first, such as [6, 5, 4, 3]")]
+    within: Annotated[Items[str], about("codes that contain all values, such as [u4pr, u4px]")] = ()
 
     alphabet: ClassVar[str]
     kind: ClassVar[Literal["text"]] = "text"
@@ -48,7 +48,7 @@ class Cells(Codes):
         return Ranges(map(self._inside, self.within or [""]))
 
     def codes(self, texts: NDArray[Any]) -> NDArray[np.int64]:
-        length, known, areas = self.levels[0], frozenset(self.alphabet), self.within or ("",)
+        length, known, areas = self.levels[0], frozenset(self.alphabet), tuple(self.within) or ("",)
 
         def code(text: str | None) -> int:
             if text is None or len(text) < length or not known.issuperset(text) or not text.startswith(areas):
@@ -80,15 +80,30 @@ class Cells(Codes):
         return int(cell.translate(str.maketrans(self.alphabet, _DIGITS[:base])), base)
 
 
-@dataclass(frozen=True)
-class Geohash(Cells):
-    """Geohashes, in lower case; a cell has 32 cells of the next length inside."""
+@setting
+class Geohash(PrefixCells):
+    """A hierarchy of places by geohash, in lower case; a cell has 32 cells of the next length inside.
+
+    Attributes
+    ----------
+    levels : lengths of codes, each shorter than the one before, the leaves first; longer values are cut
+    within : codes of cells that contain all values, such as ``"u4pr"``; 2^24 leaves at most. Empty: the whole world
+    """
 
     alphabet: ClassVar[str] = "0123456789bcdefghjkmnpqrstuvwxyz"
 
 
-@dataclass(frozen=True)
-class Quadkey(Cells):
-    """Quadkeys of map tiles; a tile has 4 tiles of the next zoom level inside."""
+@setting
+class Quadkey(PrefixCells):
+    """A hierarchy of places by quadkey of map tiles; a tile has 4 tiles of the next zoom level inside.
+
+    Attributes
+    ----------
+    levels : lengths of codes, each shorter than the one before, the leaves first; longer values are cut
+    within : codes of tiles that contain all values, such as ``"1202"``; 2^24 leaves at most. Empty: the whole world
+    """
+
+    levels: Annotated[Items[Positive], about("lengths of codes, the leaves first, such as [14, 12, 10]")]
+    within: Annotated[Items[str], about("codes that contain all values, such as ['1202', '1203']")] = ()
 
     alphabet: ClassVar[str] = "0123"

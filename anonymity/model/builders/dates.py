@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import date
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder, table_finder
+from crenel.anonymity.model.fields import Day, Items, about, setting
 
 Period: TypeAlias = Literal["day", "month", "quarter", "year", "decade", "week", "week_year"]
 
@@ -17,21 +18,24 @@ WEEKS: tuple[Period, ...] = ("day", "week", "week_year")
 """Periods of ISO 8601 weeks; a week lies inside one week year, but not inside one month, quarter or year."""
 
 
-@dataclass(frozen=True)
+@setting
 class Dates(Builder):
-    """Calendar periods, with labels such as ``2024-02-29``, ``2024-02``, ``2024-Q1``, ``2024`` and ``2020s``.
+    """A hierarchy of days by calendar periods: ``2024-02-29``, ``2024-02``, ``2024-Q1``, ``2024``, ``2020s``.
 
     The labels of ISO 8601 weeks are such as ``2024-W09``, and those of their years ``2024-W*``. 2024-12-30 is in
     ``2025-W01``.
 
     Attributes
     ----------
-    domain : [first, last] known day, both included; at most 2^20 days
-    levels : some of ``PERIODS`` or some of ``WEEKS``, in their order, beginning with the leaves
+    domain : first and last day, both included, 2^20 days at most
+    levels : some of day, month, quarter, year and decade, in this order; or some of day, week and week_year
     """
 
-    domain: tuple[date, date]
-    levels: tuple[Period, ...] = PERIODS
+    domain: Annotated[tuple[Day, Day], about("[first, last], two days such as [1920-01-01, 2026-12-31]")]
+    levels: Annotated[
+        Items[Period],
+        about("some of day, month, quarter, year, decade, in this order, or some of day, week, week_year"),
+    ] = PERIODS
 
     kind: ClassVar[Literal["date"]] = "date"
 
@@ -66,7 +70,7 @@ class Dates(Builder):
         return [date.fromordinal(number).isoformat() for number in range(first.toordinal(), last.toordinal() + 1)]
 
 
-def _nest(levels: tuple[Period, ...], periods: tuple[Period, ...]) -> bool:
+def _nest(levels: Sequence[Period], periods: tuple[Period, ...]) -> bool:
     return [period for period in periods if period in levels] == list(levels)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.builders.builder import BuilderError
 from crenel.anonymity.model.builders.codes import Codes, Ranges
+from crenel.anonymity.model.fields import Items, Natural, about, setting
 
 FINEST = 15
 """The finest resolution; an index has one digit of three bits for each resolution from 1."""
@@ -37,21 +37,23 @@ _CELL = "^8[0-9a-f]{14}$"
 _WORLD: NDArray[np.int64] = 8 << 56 | np.arange(_BASES, dtype=np.int64) << _BASE | (1 << _BASE) - 1
 
 
-@dataclass(frozen=True)
+@setting
 class H3(Codes):
-    """Cells of H3 by resolution, with the index of a cell as its label, such as ``891f1d48947ffff``.
+    """A hierarchy of places by H3 cell, with the index of a cell as its label, such as ``891f1d48947ffff``.
 
     A cell has those below it whose indices begin with its own base cell and digits. On the map they are about inside of
     it, and not exactly.
 
     Attributes
     ----------
-    levels : resolutions from 15 to 0, beginning with the leaves, each coarser than the one before; at most 2^24 leaves
-    within : indices of the cells that contain all known values; one may lie inside another. Empty: the whole world
+    levels : resolutions from 15 to 0, each coarser than the one before, the leaves first; a finer value counts as its
+        ancestor
+    within : indices of cells that contain all values, such as ``"841f1d5ffffffff"``; 2^24 leaves at most. Empty: the
+        whole world
     """
 
-    levels: tuple[int, ...]
-    within: tuple[str, ...] = ()
+    levels: Annotated[Items[Natural], about("resolutions of H3, the leaves first, such as [9, 8, 7]")]
+    within: Annotated[Items[str], about("H3 indices of cells with all values, such as [841f1d5ffffffff]")] = ()
 
     kind: ClassVar[Literal["text"]] = "text"
 

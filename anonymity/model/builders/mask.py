@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise, product
 from math import log2
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, ValidationInfo
 
 from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder, table_finder
+from crenel.anonymity.model.errors import read_text
+from crenel.anonymity.model.fields import Items, Natural, Positive, about, folder_of, setting
+from crenel.anonymity.model.hierarchy import HierarchyError
 
 DIGITS = "0123456789"
 
 _STAR = "*"
 
 
-@dataclass(frozen=True)
+def _lines(value: object, info: ValidationInfo) -> object:
+    """Return the lines of a file, if ``value`` is a path, relative to the folder of the settings."""
+    if not isinstance(value, str | Path) or not value:
+        return value
+    return [line for line in read_text(folder_of(info) / value, HierarchyError).splitlines() if line]
+
+
+@setting
 class Mask(Builder):
-    """Prefixes of texts: ``23701``, ``2370*``, ``237**``.
+    """A hierarchy of texts by masked suffix: ``23701``, ``2370*``, ``237**`` ((k, epsilon)-anonymity, Table I).
 
     The known texts are ``values``, or all texts of ``length`` characters of an ``alphabet``; at most 2^20. Where
     ``values`` differ in length, one ``*`` stands for any suffix, even an empty one: ``J45`` and ``J45.9`` both lie
@@ -25,17 +37,25 @@ class Mask(Builder):
 
     Attributes
     ----------
-    keep : number of characters that each level keeps, beginning with the leaves, each smaller than the one before; 0 is
-        the root, which always exists
-    values : non-empty texts without ``*``, in any order; None: all texts of ``length``
-    length : at least 1; None where ``values`` are set
-    alphabet : distinct characters without ``*``, in the order of the leaves
+    keep : numbers of characters that the levels keep, each fewer than the one before, the leaves first; 0 is the root,
+        which always exists
+    length : number of characters of every value: all texts of this length are known, 2^20 at most. None where
+        ``values`` are given
+    alphabet : all characters of these texts, each once, without ``*``, in the order of the leaves
+    values : all values, none empty and none with ``*``, or the path of a text file with one in each line
     """
 
-    keep: tuple[int, ...]
-    values: tuple[str, ...] | None = None
-    length: int | None = None
-    alphabet: str = DIGITS
+    keep: Annotated[
+        Items[Natural],
+        about("numbers of characters that are kept, each fewer than the one before, such as [5, 4, 3, 2, 0]"),
+    ]
+    length: Annotated[Positive | None, about("a whole number, 1 or more: the characters of every value")] = None
+    alphabet: Annotated[str, about("all characters of a value, each once, such as '0123456789'")] = DIGITS
+    values: Annotated[
+        Items[str] | None,
+        BeforeValidator(_lines),
+        about("a list of all values, or the path of a text file with one in each line"),
+    ] = None
 
     kind: ClassVar[Literal["text"]] = "text"
 
@@ -92,8 +112,6 @@ class Mask(Builder):
             return max(map(len, self.values))
         if self.length is None:
             raise BuilderError("length", "is missing; give it, such as 5, or all 'values'")
-        if self.length < 1:
-            raise BuilderError("length", "must be 1 or more")
         if not self.alphabet or len(set(self.alphabet)) < len(self.alphabet) or _STAR in self.alphabet:
             raise BuilderError("alphabet", "must be characters, each once, without '*', such as '0123456789'")
         if self.length * log2(len(self.alphabet)) > log2(MOST_LEAVES):

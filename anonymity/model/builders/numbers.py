@@ -5,15 +5,15 @@ An example are the years of birth of (k, epsilon)-anonymity, Table I.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.model.fields import AboveZero, Items, Real, about, setting
 
 _EXACTLY = Context(prec=60)
 """Decimal precision sufficient for sums and products.
@@ -25,25 +25,29 @@ _FARTHEST = 2**52
 """Maximum distance of a leaf from 0, in leaf widths; beyond it, float64 cannot distinguish two leaves."""
 
 
-@dataclass(frozen=True)
+@setting
 class Numbers(Builder):
-    """Intervals ``[origin + i * width, origin + (i + 1) * width)`` for each width of ``levels``.
+    """A hierarchy of numbers: intervals of increasing width, ``[origin + i * width, origin + (i + 1) * width)``.
 
     Attributes
     ----------
-    domain : [minimum, maximum] of the known numbers, both included, in the column's unit; from one leaf to 2^20
-    levels : widths above 0, beginning with the leaves, each a multiple of the one before
-    origin : an interval end at every level
-    whole : only whole numbers are known, with labels such as ``20`` and ``20-23``; False: all numbers, with labels such
-        as ``[20, 24)``
-    open : the last leaf has no upper end and contains every larger number; its label is such as ``90+`` or ``>= 90``
+    domain : lowest and highest number, both included, in the unit of the column; from one leaf to 2^20
+    levels : widths of intervals, each a multiple of the one before, the leaves first
+    origin : a number at which an interval of every width begins
+    whole : whether only whole numbers are known, with labels such as ``20`` and ``20-23``, and none with a fraction,
+        whose labels are such as ``[20, 24)``
+    open : whether the leaf of the highest number has no upper end, and contains every larger number; its label is such
+        as ``90+`` or ``>= 90``
     """
 
-    domain: tuple[float, float]
-    levels: tuple[float, ...]
-    origin: float = 0.0
-    whole: bool = True
-    open: bool = False
+    domain: Annotated[tuple[Real, Real], about("[lowest, highest], two finite numbers")]
+    levels: Annotated[
+        Items[AboveZero],
+        about("widths, each a multiple of the one before, the leaves first, such as [1, 2, 4, 8]"),
+    ]
+    origin: Annotated[Real, about("a number at which an interval of every width begins")] = 0.0
+    whole: Annotated[bool, about("true, or false for numbers with a fraction")] = True
+    open: Annotated[bool, about("true or false: whether the highest leaf takes all larger numbers")] = False
 
     kind: ClassVar[Literal["number"]] = "number"
 

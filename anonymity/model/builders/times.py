@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.builders.builder import ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.model.fields import Items, about, setting
 
 TimePeriod: TypeAlias = Literal["minute", "hour", "part"]
 
@@ -26,16 +26,20 @@ _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-@dataclass(frozen=True)
+@setting
 class Times(Builder):
-    """Periods of a day, with labels such as ``08:30``, ``08:00-08:59`` and ``06:00-11:59``.
+    """A hierarchy of times of day, from text such as ``08:30`` or ``08:30:15``, to labels such as ``08:00-08:59``.
 
     Attributes
     ----------
-    levels : some of ``MINUTES``, in their order, beginning with the leaves; a part is a quarter of the day
+    levels : some of minute, hour and part, in this order; a part is a quarter of the day
     """
 
-    levels: tuple[TimePeriod, ...] = ("minute", "hour", "part")
+    levels: Annotated[Items[TimePeriod], about("some of minute, hour, part (a quarter of the day), in this order")] = (
+        "minute",
+        "hour",
+        "part",
+    )
 
     kind: ClassVar[Literal["text"]] = "text"
 
@@ -66,16 +70,19 @@ class Times(Builder):
         return find
 
 
-@dataclass(frozen=True)
+@setting
 class Weekdays(Builder):
-    """Days of the week of any ISO 8601 day: ``Monday`` and ``weekday``, ``Sunday`` and ``weekend``.
+    """A hierarchy of the days of the week of any date: ``Monday`` and ``weekday``, ``Sunday`` and ``weekend``.
 
     Attributes
     ----------
-    levels : ``day``, ``part``, or both in this order, beginning with the leaves
+    levels : day, part, or both in this order; a part is a weekday or the weekend
     """
 
-    levels: tuple[WeekPeriod, ...] = ("day", "part")
+    levels: Annotated[Items[WeekPeriod], about("day, part (weekday or weekend), or both in this order")] = (
+        "day",
+        "part",
+    )
 
     kind: ClassVar[Literal["date"]] = "date"
 

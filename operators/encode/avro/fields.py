@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.operators.encode.avro.program import HAS_DEFAULT, Program, compile_program
+from crenel.operators.encode.avro.program import HAS_DEFAULT, AvroProgram, compile_program
 from crenel.operators.encode.avro.scan import fill
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
-from crenel.operators.encode.cells import UNITS, ArrayCells, Cells, CellType
+from crenel.operators.encode.cells import UNITS, ArrayCells, CellType, FieldCells
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.encode.schema_registry import KnownSchemas, SchemaRegistry
 from crenel.operators.encode.slices import content_of, texts
-from crenel.operators.encode.slots import Layout, Path, Slots, array_of
+from crenel.operators.encode.slots import BatchSlots, Path, SlotLayout, array_of
 
 _FRAME = 5
 """Bytes in front of a record that name its schema: a zero, and the number of four bytes."""
@@ -41,7 +41,7 @@ _STAMPS = {
     f"{local}timestamp-{name}": unit for local in ("", "local-") for name, unit in (("millis", 3), ("micros", 6))
 }
 _log = logging.getLogger(__name__)
-_Absent: TypeAlias = list[tuple[NDArray[np.bool_], Program]]
+_Absent: TypeAlias = list[tuple[NDArray[np.bool_], AvroProgram]]
 """(records,) which are of a schema that lacks fields, with its program."""
 
 
@@ -62,11 +62,11 @@ class AvroFields:
     registry: SchemaRegistry | None = None
     unknown: UnknownFields = field(default_factory=UnknownFields, compare=False)
 
-    def columns(self, records: pa.BinaryArray) -> list[Cells | ArrayCells]:
+    def columns(self, records: pa.BinaryArray) -> list[FieldCells | ArrayCells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         data, offsets = content_of(records)
         ends = offsets.astype(np.int64)
-        slots = Slots.empty(data, self._layout, len(records))
+        slots = BatchSlots.empty(data, self._layout, len(records))
         rows = np.arange(len(records))
         if records.null_count:
             rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
@@ -78,7 +78,7 @@ class AvroFields:
             if program.unknown:
                 self.unknown.add(program.unknown, int(np.count_nonzero(slots.read[those])))
         return [
-            Cells(self._cells(slots, path, kind, absent))
+            FieldCells(self._cells(slots, path, kind, absent))
             if array_of(path) is None
             else ArrayCells(kind, self._lists(slots, path, kind, absent))
             for path, kind in self.fields
@@ -86,7 +86,7 @@ class AvroFields:
 
     def _programs_of(
         self, data: NDArray[np.uint8], rows: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> list[tuple[Program, NDArray[np.int64], NDArray[np.int64]]]:
+    ) -> list[tuple[AvroProgram, NDArray[np.int64], NDArray[np.int64]]]:
         """Return each program with its rows, and the start of every row's record."""
         start = ends[:-1]
         if self.registry is None:
@@ -104,19 +104,19 @@ class AvroFields:
         return found
 
     @cached_property
-    def _layout(self) -> Layout:
-        return Layout(tuple(path for path, _ in self.fields))
+    def _layout(self) -> SlotLayout:
+        return SlotLayout(tuple(path for path, _ in self.fields))
 
     @cached_property
-    def _own(self) -> Program:
+    def _own(self) -> AvroProgram:
         return compile_program(self.schema, self.schema, self._layout)
 
     @cached_property
-    def _known(self) -> KnownSchemas[Program]:
+    def _known(self) -> KnownSchemas[AvroProgram]:
         assert self.registry is not None
         return KnownSchemas(self.registry, self._resolved)
 
-    def _resolved(self, number: int, text: str) -> Program | None:
+    def _resolved(self, number: int, text: str) -> AvroProgram | None:
         """Return the program of a schema of the registry; None if its records are unreadable."""
         try:
             program = compile_program(parse(text), self.schema, self._layout)
@@ -137,7 +137,7 @@ class AvroFields:
             )
         return program
 
-    def _cells(self, slots: Slots, path: Path, kind: CellType, absent: _Absent) -> pa.Array:
+    def _cells(self, slots: BatchSlots, path: Path, kind: CellType, absent: _Absent) -> pa.Array:
         """Return (records,) the values of a field."""
         slot, leaf = self._layout.slots[path], self.schema.find(path)
         cells = _converted(_raw(slots, slot, leaf), leaf, kind)
@@ -146,7 +146,7 @@ class AvroFields:
             cells = _filled(cells, where, program.defaults.get(slot), leaf, kind)
         return cells
 
-    def _lists(self, slots: Slots, path: Path, kind: CellType, absent: _Absent) -> pa.ListArray:
+    def _lists(self, slots: BatchSlots, path: Path, kind: CellType, absent: _Absent) -> pa.ListArray:
         """Return (records,) the values of a field of the items of an array."""
         slot, leaf, array = self._layout.slots[path], self.schema.find(path), self._layout.array_slot(path)
         record, items = slots.items_of(array, [slot - self._layout.of_records])
@@ -195,7 +195,7 @@ def fitting_types(leaf: AvroType) -> tuple[str, ...]:
     }.get(leaf.kind, ())
 
 
-def _raw(slots: Slots, slot: int, leaf: AvroType) -> pa.Array:
+def _raw(slots: BatchSlots, slot: int, leaf: AvroType) -> pa.Array:
     """Return the values of a slot before their logical types."""
     if leaf.kind in ("string", "bytes", "fixed"):
         return slots.bytes(slot)

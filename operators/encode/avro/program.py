@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, article
-from crenel.operators.encode.slots import Layout
+from crenel.operators.encode.slots import SlotLayout
 
 SKIPPED = -1
 """Slot of a value that is not wanted."""
@@ -56,7 +56,7 @@ class _Items:
 _Wanted: TypeAlias = "int | _Items | Mapping[str, _Wanted] | None"
 
 
-class Step(IntEnum):
+class ProgramStep(IntEnum):
     """Step of a program; its slot and its argument follow in the array."""
 
     BOOLEAN = 1
@@ -80,14 +80,14 @@ class Step(IntEnum):
 
 
 @dataclass(frozen=True)
-class Program:
+class AvroProgram:
     """Steps that read the records of one schema.
 
     Attributes
     ----------
     steps : (steps, 3) step, slot and argument
     depth : maximum nesting of arrays and maps
-    item_slots : as ``Layout.item_slots``
+    item_slots : as ``SlotLayout.item_slots``
     defaults : default value, in JSON, of each slot that the writer does not have; of an item slot, a list of the values
         of all items, or None
     item_defaults : default value, in JSON, of each item slot that the writer's items do not have
@@ -102,7 +102,7 @@ class Program:
     unknown: tuple[str, ...]
 
 
-def compile_program(writer: AvroType, reader: AvroType, layout: Layout) -> Program:
+def compile_program(writer: AvroType, reader: AvroType, layout: SlotLayout) -> AvroProgram:
     """Return the program that reads some fields.
 
     Parameters
@@ -118,12 +118,12 @@ def compile_program(writer: AvroType, reader: AvroType, layout: Layout) -> Progr
     """
     made = _Compiler()
     made.emit(writer, reader, _wanted(layout), ())
-    made.add(Step.END)
+    made.add(ProgramStep.END)
     steps = np.array(made.steps, np.int64).reshape(-1, 3)
-    return Program(steps, made.depth, layout.item_slots, made.defaults, made.item_defaults, tuple(made.unknown))
+    return AvroProgram(steps, made.depth, layout.item_slots, made.defaults, made.item_defaults, tuple(made.unknown))
 
 
-def _wanted(layout: Layout) -> dict[str, Any]:
+def _wanted(layout: SlotLayout) -> dict[str, Any]:
     """Return the slot of each field, as a tree of names."""
     wanted: dict[str, Any] = {}
     for path, slot in layout.slots.items():
@@ -182,20 +182,20 @@ class _Compiler:
         if kind == "null":
             return
         if slot != SKIPPED and kind in ("int", "long") and reader is not None and reader.kind in _REAL:
-            self.add(Step.WHOLE_AS_REAL, slot)
+            self.add(ProgramStep.WHOLE_AS_REAL, slot)
         elif kind == "fixed":
-            self.add(Step.FIXED, slot, writer.size)
+            self.add(ProgramStep.FIXED, slot, writer.size)
         elif kind == "enum":
-            self.add(Step.ENUM, slot, len(writer.symbols))
+            self.add(ProgramStep.ENUM, slot, len(writer.symbols))
             known = writer.symbols if reader is None or slot == SKIPPED else reader.symbols
             fallback = known.index(reader.default) if reader is not None and reader.default in known else -1
             for symbol in writer.symbols:
                 self.add(known.index(symbol) if symbol in known else fallback)
         else:
-            self.add(Step.BYTES if kind == "string" else Step[kind.upper()], slot)
+            self.add(ProgramStep.BYTES if kind == "string" else ProgramStep[kind.upper()], slot)
 
     def _union(self, writer: AvroType, reader: AvroType | None, wanted: _Wanted, place: tuple[str, ...]) -> None:
-        start = self.add(Step.UNION, SKIPPED, len(writer.parts))
+        start = self.add(ProgramStep.UNION, SKIPPED, len(writer.parts))
         for _ in writer.parts:
             self.add(0)
         ends, fit = [], 0
@@ -210,12 +210,12 @@ class _Compiler:
                 except SchemaError:  # only records with this branch are unreadable
                     del self.steps[target:], self.unknown[known:]
                     self._in_items = in_items
-                    self.add(Step.UNFIT)
-            ends.append(self.add(Step.JUMP))
+                    self.add(ProgramStep.UNFIT)
+            ends.append(self.add(ProgramStep.JUMP))
         if not fit and any(part.kind != "null" for part in writer.parts):
             self._refuse(writer, reader, place)
         for end in ends:
-            self.steps[end] = (Step.JUMP, SKIPPED, len(self.steps))
+            self.steps[end] = (ProgramStep.JUMP, SKIPPED, len(self.steps))
 
     def _record(self, writer: AvroType, reader: AvroType | None, wanted: _Wanted, place: tuple[str, ...]) -> None:
         inner: Mapping[str, _Wanted] = wanted if isinstance(wanted, Mapping) else {}
@@ -242,9 +242,9 @@ class _Compiler:
     def _default(self, wanted: _Wanted, value: Any) -> None:
         if isinstance(wanted, int):
             (self.item_defaults if self._in_items else self.defaults)[wanted] = value
-            self.add(Step.DEFAULT, wanted)
+            self.add(ProgramStep.DEFAULT, wanted)
         elif isinstance(wanted, _Items):
-            self.add(Step.DEFAULT, wanted.array)
+            self.add(ProgramStep.DEFAULT, wanted.array)
             self._items_default(wanted.inner, value if isinstance(value, list) else None)
         elif wanted is not None:
             for name, inner in wanted.items():
@@ -264,18 +264,18 @@ class _Compiler:
         if wanted is not None:
             if _is_empty(writer.parts[0]):  # a record could have any number of such items
                 self._refuse(writer.parts[0], None, (*place, ITEMS))
-            self.add(Step.ARRAY, wanted.array)
-        start = self.add(Step.BLOCKS)
+            self.add(ProgramStep.ARRAY, wanted.array)
+        start = self.add(ProgramStep.BLOCKS)
         if wanted is not None:
-            self.add(Step.ITEM, wanted.array)
+            self.add(ProgramStep.ITEM, wanted.array)
         if writer.kind == "map":
-            self.add(Step.BYTES)
+            self.add(ProgramStep.BYTES)
         part = reader.parts[0] if reader is not None and reader.kind == writer.kind else None
         before, self._in_items = self._in_items, self._in_items or wanted is not None
         self.emit(writer.parts[0], part, None if wanted is None else wanted.inner, (*place, ITEMS))
         self._in_items = before
-        self.add(Step.ITEM_END, start, start + 1)
-        self.steps[start] = (Step.BLOCKS, SKIPPED, len(self.steps))
+        self.add(ProgramStep.ITEM_END, start, start + 1)
+        self.steps[start] = (ProgramStep.BLOCKS, SKIPPED, len(self.steps))
         self._level -= 1
 
     def _refuse(self, writer: AvroType, reader: AvroType | None, place: tuple[str, ...]) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
-from crenel.operators.encode.avro.program import HAS_DEFAULT, SKIPPED, Program, Step
-from crenel.operators.encode.slots import Slots
+from crenel.operators.encode.avro.program import HAS_DEFAULT, SKIPPED, AvroProgram, ProgramStep
+from crenel.operators.encode.slots import BatchSlots
 
-_BOOLEAN, _INT, _LONG, _WHOLE_AS_REAL, _FLOAT, _DOUBLE = map(int, list(Step)[:6])
+_BOOLEAN, _INT, _LONG, _WHOLE_AS_REAL, _FLOAT, _DOUBLE = map(int, list(ProgramStep)[:6])
 _BYTES, _FIXED, _ENUM, _UNION, _JUMP, _BLOCKS, _ITEM_END, _ARRAY, _ITEM, _DEFAULT, _UNFIT, _END = map(
-    int, list(Step)[6:]
+    int, list(ProgramStep)[6:]
 )
 _SKIPPED, _HAS_DEFAULT = SKIPPED, HAS_DEFAULT
 _LAST_BYTE = 63
@@ -25,7 +25,7 @@ _LAST_BYTE = 63
 
 
 def fill(
-    slots: Slots, program: Program, rows: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    slots: BatchSlots, program: AvroProgram, rows: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> None:
     """Read records; ``rows``: (records,) their numbers; ``starts``, ``ends``: (rows,) position of each in the data."""
     loops = np.zeros((program.depth + 1, 2), np.int64)

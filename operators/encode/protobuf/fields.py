@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.operators.encode.cells import UNITS, ArrayCells, Cells, CellType
+from crenel.operators.encode.cells import UNITS, ArrayCells, CellType, FieldCells
 from crenel.operators.encode.protobuf.outline import read_outline
-from crenel.operators.encode.protobuf.program import Program, compile_program
+from crenel.operators.encode.protobuf.program import ProtobufProgram, compile_program
 from crenel.operators.encode.protobuf.scan import fill, frame_of, frames
 from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType, kind_of
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.encode.schema_registry import KnownSchemas, SchemaRegistry
 from crenel.operators.encode.slices import content_of, gather, texts
-from crenel.operators.encode.slots import Layout, Path, Slots, array_of
+from crenel.operators.encode.slots import BatchSlots, Path, SlotLayout, array_of
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -68,12 +68,12 @@ class ProtobufFields:
     registry: SchemaRegistry | None = None
     unknown: UnknownFields = field(default_factory=UnknownFields, compare=False)
 
-    def columns(self, records: pa.BinaryArray) -> list[Cells | ArrayCells]:
+    def columns(self, records: pa.BinaryArray) -> list[FieldCells | ArrayCells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         layout, program = self._compiled
         data, offsets = content_of(records)
         ends = offsets.astype(np.int64)
-        slots = Slots.empty(data, layout, len(records))
+        slots = BatchSlots.empty(data, layout, len(records))
         rows = np.arange(len(records))
         if records.null_count:
             rows = rows[records.is_valid().to_numpy(zero_copy_only=False)]
@@ -129,20 +129,20 @@ class ProtobufFields:
             )
         return found, unknown
 
-    def _cells(self, slots: Slots, path: Path, kind: CellType) -> Cells | ArrayCells:
+    def _cells(self, slots: BatchSlots, path: Path, kind: CellType) -> FieldCells | ArrayCells:
         layout, leaf = self._compiled[0], self.message.find(path)[-1]
         parts = [layout.slots[part] for part in _parts(path, leaf)]
         if array_of(path) is None:
-            return Cells(_values(slots, parts, leaf, kind))
+            return FieldCells(_values(slots, parts, leaf, kind))
         array = layout.array_slot(path)
         _, items = slots.items_of(array, [part - layout.of_records for part in parts])
         values = _values(items, [*range(len(parts))], leaf, kind)
         return ArrayCells(kind, slots.lists(array, values))
 
     @cached_property
-    def _compiled(self) -> tuple[Layout, Program]:
+    def _compiled(self) -> tuple[SlotLayout, ProtobufProgram]:
         paths = [part for path, _ in self.fields for part in _parts(path, self.message.find(path)[-1])]
-        layout = Layout(tuple(paths))
+        layout = SlotLayout(tuple(paths))
         return layout, compile_program(self.message, layout)
 
 
@@ -154,9 +154,9 @@ def fitting_types(leaf: FieldDescriptor) -> tuple[str, ...]:
 def precompile() -> None:
     """Compile the reader ahead of its first use."""
     numbers, rows, ends = np.zeros((0, 8), np.int64), np.zeros(0, np.int64), np.zeros(2, np.int64)
-    layout = Layout(())
-    program = Program(numbers, ends, rows, rows, ends, layout.item_slots, 1)
-    fill(Slots.empty(np.zeros(0, np.uint8), layout, 0), program, rows, rows, rows)
+    layout = SlotLayout(())
+    program = ProtobufProgram(numbers, ends, rows, rows, ends, layout.item_slots, 1)
+    fill(BatchSlots.empty(np.zeros(0, np.uint8), layout, 0), program, rows, rows, rows)
     frames(np.zeros(0, np.uint8), rows, ends, np.zeros(0, np.int32))
 
 
@@ -169,7 +169,7 @@ def _parts(path: Path, leaf: FieldDescriptor) -> list[Path]:
     return [(*path, part) for part in _PARTS] if _is_timestamp(leaf) else [path]
 
 
-def _values(slots: Slots, parts: list[int], leaf: FieldDescriptor, kind: CellType) -> pa.Array:
+def _values(slots: BatchSlots, parts: list[int], leaf: FieldDescriptor, kind: CellType) -> pa.Array:
     """Return the values of a field from its slots."""
     if _is_timestamp(leaf):
         return _times(slots, parts, kind)
@@ -189,7 +189,7 @@ def _values(slots: Slots, parts: list[int], leaf: FieldDescriptor, kind: CellTyp
     return pa.array(value, mask=absent)
 
 
-def _times(slots: Slots, parts: list[int], kind: CellType) -> pa.Array:
+def _times(slots: BatchSlots, parts: list[int], kind: CellType) -> pa.Array:
     seconds, nanos = slots.value[parts[0]], slots.value[parts[1]]
     fit: NDArray[Any] = slots.found[parts[0]] & (seconds >= _FIRST_SECOND) & (seconds <= _LAST_SECOND)
     fit &= (nanos >= 0) & (nanos < 1_000_000_000)

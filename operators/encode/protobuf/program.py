@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.operators.encode.protobuf.schema import MessageType, is_repeated, kind_of
-from crenel.operators.encode.slots import Layout
+from crenel.operators.encode.slots import SlotLayout
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -73,7 +73,7 @@ _FORMS = {
 
 
 @dataclass(frozen=True)
-class Program:
+class ProtobufProgram:
     """Tables that read some fields of one message.
 
     Attributes
@@ -84,7 +84,7 @@ class Program:
     cleared : slots that lose their values where a field is held, because its oneof has another member
     defaults : slots that have a value, which is 0 or empty, where their message is held; ordered by message
     default_ends : (messages + 1,) first position of each message in ``defaults``
-    item_slots : as ``Layout.item_slots``
+    item_slots : as ``SlotLayout.item_slots``
     depth : maximum nesting of messages
     """
 
@@ -98,13 +98,13 @@ class Program:
 
 
 @dataclass
-class _Node:
+class _WantedMessage:
     """A message with the wanted fields."""
 
     message: Descriptor
     depth: int
     slots: dict[str, int] = field(default_factory=dict)
-    inner: dict[str, _Node] = field(default_factory=dict)
+    inner: dict[str, _WantedMessage] = field(default_factory=dict)
     arrays: dict[str, int] = field(default_factory=dict)
 
     def below(self) -> list[int]:
@@ -120,7 +120,7 @@ class _Node:
         return [self.slots[name]] if name in self.slots else []
 
 
-def compile_program(message: MessageType, layout: Layout) -> Program:
+def compile_program(message: MessageType, layout: SlotLayout) -> ProtobufProgram:
     """Return the program that reads some fields.
 
     Raises
@@ -128,7 +128,7 @@ def compile_program(message: MessageType, layout: Layout) -> Program:
     DescriptorError
         The message has no such field.
     """
-    root = _Node(message.descriptor, 1)
+    root = _WantedMessage(message.descriptor, 1)
     nodes = [root]
     for path, slot in layout.slots.items():
         node = root
@@ -139,7 +139,7 @@ def compile_program(message: MessageType, layout: Layout) -> Program:
                 node.slots[each.name] = slot
                 break
             if each.name not in node.inner:
-                node.inner[each.name] = _Node(each.message_type, node.depth + 1)
+                node.inner[each.name] = _WantedMessage(each.message_type, node.depth + 1)
                 nodes.append(node.inner[each.name])
             node = node.inner[each.name]
     numbers = {id(node): number for number, node in enumerate(nodes)}
@@ -166,7 +166,7 @@ def compile_program(message: MessageType, layout: Layout) -> Program:
         plain = (name for name in node.slots if name not in node.arrays)
         defaults += [node.slots[name] for name in plain if not node.message.fields_by_name[name].has_presence]
         default_ends.append(len(defaults))
-    return Program(
+    return ProtobufProgram(
         np.array(rows, np.int64).reshape(-1, 8),
         np.array(messages, np.int64),
         np.array(cleared, np.int64),

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, entry, inner_leaf
 from crenel.operators.encode.avro.scan import float_of, varint, zigzag
-from crenel.operators.encode.protobuf.program import SKIPPED, Kind, Program, Wire
-from crenel.operators.encode.slots import Slots
+from crenel.operators.encode.protobuf.program import SKIPPED, Kind, ProtobufProgram, Wire
+from crenel.operators.encode.slots import BatchSlots
 
 _VARINT, _FIXED64, _SIZED, _GROUP, _GROUP_END, _FIXED32 = map(int, list(Wire))
 _WHOLE, _WHOLE_32, _UNSIGNED, _UNSIGNED_32, _ZIGZAG, _ZIGZAG_32 = map(int, list(Kind)[:6])
@@ -24,7 +24,11 @@ _DEEPEST = 100
 
 
 def fill(
-    slots: Slots, program: Program, rows: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    slots: BatchSlots,
+    program: ProtobufProgram,
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
 ) -> None:
     """Read messages; ``rows``: (records,) their numbers; ``starts``, ``ends``: (rows,) position of each in the data."""
     stack = np.zeros((program.depth + 1, 2), np.int64)

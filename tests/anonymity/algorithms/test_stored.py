@@ -14,16 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME, BufferedTuples
 from crenel.state.castle import CastleState, ClusteredTuples
 from crenel.state.codec import StateError
-from crenel.state.shard import ShardState, StoredShard
+from crenel.state.shard import Entries, Inventory, ShardState, StoredShard
 from crenel.state.suhdsa import SuhdsaState
 from tests.golden import make, make_windows
 from tests.golden.make import FINGERPRINT, HERE, read
@@ -34,7 +35,7 @@ from tests.support.strategies import Case, cases, cuts
 from tests.support.window_drive import WindowSetting, window_cases
 
 POLICY = Policy(
-    (Numeric("x", (0, 1000)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who", event_time="at"
+    {"x": Numeric((0, 1000))}, sensitive=("illness",), passthrough=(IDENTITY,), subject="who", event_time="at"
 )
 TYPES = (pa.string(), pa.int64())
 
@@ -61,30 +62,31 @@ class Kind:
     def restored(self, stored: StoredShard, where: str = "") -> Any:
         return self.setting.again(stored, FINGERPRINT, where)
 
-    def without_inventory(self, shard: bytes) -> bytes:
-        """Return the blob of a shard that tells of no entries, so that what is in them is looked at."""
+    def with_inventory(self, shard: bytes, entries: Entries) -> StoredShard:
+        """Return a shard whose inventory is that of these entries, so that the content of an entry is judged."""
         try:
-            return replace(self.state.from_bytes(shard), entries=None).to_bytes()
+            shard = replace(self.state.from_bytes(shard), entries=Inventory.of(entries).recorded()).to_bytes()
         except (StateError, ValueError, TypeError):
-            return shard
+            pass
+        return StoredShard(shard, entries)
 
 
 KINDS = {
     "castle": Kind(
-        read(HERE / "v3"),
+        read(HERE / "castle/v1"),
         make.SETTING,
         CastleState,
         ClusteredTuples,
-        Setting(POLICY, Privacy(3), CastleParameters(delay_event_time=10_000, max_clusters=20), TYPES),
+        Setting(POLICY, Privacy(3), Castle(Delay(event_time=10_000), max_clusters=20), TYPES),
         30_000,
         lambda shard: (len(shard.arrays.tuples.position), len(shard.arrays.waiting.counts.owner) // 4),
     ),
     "suhdsa": Kind(
-        read(make_windows.HERE / "v3"),
+        read(HERE / "suhdsa/v1"),
         make_windows.SETTING,
         SuhdsaState,
         BufferedTuples,
-        WindowSetting(POLICY, Privacy(3), SuhdsaParameters(event_time=5000, delay_event_time=10_000), TYPES),
+        WindowSetting(POLICY, Privacy(3), Suhdsa(event_time=5000, delay=Delay(event_time=10_000)), TYPES),
         8000,
         lambda shard: (len(shard.arrays.held),),
     ),
@@ -115,17 +117,17 @@ def require_no_growth(setting: Setting, ahead: Callable[[int], bool], persons: i
 
 
 def test_tuples_dated_far_ahead_do_not_let_the_state_grow() -> None:
-    parameters = CastleParameters(delay_event_time=20_000, max_clusters=30, reuse_limit=50)
+    parameters = Castle(Delay(event_time=20_000), max_clusters=30, reuse_limit=50)
     kept = require_no_growth(Setting(POLICY, Privacy(2), parameters, TYPES), lambda i: i == 0, 10**6, 1.2)
     assert kept.live.counters.releases["reused"] > 100
     # With two persons no window reaches k: a tuple waits until its time is over, and one in twenty for ever.
-    windows = SuhdsaParameters(event_time=1000, delay_event_time=10_000)
+    windows = Suhdsa(event_time=1000, delay=Delay(event_time=10_000))
     kept = require_no_growth(WindowSetting(POLICY, Privacy(3), windows, TYPES), lambda i: i % 20 == 0, 2, 2)
     assert kept.live.counters.suppressed["too_few_subjects"] > 3000
 
 
 WAITING = {
-    "castle": cases(timed=True, delay_tuples=None, delay_event_time=20, max_clusters=3),
+    "castle": cases(timed=True, delay=Delay(None, 20), max_clusters=3),
     "suhdsa": window_cases(),
 }
 
@@ -220,7 +222,7 @@ def test_bytes_that_were_changed_with_their_checksum_do_not_crash(of: Kind, data
         blob = entries[kind][key]
         entries[kind][key] = mended(blob, data.draw(at) % (len(blob) - 13) + 13, data.draw(value))
     try:
-        made = of.restored(StoredShard(of.without_inventory(shard), entries))
+        made = of.restored(of.with_inventory(shard, entries))
         made.push(of.setting.block([]), NO_TIME)
         made.finish()
     except (StateError, PolicyError, RuntimeError):
@@ -248,7 +250,7 @@ STATE = SuhdsaState.from_bytes(KINDS["suhdsa"].golden.shard)
 )
 def test_numbers_of_a_stored_window_are_judged_before_they_are_used(changed: SuhdsaState) -> None:
     of = KINDS["suhdsa"]
-    with pytest.raises(StateError, match=r"(window|blocks) state of shard 0 .*cannot be read"):
+    with pytest.raises(StateError, match=r"(suhdsa|blocks) state of shard 0 .*cannot be read"):
         of.restored(replace(of.golden, shard=changed.to_bytes()), "key 5")
 
 
@@ -265,4 +267,4 @@ def test_numbers_of_stored_tuples_are_judged_before_they_are_used(of: Kind) -> N
     ):
         entries = {**of.golden.entries, "blocks": of.golden.entries["blocks"] | {key: changed.to_bytes()}}
         with pytest.raises(StateError, match=r"blocks state of shard 0: its columns cannot be read"):
-            of.restored(StoredShard(of.without_inventory(of.golden.shard), entries))
+            of.restored(of.with_inventory(of.golden.shard, entries))

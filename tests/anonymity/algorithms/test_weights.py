@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 
 import crenel
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -24,13 +25,13 @@ from tests.support.nearest_drive import nearest_cases
 from tests.support.strategies import Case, cases
 
 TREE = from_paths([("a", "*"), ("b", "*")])
-POLICY = Policy((Categorical("z", TREE), Numeric("x", (0, 9)), Numeric("y")))
+POLICY = Policy({"z": Categorical(TREE), "x": Numeric((0, 9)), "y": Numeric()})
 
 
 def weighted(made: Setting, weight: float | None) -> Setting:
-    of = () if weight is None else made.policy.quasi_identifiers
-    weights = tuple((attribute.name, float(weight or 0)) for attribute in of)
-    return replace(made, parameters=replace(made.parameters, weights=weights))
+    of = () if weight is None else made.policy.attributes
+    weights = {attribute.name: float(weight or 0) for attribute in of}
+    return replace(made, algorithm=replace(made.algorithm, weights=weights))
 
 
 def check_equal_weights(case: Case) -> None:
@@ -95,22 +96,20 @@ def test_an_attribute_of_a_great_weight_loses_less(
 
 
 def test_weights_are_relative_to_their_mean() -> None:
-    numeric, categorical = relative_weights(POLICY, (("x", 4.0),))
+    numeric, categorical = relative_weights(POLICY, {"x": 4.0})
     assert numeric.tolist() == [2.0, 0.5]
     assert categorical.tolist() == [0.5]
-    assert relative_weights(POLICY, (("x", 1.7e308), ("y", 1.7e308), ("z", 1.7e308)))[0].tolist() == [1.0, 1.0]
+    assert relative_weights(POLICY, dict.fromkeys("xyz", 1.7e308))[0].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
-@pytest.mark.parametrize("parameters", [CastleParameters, NearestParameters])
-def test_a_weight_is_positive_and_finite(parameters: type, weight: float) -> None:
-    name = parameters.__name__.removesuffix("Parameters").lower()
-    with pytest.raises(PolicyError, match=rf"{name}\.weights\.x: must be a finite number above 0"):
-        parameters(delay_tuples=1, weights=(("x", weight),))
+@pytest.mark.parametrize("algorithm", [Castle, Nearest])
+def test_a_weight_is_positive_and_finite(algorithm: type[Castle] | type[Nearest], weight: float) -> None:
+    with pytest.raises(PolicyError, match=rf"{algorithm.name}\.weights\.x: .* above 0"):
+        algorithm(Delay(1), weights={"x": weight})
 
 
-@pytest.mark.parametrize("parameters", [CastleParameters, NearestParameters])
-def test_a_weight_of_an_unknown_attribute_is_named(parameters: type) -> None:
-    name = parameters.__name__.removesuffix("Parameters").lower()
-    (problem,) = parameters(delay_tuples=1, weights=(("wage", 2.0),)).problems(POLICY, Privacy(2))
-    assert problem == f"{name}.weights.wage: must be one of x, y, z"
+@pytest.mark.parametrize("algorithm", [Castle, Nearest])
+def test_a_weight_of_an_unknown_attribute_is_named(algorithm: type[Castle] | type[Nearest]) -> None:
+    (problem,) = algorithm(Delay(1), weights={"wage": 2.0}).problems(POLICY, Privacy(2))
+    assert problem == f"{algorithm.name}.weights.wage: must be one of x, y, z"

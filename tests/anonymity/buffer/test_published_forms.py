@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.buffer.published_forms import MOST_LISTED, with_forms
 from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, GENERALIZED, REUSED, WIDENED
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import ABSENT, Categorical, Numeric
+from crenel.anonymity.model.attributes import ABSENT, Categorical, Numeric, by_name
 from crenel.anonymity.model.errors import InvariantError, PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -33,12 +33,12 @@ Members = list[list[tuple[float, int]]]
 def policy(number: Literal["mean", "median"], category: Literal["set", "mode"]) -> Policy:
     # A second attribute of each kind stands before the first in the arrays, and keeps its form.
     return Policy(
-        (
-            Categorical("other", OTHER),
-            Numeric("plain"),
-            Categorical("town", TREE, publish=category),
-            Numeric("age", publish=number),
-        )
+        {
+            "other": Categorical(OTHER),
+            "plain": Numeric(),
+            "town": Categorical(TREE, publish=category),
+            "age": Numeric(publish=number),
+        }
     )
 
 
@@ -121,8 +121,8 @@ def test_a_representative_is_the_statistic_of_its_class(classes: Members) -> Non
 
 @pytest.mark.parametrize("form", ["mean", "median"])
 def test_a_representative_stands_for_k_persons_that_have_the_number(form: Literal["mean", "median"]) -> None:
-    age = Numeric("age", (0, 100), publish=form, missing="value")
-    of = Policy((age,), subject="who")
+    age = Numeric((0, 100), publish=form, missing="value").named("age")
+    of = Policy(by_name((age,)), subject="who")
     (presence,) = of.categorical
     ages = [[7, 7, 9], [7, 7, None], [7, None, None], [None, None, None]]
     persons = [[1, 2, 2], [1, 1, 3], [1, 2, 3], [1, 2, 3]]
@@ -172,14 +172,14 @@ def test_a_reused_generalization_has_no_form(kind: int, category: Literal["set",
 def test_a_fully_generalized_tuple_is_in_the_set_of_all_values_and_has_no_representative() -> None:
     whole = releases([[(1.0, 2)]], GENERALIZED)
     whole = replace(whole, node=np.array([[OTHER.root, TREE.root]], np.int32))
-    only_set = Policy((*policy("mean", "set").quasi_identifiers[:3], Numeric("age")))
+    only_set = Policy(by_name((*policy("mean", "set").attributes[:3], Numeric().named("age"))))
     assert published(only_set, [[(1.0, 2)]], whole).listed == (["*"],)
     with pytest.raises(InvariantError, match="value of one tuple"):
         published(policy("mean", "set"), [[(1.0, 2)]], whole)
 
 
 def test_a_policy_without_forms_changes_nothing() -> None:
-    plain = Policy((Categorical("other", OTHER), Numeric("plain"), Categorical("town", TREE), Numeric("age")))
+    plain = Policy({"other": Categorical(OTHER), "plain": Numeric(), "town": Categorical(TREE), "age": Numeric()})
     found = releases([[(1.0, 2)]])
     assert published(plain, [[(1.0, 2)]], found) is found
 
@@ -187,6 +187,6 @@ def test_a_policy_without_forms_changes_nothing() -> None:
 @pytest.mark.parametrize("label", ["a;b", ""])
 def test_labels_that_text_could_not_separate_are_refused(label: str) -> None:
     tree = from_paths([(label, "*"), ("c", "*")])
-    assert Categorical("town", tree).publish == "ancestor"
-    with pytest.raises(PolicyError, match=r"policy\.quasi_identifiers\.town\.publish: a set in text"):
-        Categorical("town", tree, publish="set")
+    assert Categorical(tree).publish == "ancestor"
+    with pytest.raises(PolicyError, match="\n  publish: a set in text"):
+        Categorical(tree, publish="set")

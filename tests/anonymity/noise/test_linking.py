@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.outcomes import LINKABLE
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease
 from tests.anonymity.noise.test_release_noise import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
 from tests.support.example_counts import FEW
 
@@ -23,8 +23,8 @@ HALVES = replace(WEIGHT, step=0.5)  # heights that are one apart have weights th
 # No value is ever moved: by the scales in steps. That of the second is 1 / 25, so that one in 10^11 is, and at such a
 # confidence the linking range is one step.
 QUIET = {
-    0: (NoiseWithin(2.0**40, least=0.0), 0.9),
-    1: (NoiseWithin(14_180.0, (120 / 560, 440 / 560), scale="domain"), 1 - 1e-12),
+    0: (NoiseWithinRelease(2.0**40, least=0.0), 0.9),
+    1: (NoiseWithinRelease(14_180.0, {"height": 120 / 560, "weight": 440 / 560}, scale="domain"), 1 - 1e-12),
 }
 
 # All have the same x, so a window is one class; few heights, which several persons have, and one person several times.
@@ -33,12 +33,14 @@ streams = st.lists(
 )
 
 
-def outcome(stream: Stream, noise: NoiseWithin, *, by_name: bool) -> tuple[list[range], dict[int, tuple[float, float]]]:
+def outcome(
+    stream: Stream, noise: NoiseWithinRelease, *, by_name: bool
+) -> tuple[list[range], dict[int, tuple[float, float]]]:
     """Windows that have enough subjects, and what is published of each row that was released."""
-    of = terms(MONDRIAN, noise, HEIGHT, HALVES, k=K)
-    of = replace(of, parameters=MondrianParameters(ClosedBy(SIZE)))
+    of = terms(Mondrian, noise, HEIGHT, HALVES, k=K)
+    of = replace(of, algorithm=Mondrian(Window(SIZE)))
     of = of if by_name else replace(of, policy=replace(of.policy, subject=None))
-    outputs, shard = run(MONDRIAN, of, stream, 7)
+    outputs, shard = run(Mondrian, of, stream, 7)
     windows = [range(i, min(i + SIZE, len(stream))) for i in range(0, len(stream), SIZE)]
     large = [rows for rows in windows if len({subject(stream, row, by_name=by_name) for row in rows}) >= K]
     shown = {
@@ -80,7 +82,7 @@ def test_where_nothing_is_moved_those_leave_near_whom_enough_subjects_are(
 def test_whoever_leaves_has_nobody_or_enough_subjects_within_the_linking_range(
     stream: Stream, epsilon: float, c: float, least: int, by_name: bool
 ) -> None:
-    noise = NoiseWithin(epsilon, least=0.0, confidence=Confidence(c, least))
+    noise = NoiseWithinRelease(epsilon, least=0.0, confidence=Confidence(c, least))
     windows, shown = outcome(stream, noise, by_name=by_name)
     for rows in windows:
         heights = [stream[row][2] for row in rows]
@@ -109,9 +111,9 @@ def test_a_suppressed_member_neither_hides_a_published_one_nor_counts_as_nearest
         (int(x), i, height) for i, (x, height) in enumerate(zip(chance.integers(0, 100, 400), heights, strict=True))
     ]
     # scale: domain, so that the linking range is known from outside.
-    noise = NoiseWithin(2 * epsilon, scale="domain", confidence=Confidence(c, least))
-    of = terms(NEAREST, noise, HEIGHT, WEIGHT, k=k)
-    outputs, shard = run(NEAREST, of, stream, 7)
+    noise = NoiseWithinRelease(2 * epsilon, scale="domain", confidence=Confidence(c, least))
+    of = terms(Nearest, noise, HEIGHT, WEIGHT, k=k)
+    outputs, shard = run(Nearest, of, stream, 7)
     tall, heavy = (linking_range_of(width / epsilon / step, 1 - c**0.5) for width, step in ((120, 1.0), (220, 0.1)))
     lonely = linked = 0
     for rows, shown in classes(outputs):

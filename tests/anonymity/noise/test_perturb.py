@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.random import RandomStream, random_stream, shard_key
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import Categorical, Numeric, by_name
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -85,7 +86,11 @@ def block(numeric: NDArray[np.float64], categorical: NDArray[np.int32] | None = 
 
 def perturbed(attribute: Numeric, value: float, phi: float, *, observed: bool = False) -> NDArray[np.float64]:
     """Many draws of one value."""
-    noise = Noise(Policy((attribute,)), SamplingAndNoise(1.0, phi, observed), KEY)
+    noise = Noise(
+        Policy(by_name((attribute,))),
+        SamplingAndNoise(1.0, phi, range="observed" if observed else "declared"),
+        KEY,
+    )
     return noise.admit(block(np.full((DRAWS, 1), value))).numeric[:, 0]
 
 
@@ -105,12 +110,12 @@ def test_wide_noise_follows_the_laplace_distribution() -> None:
 
 @pytest.mark.parametrize(("value", "phi"), [(0.0, 4.0), (37.0, 10.0), (50.0, 100.0), (100.0, 10.0)])
 def test_noise_on_whole_numbers_is_clamped_to_the_domain(value: float, phi: float) -> None:
-    found = perturbed(Numeric("age", (0, 100), 1), value, phi)
+    found = perturbed(Numeric((0, 100), 1).named("age"), value, phi)
     check_distribution(found.astype(np.int64), clamped(100 / phi, int(value), 100))
 
 
 def test_noise_on_fractions_stays_on_their_grid() -> None:
-    found = perturbed(Numeric("miles", (0.3, 2.7), 0.3), 1.5, 4.0)
+    found = perturbed(Numeric((0.3, 2.7), 0.3).named("miles"), 1.5, 4.0)
     positions = np.rint(found / 0.3).astype(np.int64)
     assert found.tolist() == (positions * 3 / 10).tolist()  # 0.9, not 0.8999999999999999
     check_distribution(positions - 1, clamped(2.4 / 4 / 0.3, 4, 8))
@@ -118,22 +123,21 @@ def test_noise_on_fractions_stays_on_their_grid() -> None:
 
 def test_the_low_bits_of_a_value_do_not_show() -> None:
     # Two values of one step give the same outputs, bit by bit (Mironov 2012: sums of floats do not).
-    attribute = Numeric("miles", (0.0, 10.0), 0.1)
+    attribute = Numeric((0.0, 10.0), 0.1).named("miles")
     one, other = (set(perturbed(attribute, value, 20.0).tolist()) for value in (3.0999999, 3.1000001))
     assert one == other == set((np.arange(101) / 10).tolist()) & one
     assert len(one) > 60
 
 
 def test_noise_on_categories_moves_leaves() -> None:
-    noise = Noise(Policy((Categorical("place", TREE),)), SamplingAndNoise(1.0, 5.0), KEY)
+    noise = Noise(Policy({"place": Categorical(TREE)}), SamplingAndNoise(1.0, 5.0), KEY)
     leaves = np.full((DRAWS, 1), 4)
     found = noise.admit(block(np.zeros((DRAWS, 0)), leaves)).categorical[:, 0]
     check_distribution(found.astype(np.int64), clamped(11 / 5, 4, 11))
 
 
 def test_noise_relative_to_the_observed_range_grows_with_it() -> None:
-    attribute = Numeric("x", None, 1)
-    noise = Noise(Policy((attribute,)), SamplingAndNoise(1.0, 10.0, observed_range=True), KEY)
+    noise = Noise(Policy({"x": Numeric(step=1)}), SamplingAndNoise(1.0, 10.0, range="observed"), KEY)
     first = noise.admit(block(np.full((5, 1), 3.0)))
     assert first.numeric.tolist() == [[3.0]] * 5  # the range of equal values is zero (Algorithm 2, lines 2 to 4)
     noise.admit(block(np.array([[0.0], [200.0]])))
@@ -147,7 +151,7 @@ def test_noise_relative_to_the_observed_range_grows_with_it() -> None:
 @pytest.mark.parametrize("phi", [5.0, 50.0])
 def test_noise_reaches_as_far_as_theorem_1_says(phi: float, share: float) -> None:
     # Pr[|v - v'| < r R] = 1 - exp(-r phi), of a fine grid far from the ends of its domain.
-    found = perturbed(Numeric("x", (0, 2**20), 2**-10), 2.0**19, phi)
+    found = perturbed(Numeric((0, 2**20), 2**-10).named("x"), 2.0**19, phi)
     inside = np.abs(found - 2.0**19) < min(share, 0.5) * 2**20
     assert inside.mean() == pytest.approx(1 - exp(-share * phi), abs=4 / sqrt(DRAWS))
 
@@ -155,7 +159,7 @@ def test_noise_reaches_as_far_as_theorem_1_says(phi: float, share: float) -> Non
 @pytest.mark.parametrize("phi", [1.0, 10.0])
 def test_no_output_tells_neighboring_values_apart_by_more_than_phi_allows(phi: float) -> None:
     # Pr[v' | v] <= exp(phi |v - w| / R) Pr[v' | w]: the Laplace mechanism's promise for each attribute on its own.
-    attribute = Numeric("x", (0, 20), 1)
+    attribute = Numeric((0, 20), 1).named("x")
     for value, other in ((0, 1), (7, 8), (3, 20)):
         one, two = (np.bincount(perturbed(attribute, v, phi).astype(int), minlength=21) / DRAWS for v in (value, other))
         bound = exp(phi * abs(value - other) / 20)
@@ -170,7 +174,7 @@ def test_no_output_tells_neighboring_values_apart_by_more_than_phi_allows(phi: f
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999])
 def test_a_tuple_is_let_in_with_the_sample_rate(rate: float) -> None:
-    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), SamplingAndNoise(rate, 1.0), KEY)
+    noise = Noise(Policy({"x": Numeric((0, 1), 1)}), SamplingAndNoise(rate, 1.0), KEY)
     kept = noise.admit(block(np.zeros((DRAWS, 1))))
     assert len(kept) + noise.sampled_out == DRAWS
     assert stats.binomtest(len(kept), DRAWS, rate).pvalue > UNLIKELY
@@ -180,7 +184,7 @@ def test_a_tuple_is_let_in_with_the_sample_rate(rate: float) -> None:
 
 
 def test_a_rate_of_one_lets_everything_in() -> None:
-    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), SamplingAndNoise(1.0, 1.0), KEY)
+    noise = Noise(Policy({"x": Numeric((0, 1), 1)}), SamplingAndNoise(1.0, 1.0), KEY)
     assert len(noise.admit(block(np.zeros((1000, 1))))) == 1000
     assert noise.sampled_out == 0
 
@@ -196,13 +200,13 @@ def test_the_scale_is_never_less_than_asked_for(width: float, step: float, phi: 
 @pytest.mark.parametrize(
     ("attribute", "parameters", "field"),
     [
-        (Numeric("x", (0, 1)), SamplingAndNoise(1, 1), r"policy\.quasi_identifiers\.x\.step: is missing"),
-        (Numeric("x", None, 1), SamplingAndNoise(1, 1), r"policy\.quasi_identifiers\.x\.domain: is missing"),
+        (Numeric((0, 1)), SamplingAndNoise(1, 1), r"policy\.quasi_identifiers\.x\.step: is missing"),
+        (Numeric(step=1), SamplingAndNoise(1, 1), r"policy\.quasi_identifiers\.x\.domain: is missing"),
     ],
 )
 def test_noise_that_cannot_be_drawn_is_refused(attribute: Numeric, parameters: SamplingAndNoise, field: str) -> None:
     with pytest.raises(PolicyError, match=field):
-        Noise(Policy((attribute,)), parameters, KEY)
+        Noise(Policy({"x": attribute}), parameters, KEY)
 
 
 # On top of CASTLE.
@@ -215,12 +219,14 @@ def noised(draw: st.DrawFn) -> Case:
     numeric = {"domain": (-10.0, 10.0), "step": draw(st.sampled_from((0.25, 1.0)))}
     attributes = tuple(
         replace(a, **numeric, ends=None if a.ends is None else 2.5) if isinstance(a, Numeric) else a
-        for a in case.setting.policy.quasi_identifiers
+        for a in case.setting.policy.attributes
     )
     parameters = SamplingAndNoise(
-        draw(st.sampled_from((0.3, 0.9, 1.0))), draw(st.sampled_from((2.0, 50.0))), draw(st.booleans())
+        draw(st.sampled_from((0.3, 0.9, 1.0))),
+        draw(st.sampled_from((2.0, 50.0))),
+        range="observed" if draw(st.booleans()) else "declared",
     )
-    policy = replace(case.setting.policy, quasi_identifiers=attributes)
+    policy = replace(case.setting.policy, quasi_identifiers=by_name(attributes))
     rows = tuple(
         replace(row, values=tuple(v if isinstance(v, str) else float(np.clip(v, -10, 10)) for v in row.values))
         for row in case.rows
@@ -281,11 +287,11 @@ def test_a_restored_shard_draws_the_noise_it_would_have_drawn(
 
 
 def test_a_tuple_that_is_sampled_out_leaves_no_trace_but_a_count() -> None:
-    policy = Policy((Numeric("x", (0, 100), 1),), passthrough=("name", IDENTITY), subject="who")
+    policy = Policy({"x": Numeric((0, 100), 1)}, passthrough=("name", IDENTITY), subject="who")
     setting = Setting(
         policy,
         Privacy(2),
-        CastleParameters(10_000),
+        Castle(Delay(10_000)),
         (pa.string(), pa.int64()),
         SamplingAndNoise(0.5, 10.0),
     )
@@ -308,9 +314,9 @@ def published(sample_rate: float | None, rows: Sequence[Row], key: bytes) -> int
     """Return the number of published tuples."""
     parameters = None if sample_rate is None else SamplingAndNoise(sample_rate, 20.0)
     setting = Setting(
-        Policy((Numeric("x", (0, 100), 1),), passthrough=(IDENTITY,), subject="who"),
+        Policy({"x": Numeric((0, 100), 1)}, passthrough=(IDENTITY,), subject="who"),
         Privacy(5),
-        CastleParameters(50, suppression="generalize"),
+        Castle(Delay(50), suppression="generalize"),
         (pa.int64(),),
         parameters,
     )
@@ -340,10 +346,10 @@ def test_ends_of_intervals_are_values_of_nobody() -> None:
     # Boundary observation (Section II-B, vulnerability 2): with plain CASTLE every end is a person's value.
     chance = np.random.default_rng(2)
     rows = [Row((float(v),), (i,), subject=i) for i, v in enumerate(chance.integers(0, 1_000_001, 500))]
-    policy = Policy((Numeric("x", (0, 1_000_000), 1),), passthrough=(IDENTITY,), subject="who")
+    policy = Policy({"x": Numeric((0, 1_000_000), 1)}, passthrough=(IDENTITY,), subject="who")
     shares = []
     for parameters in (None, SamplingAndNoise(1.0, 100.0)):
-        setting = Setting(policy, Privacy(5), CastleParameters(100), (pa.int64(),), parameters)
+        setting = Setting(policy, Privacy(5), Castle(Delay(100)), (pa.int64(),), parameters)
         castle = setting.shard()
         out = columns_of([apply(setting, castle, step) for step in in_blocks(rows, 100)])
         ends = {end for column in ("lower", "upper") for (end,) in out[column]}
@@ -358,9 +364,9 @@ def test_ends_of_intervals_are_values_of_nobody() -> None:
 def test_noised_values_are_decimals_of_the_grid_and_never_leave_the_domain(
     domain: tuple[float, float], step: float
 ) -> None:
-    policy = Policy((Numeric("x", domain, step),), passthrough=(IDENTITY,))
+    policy = Policy({"x": Numeric(domain, step)}, passthrough=(IDENTITY,))
     noise = Noise(policy, SamplingAndNoise(1.0, 0.5), KEY)
-    setting = Setting(policy, Privacy(1), CastleParameters(1), (pa.int64(),))
+    setting = Setting(policy, Privacy(1), Castle(Delay(1)), (pa.int64(),))
     found = noise.admit(setting.block([Row((domain[0],), (i,)) for i in range(500)])).numeric[:, 0]
     assert domain[0] <= found.min() < found.max() <= domain[1]
     grid = {float(n * Decimal(str(step))) for n in range(-100, 200)}

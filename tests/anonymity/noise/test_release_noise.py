@@ -15,52 +15,59 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import Noised, Numeric
-from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.attributes import Noised, Numeric, by_name
+from crenel.anonymity.model.delay import Delay, Window
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from crenel.anonymity.noise.linking import linking_range
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.state.block import Block
 from crenel.state.shard import StoredShard
-from examples.own_algorithm import IN_ORDER, InOrderParameters
+from examples.own_algorithm import InOrder
 from tests.support.drive import KEY, PRINT
 from tests.support.example_counts import FEW
 
-HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.0, 250.0), 0.1)
+HEIGHT, WEIGHT = Noised((100.0, 220.0), 1.0).named("height"), Noised((30.0, 250.0), 0.1).named("weight")
 MADE = {
-    CASTLE.name: CastleParameters(40),
-    NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: SuhdsaParameters(30),
-    MONDRIAN.name: MondrianParameters(ClosedBy(60)),
-    IN_ORDER.name: InOrderParameters(40),
+    Castle.name: Castle(Delay(40)),
+    Nearest.name: Nearest(Delay(40, jitter=0.25), reuse_limit=1000),
+    Suhdsa.name: Suhdsa(30),
+    Mondrian.name: Mondrian(Window(60)),
+    InOrder.name: InOrder(40),
 }
 of_each_algorithm = pytest.mark.parametrize(
-    "algorithm", [CASTLE, NEAREST, SUHDSA, MONDRIAN, IN_ORDER], ids=lambda found: found.name
+    "algorithm", [Castle, Nearest, Suhdsa, Mondrian, InOrder], ids=lambda found: found.name
 )
 Numbers: TypeAlias = NDArray[np.float64]
 Stream: TypeAlias = list[tuple[int, int, int]]
 """x, person and height of each tuple; its weight is half the height, and 30."""
 
 
-def terms(algorithm: Algorithm, noise: NoiseWithin, *noised: Noised, k: int = 5) -> ShardContext:
-    policy = Policy((Numeric("x", (0.0, 100.0)),), sensitive=("s",), noised=noised, passthrough=("row",), subject="who")
+def terms(algorithm: Algorithm, noise: NoiseWithinRelease, *noised: Noised, k: int = 5) -> ShardContext:
+    policy = Policy(
+        {"x": Numeric((0.0, 100.0))},
+        sensitive=("s",),
+        noised=by_name(noised),
+        passthrough=("row",),
+        subject="who",
+    )
     kinds = {"s": pa.string(), "height": pa.int64(), "weight": pa.float64(), "row": pa.int64()}
     schema = pa.schema([(name, kinds[name]) for name in policy.members])
-    return ShardContext(policy, Privacy(k, 1, (), noise), MADE[algorithm.name], schema, fingerprint=PRINT)
+    return ShardContext(
+        policy, Privacy(k, 1, models={}, noise_within_release=noise), MADE[algorithm.name], schema, fingerprint=PRINT
+    )
 
 
 def block(of: ShardContext, x: Numbers, who: NDArray[np.int64], *noised: Numbers, first: int = 0) -> Block:
     count = len(x)
     columns = [pa.array(["a"] * count)]
-    for name, values in zip((a.name for a in of.policy.noised), noised, strict=True):
+    for name, values in zip((a.name for a in of.policy.noised.values()), noised, strict=True):
         columns.append(pa.array(values.astype(np.int64) if name == "height" else values))
     columns.append(pa.array(np.arange(first, first + count)))
     return Block(
@@ -90,12 +97,12 @@ def classes(outputs: list[Releases]) -> list[tuple[list[int], list[list[float]]]
 @pytest.mark.parametrize("scale", ["release", "domain"])
 def test_noise_has_the_distribution_that_the_width_of_its_class_asks_for(algorithm: Algorithm, scale: str) -> None:
     # All heights of a class lie in 158 to 162, in the middle of the domain, whose ends are far away.
-    noise = NoiseWithin(8.0, scale=scale)  # type: ignore[arg-type]
+    noise = NoiseWithinRelease(8.0, scale=scale)  # type: ignore[arg-type]
     of = replace(terms(algorithm, noise, replace(HEIGHT, domain=(-4000.0, 4320.0))))
-    if algorithm in (CASTLE, NEAREST):
-        of = replace(of, parameters=replace(of.parameters, reuse_limit=0))
+    if algorithm in (Castle, Nearest):
+        of = replace(of, algorithm=replace(of.algorithm, reuse_limit=0))
     shard, chance, outputs = algorithm.new(of, 0, KEY), np.random.default_rng(3), []
-    heights = np.empty(3000 if algorithm is IN_ORDER else 12_000)
+    heights = np.empty(3000 if algorithm is InOrder else 12_000)
     for first in range(0, len(heights), 3000):
         mine = chance.integers(158, 163, 3000).astype(float)
         heights[first : first + 3000] = mine
@@ -182,10 +189,10 @@ def run(
 def test_a_value_is_the_same_after_a_restore_and_however_the_stream_is_cut(
     algorithm: Algorithm, stream: Stream, size: int, confidence: Confidence | None
 ) -> None:
-    of = terms(algorithm, NoiseWithin(1.0, confidence=confidence), HEIGHT, WEIGHT, k=3)
+    of = terms(algorithm, NoiseWithinRelease(1.0, confidence=confidence), HEIGHT, WEIGHT, k=3)
     whole, one = run(algorithm, of, stream, 1000)
     parts, other = run(algorithm, of, stream, size, restored=True)
-    if algorithm is not IN_ORDER:  # which decides at the end of each block
+    if algorithm is not InOrder:  # which decides at the end of each block
         assert classes(whole) == classes(parts)
         assert one.counters.linked == other.counters.linked
     again, third = run(algorithm, of, stream, size)
@@ -207,7 +214,7 @@ def test_what_is_left_of_a_class_keeps_k_and_nobody_is_among_too_few(
     algorithm: Algorithm, stream: Stream, epsilon: float, c: float, near: int
 ) -> None:
     # least = 1: the width of every class is that of the domain, so that it is known from outside.
-    noise = NoiseWithin(epsilon, least=1.0, confidence=Confidence(c, near))
+    noise = NoiseWithinRelease(epsilon, least=1.0, confidence=Confidence(c, near))
     of = terms(algorithm, noise, HEIGHT, WEIGHT, k=4)
     outputs, shard = run(algorithm, of, stream, 1000)
     reasons = of.privacy.reasons
@@ -239,7 +246,7 @@ def test_what_is_left_of_a_class_keeps_k_and_nobody_is_among_too_few(
 def test_nothing_of_who_was_withheld_is_in_a_release(
     algorithm: Algorithm, stream: Stream, epsilon: float, c: float
 ) -> None:
-    of = terms(algorithm, NoiseWithin(epsilon, confidence=Confidence(c, 3)), HEIGHT, WEIGHT, k=3)
+    of = terms(algorithm, NoiseWithinRelease(epsilon, confidence=Confidence(c, 3)), HEIGHT, WEIGHT, k=3)
     outputs, _ = run(algorithm, of, stream, 20)
     lower, upper = (np.concatenate([getattr(out, end)[:, 0] for out in outputs]) for end in ("lower", "upper"))
     ends = [[stream[row][0] for row in rows] for rows, _ in classes(outputs)]
@@ -247,23 +254,23 @@ def test_nothing_of_who_was_withheld_is_in_a_release(
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "parameters"),
+    "algorithm",
     [
-        (CASTLE, CastleParameters(15)),
-        (NEAREST, NearestParameters(15, delay_jitter=0.25, reuse_limit=1000)),
-        (SUHDSA, SuhdsaParameters(15, delay_tuples=45)),
+        Castle(Delay(15)),
+        Nearest(Delay(15, jitter=0.25), reuse_limit=1000),
+        Suhdsa(15, delay=Delay(45)),
     ],
-    ids=lambda found: getattr(found, "name", ""),
+    ids=lambda found: found.name,
 )
 def test_whoever_is_left_of_too_small_a_class_waits_on_while_its_delay_allows(
-    algorithm: Algorithm, parameters: CastleParameters | SuhdsaParameters
+    algorithm: Castle | Nearest | Suhdsa,
 ) -> None:
     # All have the same x: all buffered tuples are in one cluster or group.
     chance = np.random.default_rng(5)
     stream = [(0, i, int(height)) for i, height in enumerate(chance.integers(100, 221, 600))]
-    noise = NoiseWithin(2.0, least=0.1, confidence=Confidence(0.5, 8))
-    of = replace(terms(algorithm, noise, HEIGHT, WEIGHT, k=12), parameters=parameters)
-    outputs, shard = run(algorithm, of, stream, 1)
+    noise = NoiseWithinRelease(2.0, least=0.1, confidence=Confidence(0.5, 8))
+    of = replace(terms(type(algorithm), noise, HEIGHT, WEIGHT, k=12), algorithm=algorithm)
+    outputs, shard = run(type(algorithm), of, stream, 1)
     waited_on = failed = 0
     for i, out in enumerate(outputs):
         withheld = set(out.suppressed_position.tolist())
@@ -275,15 +282,15 @@ def test_whoever_is_left_of_too_small_a_class_waits_on_while_its_delay_allows(
     assert waited_on > failed / 10
     released = {row for rows, _ in classes(outputs) for row in rows}
     assert len(released) == shard.counters.released
-    parts, _ = run(algorithm, of, stream, 7, restored=True)
+    parts, _ = run(type(algorithm), of, stream, 7, restored=True)
     assert classes(parts) == classes(outputs)
 
 
 def test_a_release_of_equal_values_is_not_published_as_it_is() -> None:
     stream = [(0, i, 160) for i in range(200)]
     for least, moved in ((0.0, False), (0.02, True)):
-        of = terms(SUHDSA, NoiseWithin(0.5, least=least), HEIGHT, WEIGHT)
-        outputs, _ = run(SUHDSA, of, stream, 50)
+        of = terms(Suhdsa, NoiseWithinRelease(0.5, least=least), HEIGHT, WEIGHT)
+        outputs, _ = run(Suhdsa, of, stream, 50)
         heights = {height for _, (column, _) in classes(outputs) for height in column}
         assert (heights != {160}) == moved
 
@@ -291,8 +298,8 @@ def test_a_release_of_equal_values_is_not_published_as_it_is() -> None:
 def test_nobody_is_linked_where_all_values_are_far_from_what_is_published() -> None:
     # One class of two groups of heights: with hardly any noise each is nearest to its own.
     stream = [(0, i, 110 + 7 * (i % 15)) for i in range(15)]
-    of = terms(SUHDSA, NoiseWithin(2**12, least=0.0), HEIGHT, WEIGHT)
-    outputs, shard = run(SUHDSA, of, stream, 50)
+    of = terms(Suhdsa, NoiseWithinRelease(2**12, least=0.0), HEIGHT, WEIGHT)
+    outputs, shard = run(Suhdsa, of, stream, 50)
     assert sum(out.linked.sum() for out in outputs) == shard.counters.linked == 15
     (error,) = [out.noise_error for out in outputs if len(out)]
     assert error.max() < 0.01
@@ -303,9 +310,9 @@ def test_nobody_is_linked_where_all_values_are_far_from_what_is_published() -> N
 def test_whoever_is_nearest_to_values_of_their_own_is_linked(
     stream: Stream, epsilon: float, by_name: bool, confidence: Confidence | None
 ) -> None:
-    of = terms(MONDRIAN, NoiseWithin(epsilon, confidence=confidence), HEIGHT, WEIGHT, k=3)
+    of = terms(Mondrian, NoiseWithinRelease(epsilon, confidence=confidence), HEIGHT, WEIGHT, k=3)
     of = of if by_name else replace(of, policy=replace(of.policy, subject=None))
-    outputs, shard = run(MONDRIAN, of, stream, 1000)
+    outputs, shard = run(Mondrian, of, stream, 1000)
     expected = 0
     for rows, shown in classes(outputs):
         originals = [(stream[row][2], stream[row][2] / 2 + 30) for row in rows]
@@ -323,37 +330,47 @@ def test_whoever_is_nearest_to_values_of_their_own_is_linked(
 @pytest.mark.parametrize(
     ("noised", "noise", "problem"),
     [
-        ((HEIGHT,), None, "noise_within_release: is missing; policy.noised names height"),
-        ((), NoiseWithin(1.0), "noise_within_release: policy.noised names no column"),
-        ((HEIGHT,), NoiseWithin(1.0, (0.5, 0.5)), "noise_within_release.shares: must name each column"),
+        ((HEIGHT,), None, "privacy.noise_within_release: is missing; policy.noised names height"),
+        ((), NoiseWithinRelease(1.0), "privacy.noise_within_release: policy.noised names no column"),
         (
             (HEIGHT,),
-            NoiseWithin(1.0, confidence=Confidence(0.9, 6)),
-            "noise_within_release.confidence.k: must be at most",
+            NoiseWithinRelease(1.0, {"height": 0.5, "weight": 0.5}),
+            "privacy.noise_within_release.shares: must name each column",
+        ),
+        (
+            (HEIGHT,),
+            NoiseWithinRelease(1.0, confidence=Confidence(0.9, 6)),
+            "privacy.noise_within_release.confidence.k: must be at most",
         ),
     ],
 )
 def test_what_does_not_go_together_is_told_by_field(
-    noised: tuple[Noised, ...], noise: NoiseWithin | None, problem: str
+    noised: tuple[Noised, ...], noise: NoiseWithinRelease | None, problem: str
 ) -> None:
-    policy = Policy((Numeric("x"),), noised=noised)
-    assert [found.startswith(problem) for found in problems_within(policy, Privacy(5, 1, (), noise))] == [True]
+    policy = Policy({"x": Numeric()}, noised=by_name(noised))
+    assert [
+        found.startswith(problem)
+        for found in problems_within(policy, Privacy(5, 1, models={}, noise_within_release=noise))
+    ] == [True]
 
 
 @pytest.mark.parametrize(
     ("made", "problem"),
     [
-        (lambda: Noised("h"), "policy.noised.h.domain: is missing"),
-        (lambda: Noised("h", (1.0, 1.0)), "policy.noised.h.domain: holds one value"),
-        (lambda: Noised("h", (0.0, 1.0), 2.0), "policy.noised.h.step: is wider than the domain"),
-        (lambda: NoiseWithin(0.0), "noise_within_release.epsilon: must be"),
-        (lambda: NoiseWithin(1.0, (0.5, 0.4)), "noise_within_release.shares: must be above 0 each, and 1 together"),
-        (lambda: NoiseWithin(1.0, least=1.5), "noise_within_release.least: must be from 0 to 1"),
-        (lambda: Confidence(1.0, 5), "noise_within_release.confidence.c: must be"),
-        (lambda: Confidence(0.9, 1), "noise_within_release.confidence.k: must be 2 or more"),
+        (lambda: Noised(), "domain: is missing"),
+        (lambda: Noised((1.0, 1.0)), "domain: holds one value"),
+        (lambda: Noised((0.0, 1.0), 2.0), "step: is wider than the domain"),
+        (lambda: NoiseWithinRelease(0.0), "epsilon: is too small; a number above 0"),
+        (
+            lambda: NoiseWithinRelease(1.0, {"h": 0.5, "w": 0.4}),
+            "shares: must be above 0 each, and 1 together",
+        ),
+        (lambda: NoiseWithinRelease(1.0, least=1.5), "least: is too large; a share of the domain's width, from 0 to 1"),
+        (lambda: Confidence(1.0, 5), "c: is too large; a number above 0 and below 1"),
+        (lambda: Confidence(0.9, 1), "k: is too small; a whole number from 2"),
     ],
 )
 def test_what_is_out_of_range_is_refused(made: type, problem: str) -> None:
-    with pytest.raises(PolicyError) as error:
+    with pytest.raises(ConfigError) as error:
         made()
-    assert str(error.value).startswith(problem)
+    assert [found.startswith(problem) for found in error.value.problems] == [True]

@@ -14,39 +14,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OlaParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.builtin import ALPHA, BETA, CASTLE, ENTROPY_L, MONDRIAN, NEAREST, OLA, RECURSIVE, SUHDSA, T
+from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import Parameter, Sensitive
+from crenel.anonymity.model.privacy import Privacy, Sensitive
+from crenel.anonymity.model.privacy_model import Parameter
 from crenel.anonymity.model.reference import Distance, Reference
 from crenel.state.shard import StoredShard
 from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes
 from tests.support.example_counts import FEW
 from tests.support.sensitive import apart, ground_of, kept
+from tests.support.settings import models_of, sensitive_of
 from tests.support.source import IDENTITY, Finish, Push, Row
 
 REUSED = KINDS.index("reused")
 TREE = from_paths([[f"{i}", f"{i // 2}x", f"{i // 4}xx", "*"] for i in range(8)])
-POLICY = Policy((Categorical("q", TREE),), sensitive=("illness", "pay"), passthrough=(IDENTITY,), subject="who")
+POLICY = Policy({"q": Categorical(TREE)}, sensitive=("illness", "pay"), passthrough=(IDENTITY,), subject="who")
 TYPES = (pa.string(), pa.string(), pa.int64())
-ALGORITHMS = (CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA)
+ALGORITHMS = (Castle, Nearest, Suhdsa, Mondrian, Ola)
 MADE: dict[str, Any] = {
-    CASTLE.name: CastleParameters(12, max_clusters=4, reuse_limit=1000),
-    NEAREST.name: NearestParameters(12, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: SuhdsaParameters(12),
-    MONDRIAN.name: MondrianParameters(ClosedBy(20)),
-    OLA.name: OlaParameters(ClosedBy(20), max_suppression=0.5),
+    Castle.name: Castle(Delay(12), max_clusters=4, reuse_limit=1000),
+    Nearest.name: Nearest(Delay(12, jitter=0.25), reuse_limit=1000),
+    Suhdsa.name: Suhdsa(12),
+    Mondrian.name: Mondrian(Window(20)),
+    Ola.name: Ola(Window(20), max_suppression=0.5),
 }
 of_each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 
@@ -69,10 +70,10 @@ EVEN = {"illness": beside(a=0.25, b=0.25, c=0.25, d=0.25)}
 
 def sensitive(
     column: str, least: int | None, *further: tuple[Any, Parameter], references: dict[str, Reference] = ELSEWHERE
-) -> Sensitive:
-    """Promises of one column, with its reference where one of them takes it and there is one."""
+) -> dict[str, Sensitive]:
+    """Privacy models of one column, with its reference where one of them takes it and there is one."""
     compares = any(model.compares for model, _ in further)
-    return Sensitive(column, least, further, references.get(column) if compares else None)
+    return {column: sensitive_of(least, further, references.get(column) if compares else None)}
 
 
 model_choices = st.one_of(
@@ -88,11 +89,9 @@ privacies = st.builds(
     lambda least, further, illness, pay, references: Privacy(
         3,
         least,
-        further,
-        sensitive=(
-            sensitive("illness", None, *illness, references=references),
-            *([sensitive("pay", 2, *pay, references=references)] if pay else ()),
-        ),
+        models=models_of(further),
+        sensitive=sensitive("illness", None, *illness, references=references)
+        | (sensitive("pay", 2, *pay, references=references) if pay else {}),
     ),
     st.sampled_from((1, 1, 2)),
     st.sampled_from(((), (), ((ALPHA, 0.8),))),
@@ -137,9 +136,9 @@ def run(
     return found, shard
 
 
-def models_of(privacy: Privacy, column: str) -> dict[str, tuple[float, ...]]:
+def parameters_of(privacy: Privacy, column: str) -> dict[str, tuple[float, ...]]:
     """Return the privacy models of a column beside l: its own, else those of all columns."""
-    own = next((of.further for of in privacy.sensitive if of.name == column), ())
+    own = privacy.sensitive[column].further if column in privacy.sensitive else ()
     every: Iterable[tuple[Any, Parameter]] = (*privacy.further, *own)
     return {model.name: given if isinstance(given, tuple) else (given,) for model, given in every}
 
@@ -172,7 +171,7 @@ def judge(privacy: Privacy, stream: list[Row], outputs: Iterable[Releases]) -> N
             for a, column in enumerate(POLICY.sensitive):
                 rows = [(row.subject, row.published[a]) for row in members]
                 assert len({value for _, value in rows}) >= privacy.l_of(column)[0]
-                for name, parameter in models_of(privacy, column).items():
+                for name, parameter in parameters_of(privacy, column).items():
                     found = privacy.reference_of(column)
                     shares = None if found is None else shares_in(found, stream[:number], a)
                     ground = apart if found is None else ground_of(found)
@@ -197,7 +196,7 @@ def test_what_leaves_keeps_every_promise_however_it_is_cut_and_after_a_restore(
 @of_each_algorithm
 @pytest.mark.parametrize("model", [(T, 0.3), (BETA, 1.0)], ids=["t", "beta"])
 def test_without_a_reference_releases_are_compared_with_the_stream_so_far(algorithm: Algorithm, model: Any) -> None:
-    privacy, released = Privacy(3, sensitive=(sensitive("illness", None, model, references=STREAMED),)), 0
+    privacy, released = Privacy(3, sensitive=sensitive("illness", None, model, references=STREAMED)), 0
     for seed in range(6):
         chance = Random(seed)
         stream = [Row((str(chance.randrange(8)),), (chance.choice("aaabbcd"), "x", i), i, i) for i in range(60)]
@@ -228,7 +227,7 @@ def test_of_a_skewed_stream_what_can_leaves_and_the_rest_is_suppressed_under_pro
 ) -> None:
     """Eight in nine have one value, the others another: all of them together break the promise, and some need not."""
     stream = [Row((str(i % 8),), ("b" if i % 9 == 0 else "a", "x", i), i, i) for i in range(108)]
-    privacy = Privacy(3, sensitive=(sensitive("illness", None, further, references=HALVES),))
+    privacy = Privacy(3, sensitive=sensitive("illness", None, further, references=HALVES))
     outputs, shard = run(algorithm, privacy, stream, 10)
     judge(privacy, stream, outputs)
     assert shard.counters.released > 0
@@ -239,8 +238,8 @@ def test_of_a_skewed_stream_what_can_leaves_and_the_rest_is_suppressed_under_pro
 def test_a_group_of_a_window_is_not_lost_to_one_that_cannot_be_repaired(further: Any, reason: str) -> None:
     values = "aaaaaaaaabab"  # of which the last four are alike
     stream = [Row(("0246"[i // 4],), (value, "x", i), i, i) for i, value in enumerate(values)]
-    privacy = Privacy(4, sensitive=(sensitive("illness", None, further, references=HALVES),))
-    outputs, shard = run(SUHDSA, privacy, stream, 12)
+    privacy = Privacy(4, sensitive=sensitive("illness", None, further, references=HALVES))
+    outputs, shard = run(Suhdsa, privacy, stream, 12)
     judge(privacy, stream, outputs)
     assert shard.counters.released == 4
     assert shard.counters.suppressed[reason] == 8
@@ -254,12 +253,12 @@ def test_l_of_one_column_asks_nothing_of_the_other(algorithm: Algorithm, l: int,
     for i in range(60):
         values[i][of] = "abc"[i % 3]
     stream = [Row((str(i % 8),), (*values[i], i), i, i) for i in range(60)]
-    outputs, shard = run(algorithm, Privacy(3, sensitive=(Sensitive(column, l),)), stream, 10)
+    outputs, shard = run(algorithm, Privacy(3, sensitive={column: Sensitive(l=l)}), stream, 10)
     assert shard.counters.released > 30
     for out in outputs:
         for kind, start, stop in zip(out.kind, out.offsets, out.offsets[1:], strict=False):
             assert len(set(out.members[of][start:stop])) >= l or kind == REUSED
-    _, other = run(algorithm, Privacy(3, sensitive=(Sensitive(POLICY.sensitive[1 - of], 2),)), stream, 10)
+    _, other = run(algorithm, Privacy(3, sensitive={POLICY.sensitive[1 - of]: Sensitive(l=2)}), stream, 10)
     assert other.counters.released == 0
     assert other.counters.suppressed[f"too_little_diversity:{POLICY.sensitive[1 - of]}"] > 0
 
@@ -269,16 +268,16 @@ def test_who_has_several_values_counts_for_the_commonest() -> None:
     rows = [("A", "a"), ("A", "b"), ("B", "a"), ("B", "c"), ("C", "a"), ("C", "d")]
     stream = [Row(("0",), (value, "x", i), who, i) for i, (who, value) in enumerate(rows)]
     for further in ((ALPHA, 0.9), (ENTROPY_L, 1.1), (RECURSIVE, (100.0, 2.0)), (T, 0.7), (BETA, 2.0)):
-        privacy = Privacy(3, sensitive=(sensitive("illness", None, further, references=EVEN),))
-        outputs, shard = run(MONDRIAN, privacy, stream, 10)
+        privacy = Privacy(3, sensitive=sensitive("illness", None, further, references=EVEN))
+        outputs, shard = run(Mondrian, privacy, stream, 10)
         judge(privacy, stream, outputs)
         assert shard.counters.released == 5
-        _, shard = run(MONDRIAN, Privacy(3), stream, 10)
+        _, shard = run(Mondrian, Privacy(3), stream, 10)
         assert shard.counters.released == 6
 
 
 def test_a_column_of_its_own_may_ask_for_less_than_all() -> None:
-    own = Privacy(9, 3, ((ALPHA, 0.2),), sensitive=(Sensitive("pay", 1, ((ALPHA, 1.0),)),))
+    own = Privacy(9, 3, models={"alpha": 0.2}, sensitive={"pay": Sensitive(l=1, models={"alpha": 1.0})})
     assert (own.l_of("pay")[0], own.l_of("illness")[0]) == (1, 3)
     assert own.further_of("pay") == ((ALPHA, 1.0, "alpha:pay"),)
     assert own.further_of("illness") == ((ALPHA, 0.2, "alpha"),)
@@ -288,41 +287,41 @@ def test_a_column_of_its_own_may_ask_for_less_than_all() -> None:
 @pytest.mark.parametrize(
     ("column", "problem"),
     [
-        (Sensitive("pay"), r"privacy\.sensitive\.pay: asks for nothing"),
-        (Sensitive("pay", 4), r"privacy\.sensitive\.pay\.l: must be from 1 to k \(3\), not 4"),
-        (Sensitive("pay", None, ((ALPHA, 0.0),)), r"privacy\.sensitive\.pay\.alpha: must be a number above 0"),
-        (Sensitive("pay", None, ((ENTROPY_L, 3.5),)), r"privacy\.sensitive\.pay\.entropy_l: must be a number from 1"),
+        (Sensitive(), r"privacy\.sensitive\.pay: has no privacy model"),
+        (Sensitive(l=4), r"privacy\.sensitive\.pay\.l: must be from 1 to k \(3\), not 4"),
+        (Sensitive(alpha=0.0), r"privacy\.sensitive\.pay\.alpha: must be a number above 0"),
+        (Sensitive(entropy_l=3.5), r"privacy\.sensitive\.pay\.entropy_l: must be a number from 1"),
         (
-            Sensitive("pay", None, ((RECURSIVE, (2.0, 1.0)),)),
+            Sensitive(recursive={"c": 2, "l": 1}),
             r"privacy\.sensitive\.pay\.recursive: must be a mapping such as .*, not c 2, l 1",
         ),
     ],
 )
 def test_what_cannot_be_promised_of_a_column_is_told_by_field(column: Sensitive, problem: str) -> None:
     with pytest.raises(PolicyError, match=problem):
-        Privacy(3, sensitive=(column,))
+        Privacy(3, sensitive={"pay": column})
 
 
 def test_a_promise_of_a_column_that_is_not_sensitive_is_refused() -> None:
-    terms, _ = setting(CASTLE, Privacy(3, sensitive=(Sensitive("illnes", 2),)))
+    terms, _ = setting(Castle, Privacy(3, sensitive={"illnes": Sensitive(l=2)}))
     with pytest.raises(PolicyError, match=r"privacy\.sensitive\.illnes: is not a column .*; one of illness, pay"):
-        CASTLE.new(terms, 0, KEY)
+        Castle.new(terms, 0, KEY)
 
 
 def test_omega_forgets_what_was_released_under_other_promises_of_a_column() -> None:
     positions = [i % 8 for i in range(20)] + [i % 2 for i in range(40)]
     stream = [Row((str(place),), ("ab"[i % 2], "xy"[i // 2 % 2], i), i, i) for i, place in enumerate(positions)]
-    privacy = Privacy(3, sensitive=(Sensitive("illness", 2),))
-    terms, of = setting(CASTLE, privacy)
-    shard, stored = CASTLE.new(terms, 0, KEY), StoredShard(b"", {})
+    privacy = Privacy(3, sensitive={"illness": Sensitive(l=2)})
+    terms, of = setting(Castle, privacy)
+    shard, stored = Castle.new(terms, 0, KEY), StoredShard(b"", {})
     for i in range(0, 60, 5):
         changes = shard.push(of.block(stream[i : i + 5])).changes
         assert changes is not None
         stored = stored.after(changes)
-    stricter = (Sensitive("illness", 3), Sensitive("pay", 3), Sensitive("illness", 2, ((ALPHA, 0.9),)))
+    stricter = ({"illness": Sensitive(l=3)}, {"pay": Sensitive(l=3)}, {"illness": Sensitive(l=2, alpha=0.9)})
     kept_ones = [
-        CASTLE.restored(replace(terms, privacy=replace(privacy, sensitive=(column,))), stored, "")
-        for column in (*privacy.sensitive, *stricter)
+        Castle.restored(replace(terms, privacy=replace(privacy, sensitive=sensitive)), stored, "")
+        for sensitive in (privacy.sensitive, *stricter)
     ]
     used = [int(shard.arrays.now.omega_used) for shard in kept_ones]  # type: ignore[attr-defined]
     assert used[0] > 0

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.privacy_models.tally import Counter, Tally, count_set, diversity, empty_counter
@@ -87,8 +88,8 @@ def test_a_value_that_everybody_has_is_no_diversity() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 3, 0, 2)])
 def test_people_who_all_have_one_value_do_not_leave_together(order: tuple[int, ...]) -> None:
-    policy = Policy((Numeric("x", (0, 9)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who")
-    setting = Setting(policy, Privacy(3, 2), CastleParameters(10, max_clusters=1), (pa.string(), pa.int64()))
+    policy = Policy({"x": Numeric((0, 9))}, sensitive=("illness",), passthrough=(IDENTITY,), subject="who")
+    setting = Setting(policy, Privacy(3, 2), Castle(Delay(10), max_clusters=1), (pa.string(), pa.int64()))
     rows = [("A", "flu"), ("A", "hiv"), ("B", "hiv"), ("C", "hiv")]
     block = Push(tuple(Row((5.0,), (rows[i][1], i), subject=rows[i][0]) for i in order))
     _, counters, _ = judged(setting, [block, Finish()])

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -26,7 +27,7 @@ def _checked(checks: Checks, k: int, tally: Tally, diversities: np.ndarray) -> N
 
 def checked(*columns: str) -> list[int]:
     """Return the statement about a release of five people, each with one value of each column; k = 5, l = 2."""
-    policy = Policy((Numeric("x"),), sensitive=tuple(f"s{i}" for i in range(len(columns))))
+    policy = Policy({"x": Numeric()}, sensitive=tuple(f"s{i}" for i in range(len(columns))))
     tally = counted([(person, *values) for person, values in enumerate(zip(*columns, strict=True))])
     diversities = np.zeros(len(columns), np.int64)
     _checked(checks_of(policy, Privacy(5, 2)), 5, tally, diversities)
@@ -53,8 +54,8 @@ def test_what_breaks_the_promise_is_an_error(one: str, other: str, what: str) ->
 
 def test_a_shard_that_miscounts_releases_nothing() -> None:
     # The release counts its members anew, so it does not matter why a cluster passed for large enough.
-    policy = Policy((Numeric("x", (0, 9)),), passthrough=(IDENTITY,), subject="who")
-    setting = Setting(policy, Privacy(2), CastleParameters(1), (pa.int64(),))
+    policy = Policy({"x": Numeric((0, 9))}, passthrough=(IDENTITY,), subject="who")
+    setting = Setting(policy, Privacy(2), Castle(Delay(1)), (pa.int64(),))
     castle = setting.shard()
     castle.push(setting.block([Row((1.0,), (0,), subject=0)]))
     castle.arrays.clusters.subjects[:] = 2

@@ -14,7 +14,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.regions.learn import TOLERANCE, RegionsError, learn
-from crenel.anonymity.regions.loss import ExpectedLoss, Sample
+from crenel.anonymity.regions.loss import EncodedSample, ExpectedLoss
 from tests.support.example_counts import LAWS
 from tests.support.regions import Case, cases, distinct, learned, leaves, walk
 from tests.support.space import Tree
@@ -23,12 +23,12 @@ from tests.support.space import Tree
 @given(learned(), st.integers(0, 2**32))
 @LAWS
 def test_each_tuple_lies_in_the_one_region_that_a_walk_down_the_tree_finds(
-    found: tuple[Policy, Sample, RegionTree], seed: int
+    found: tuple[Policy, EncodedSample, RegionTree], seed: int
 ) -> None:
     _, sample, tree = found
     random = np.random.default_rng(seed)
     odd = np.array([np.nan, 1e308, -1e308, 0.0, 3.5, *tree.cut])
-    others = Sample(
+    others = EncodedSample(
         random.choice(odd, (20, sample.numeric.shape[1])),
         random.integers(-1, 12, (20, sample.categorical.shape[1])).astype(np.int32),
     )
@@ -40,7 +40,9 @@ def test_each_tuple_lies_in_the_one_region_that_a_walk_down_the_tree_finds(
 
 @given(learned())
 @LAWS
-def test_each_region_has_the_share_of_the_sample_that_it_states(found: tuple[Policy, Sample, RegionTree]) -> None:
+def test_each_region_has_the_share_of_the_sample_that_it_states(
+    found: tuple[Policy, EncodedSample, RegionTree],
+) -> None:
     _, sample, tree = found
     shares = np.bincount(tree.regions(sample.numeric, sample.categorical), minlength=len(tree)) / len(sample)
     assert tree.share.tolist() == shares.tolist()
@@ -51,11 +53,13 @@ def test_each_region_has_the_share_of_the_sample_that_it_states(found: tuple[Pol
 
 @given(learned(), st.randoms(use_true_random=False))
 @LAWS
-def test_the_order_of_the_sample_changes_nothing(found: tuple[Policy, Sample, RegionTree], random: object) -> None:
+def test_the_order_of_the_sample_changes_nothing(
+    found: tuple[Policy, EncodedSample, RegionTree], random: object
+) -> None:
     policy, sample, tree = found
     order = list(range(len(sample)))
     random.shuffle(order)  # type: ignore[attr-defined]
-    shuffled = Sample(sample.numeric[order], sample.categorical[order])
+    shuffled = EncodedSample(sample.numeric[order], sample.categorical[order])
     members = 2
     one, other = (learn(policy, seen, len(tree), members) for seen in (sample, shuffled))
     assert (one.cuts, one.share.tolist(), one.loss.tolist()) == (other.cuts, other.share.tolist(), other.loss.tolist())
@@ -66,7 +70,7 @@ def test_the_order_of_the_sample_changes_nothing(found: tuple[Policy, Sample, Re
 def test_the_expected_loss_is_the_mean_over_all_that_may_be_drawn(case: Case, members: int) -> None:
     policy, sample = case
     expected = ExpectedLoss(policy, sample, members)
-    n, values = len(policy.quasi_identifiers), sample.values
+    n, values = len(policy.attributes), sample.values
     for number, attribute in enumerate([*policy.numeric, *policy.categorical]):
         column = sorted(values[:, number].tolist())
         draws = list(product(column, repeat=members))
@@ -84,8 +88,8 @@ def test_the_expected_loss_is_the_mean_over_all_that_may_be_drawn(case: Case, me
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 16, 64])
 def test_regions_are_even_where_values_allow_it(count: int) -> None:
     random = np.random.default_rng(count)
-    policy = Policy((Numeric("x", (0, 1)), Numeric("y", (0, 9)), Categorical("z", TREE)))
-    sample = Sample(
+    policy = Policy({"x": Numeric((0, 1)), "y": Numeric((0, 9)), "z": Categorical(TREE)})
+    sample = EncodedSample(
         np.stack((random.random(6400), random.normal(0, 1, 6400)), axis=1),
         random.integers(0, TREE.leaves, (6400, 1)).astype(np.int32),
     )
@@ -109,7 +113,7 @@ def test_as_many_regions_are_possible_as_there_are_distinct_tuples(case: Case) -
 
 @pytest.mark.parametrize("rows", [1, 50])
 def test_of_one_row_or_of_equal_ones_there_is_one_region(rows: int) -> None:
-    policy, sample = Policy((Numeric("x"),)), Sample(np.full((rows, 1), 7.0), np.zeros((rows, 0), np.int32))
+    policy, sample = Policy({"x": Numeric()}), EncodedSample(np.full((rows, 1), 7.0), np.zeros((rows, 0), np.int32))
     assert learn(policy, sample, 1, 10).share.tolist() == [1]
     with pytest.raises(RegionsError, match=f"^{rows} tuples .* no more than 1 regions"):
         learn(policy, sample, 2, 10)
@@ -119,15 +123,17 @@ TREE = from_paths([(f"{group}{i}", group, "*") for group in "abc" for i in range
 
 
 def test_a_cut_of_categories_is_at_the_border_of_a_subtree_where_no_value_of_the_sample_lies_between() -> None:
-    policy = Policy((Categorical("z", TREE),))
-    sample = Sample(np.zeros((40, 0)), np.repeat([1, 5], 20).astype(np.int32).reshape(-1, 1))
+    policy = Policy({"z": Categorical(TREE)})
+    sample = EncodedSample(np.zeros((40, 0)), np.repeat([1, 5], 20).astype(np.int32).reshape(-1, 1))
     assert learn(policy, sample, 2, 10).cuts[0] == [0, 4]  # between a3 and b0
 
 
 def test_a_cut_of_numbers_has_as_few_digits_as_parts_them() -> None:
-    policy = Policy((Numeric("x"),))
+    policy = Policy({"x": Numeric()})
     for below, above, cut in ((178_356, 192_403, 190_000), (36, 37, 37), (0.1, 0.1 + 2**-56, 0.1 + 2**-56), (-3, 8, 2)):
-        sample = Sample(np.repeat([below, above], 20).astype(np.float64).reshape(-1, 1), np.zeros((40, 0), np.int32))
+        sample = EncodedSample(
+            np.repeat([below, above], 20).astype(np.float64).reshape(-1, 1), np.zeros((40, 0), np.int32)
+        )
         assert learn(policy, sample, 2, 10).cuts[0] == [0, cut]
 
 
@@ -136,7 +142,7 @@ def test_what_makes_tuples_alike_is_cut() -> None:
     random = np.random.default_rng(1)
     corner = np.repeat([0.0, 90.0], 500)
     numeric = np.stack((random.random(1000), corner + random.random(1000), random.random(1000)), axis=1)
-    policy = Policy((Numeric("x", (0, 10)), Numeric("y", (0, 100)), Numeric("z", (0, 10))))
-    tree = learn(policy, Sample(numeric, np.zeros((1000, 0), np.int32)), 2, 10)
+    policy = Policy({"x": Numeric((0, 10)), "y": Numeric((0, 100)), "z": Numeric((0, 10))})
+    tree = learn(policy, EncodedSample(numeric, np.zeros((1000, 0), np.int32)), 2, 10)
     assert tree.cuts[0][0] == 1
     assert tree.loss.max() < 0.1

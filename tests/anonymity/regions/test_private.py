@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.anonymity.regions.private import _PrivateLearner, learn_privately
 from crenel.anonymity.space.sides import full_side
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
-POLICY = Policy((Numeric("age", (0, 20), 1), Numeric("weight", (0, 1)), Categorical("group", TREE)))
+POLICY = Policy({"age": Numeric((0, 20), 1), "weight": Numeric((0, 1)), "group": Categorical(TREE)})
 WHOLE = [full_side(attribute) for attribute in POLICY.coded]
 PART = [(0.0, 9.0), (0.0, 0.25), (0.0, 1.0)]
 """A part with a loss below 1, so that suppression counts in its scores."""
@@ -72,7 +72,7 @@ def test_one_record_changes_each_score_by_half_of_epsilon_at_most(
 def test_with_much_epsilon_the_cuts_follow_the_data() -> None:
     random = np.random.default_rng(1)
     numeric = np.stack((random.integers(0, 4, 400), random.random(400)), axis=1)
-    sample = Sample(numeric.astype(np.float64), random.integers(0, 2, (400, 1)).astype(np.int32))
+    sample = EncodedSample(numeric.astype(np.float64), random.integers(0, 2, (400, 1)).astype(np.int32))
     tree = learn_privately(POLICY, sample, 8, 5, 1e9, random)
     cells = tree.regions(sample.numeric, sample.categorical)
     cuts = {(int(a), float(c)) for a, c in zip(tree.attribute, tree.cut, strict=True)}
@@ -83,7 +83,7 @@ def test_with_much_epsilon_the_cuts_follow_the_data() -> None:
 
 
 def test_shares_and_losses_do_not_tell_the_data() -> None:
-    nothing = Sample(np.zeros((0, 2)), np.zeros((0, 1), np.int32))
+    nothing = EncodedSample(np.zeros((0, 2)), np.zeros((0, 1), np.int32))
     tree = learn_privately(POLICY, nothing, 4, 5, 0.5, np.random.default_rng(2))
     assert tree.epsilon == 0.5
     assert tree.share.tolist() == [1 / len(tree)] * len(tree)

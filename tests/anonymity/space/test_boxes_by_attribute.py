@@ -30,7 +30,7 @@ from tests.support.example_counts import examples
 def policy_of(leaves: int) -> Policy:
     """Return one number, and one hierarchy with so many leaves."""
     tree = from_paths([(f"leaf {i}", f"twig {i // 2}", f"branch {i // 6}", "*") for i in range(leaves)])
-    return Policy((Numeric("x", (0, 8)), Categorical("place", tree)))
+    return Policy({"x": Numeric((0, 8)), "place": Categorical(tree)})
 
 
 FEW, MANY = policy_of(12), policy_of(300)

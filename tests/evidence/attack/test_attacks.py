@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,14 @@ import pytest
 from hypothesis import given
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.algorithms.nearest.algorithm import NEAREST, NearestParameters
-from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier, by_name
+from crenel.anonymity.model.delay import Delay, Window
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy
@@ -45,24 +44,25 @@ from crenel.evidence.attack.published_records import attack_outputs
 from crenel.evidence.attack.queries import errors, median
 from crenel.evidence.attack.replays import attack_replays
 from crenel.evidence.attack.result import ALL, PLACED, Attack, AttackError, AttackResults, Effort, Tries, excess, wilson
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.replay import replay_outputs
-from crenel.evidence.sample import Sample, Setting
+from crenel.evidence.sample import ReplaySetting, Sample
 from crenel.state.block import NO_TIME, Block
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.example_counts import FEW
+from tests.support.settings import models_of
 from tests.support.strategies import Case, cases
 
-AGE = Numeric("age", (0, 100))
+AGE = Numeric((0, 100)).named("age")
 
-CHOOSING: tuple[tuple[Algorithm, Any], ...] = (
-    (CASTLE, CastleParameters(50)),
-    (NEAREST, NearestParameters(50)),
-    (SUHDSA, SuhdsaParameters(50)),
-    (MONDRIAN, MondrianParameters(ClosedBy(50))),
-    (OLA, OlaParameters(ClosedBy(50))),
+CHOOSING: tuple[Algorithm, ...] = (
+    Castle(Delay(50)),
+    Nearest(Delay(50)),
+    Suhdsa(50),
+    Mondrian(Window(50)),
+    Ola(Window(50)),
 )
-"""Algorithms whose classes have sensitive values, with parameters."""
+"""Algorithms whose classes have sensitive values."""
 
 
 def sample(
@@ -76,7 +76,7 @@ def sample(
     count = len(values)
     illnesses = ["flu"] * count if illness is None else list(illness)
     numbers = sum(isinstance(a, Numeric) for a in attributes)
-    policy = Policy(tuple(attributes), ("illness",), subject=None if person is None else "person")
+    policy = Policy(by_name(tuple(attributes)), sensitive=("illness",), subject=None if person is None else "person")
     points = np.array(values, np.float64).reshape(count, len(attributes))
     block = Block(
         shard=0,
@@ -94,7 +94,7 @@ def scene(of: Sample, released: dict[str, Sequence[object]], row: Sequence[int],
     """Return published rows, their persons, and where it matters their times."""
     columns = {name: pa.array(values) for name, values in released.items()}
     columns["illness"] = of.tuples.members.column("illness").take(pa.array(row))
-    found = Scene.of(Outputs(of.policy, pa.table(columns)), of)
+    found = Scene.of(RunOutputs(of.policy, pa.table(columns)), of)
     moments = Moments(np.arange(len(of)), np.array(left or [len(of)] * len(row)), 10**6)
     return replace(found, truth=Truth(np.array(row), moments, None))
 
@@ -203,13 +203,13 @@ def test_a_time_is_one_value_in_each_form_that_a_sink_gives_it() -> None:
 
 def test_ends_and_halves_make_rows_finer() -> None:
     tree = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "c-", "*")])
-    people = sample([[20, 0], [30, 1], [40, 0], [40, 0]], (AGE, Categorical("town", tree)))
+    people = sample([[20, 0], [30, 1], [40, 0], [40, 0]], (AGE, Categorical(tree).named("town")))
     four = {"age_min": [20.0] * 4, "age_max": [40.0] * 4, "town": ["ab"] * 4}
     wide = scene(people, four, range(4))
     found, chance = downcode(wide, truth(wide), groups(wide))
     assert found == Tries(4, 2.0)  # one is 20, or in b, and one the other
     assert chance.succeeded < 2
-    same = sample([[20, 0]] * 4, (AGE, Categorical("town", tree)))
+    same = sample([[20, 0]] * 4, (AGE, Categorical(tree).named("town")))
     exact = scene(same, {"age_min": [20.0] * 4, "age_max": [20.0] * 4, "town": ["a"] * 4}, range(4))
     assert downcode(exact, truth(exact), groups(exact))[0] == Tries(4, 0.0)  # nothing finer there is
 
@@ -237,11 +237,11 @@ def rare_illness(count: int = 900, share: float = 0.2) -> Sample:
     """Return people with three numbers, of whom a share has the rarer of two illnesses."""
     random = np.random.default_rng(5)
     illness = random.choice(["a", "b"], count, p=[1 - share, share]).tolist()
-    return sample(random.random((count, 3)).tolist(), [Numeric(name, (0, 1)) for name in "xyz"], illness=illness)
+    return sample(random.random((count, 3)).tolist(), [Numeric((0, 1)).named(name) for name in "xyz"], illness=illness)
 
 
 def test_a_class_discloses_the_values_of_its_members_where_the_last_one_had_to_add_a_value() -> None:
-    setting = Setting(NEAREST, Privacy(2, 2), NearestParameters(100))  # without room for a pair
+    setting = ReplaySetting(Nearest(Delay(100)), Privacy(2, 2))  # without room for a pair
     found = minimality(rare_illness(600), setting, 0, 30, 12, np.random.default_rng(0))
     assert found.deduced.share == 1
     assert found.deduced.count > found.guessed.count / 10
@@ -250,7 +250,7 @@ def test_a_class_discloses_the_values_of_its_members_where_the_last_one_had_to_a
 
 
 def test_an_attacker_learns_from_other_records_how_classes_disclose_values() -> None:
-    setting = Setting(NEAREST, Privacy(8, 1, ((ALPHA, 0.9),)), NearestParameters(100))
+    setting = ReplaySetting(Nearest(Delay(100)), Privacy(8, 1, models={"alpha": 0.9}))
     found = learned_minimality(rare_illness(3000, 0.1), setting, 0, np.random.default_rng(0))
     assert wilson(found.rare)[0] > 2 * found.usual_rare.share
     assert found.guessed.succeeded > found.usual.succeeded
@@ -259,7 +259,7 @@ def test_an_attacker_learns_from_other_records_how_classes_disclose_values() -> 
 
 
 def test_an_attacker_learns_little_where_lacking_values_come_in_pairs() -> None:
-    setting = Setting(NEAREST, Privacy(8, 2), NearestParameters(100))
+    setting = ReplaySetting(Nearest(Delay(100)), Privacy(8, 2))
     found = learned_minimality(rare_illness(3000, 0.1), setting, 0, np.random.default_rng(0))
     # With single members in the place of pairs, it is 95 of 239 classes, and 39 guesses more than by the usual value.
     assert wilson(found.rare)[1] < 3 * found.usual_rare.share
@@ -269,7 +269,7 @@ def test_an_attacker_learns_little_where_lacking_values_come_in_pairs() -> None:
 
 
 def test_classes_formed_without_regard_to_values_disclose_none() -> None:
-    setting = Setting(NEAREST, Privacy(8), NearestParameters(100))
+    setting = ReplaySetting(Nearest(Delay(100)), Privacy(8))
     found = minimality(rare_illness(), setting, 0, 10, 10, np.random.default_rng(0))
     assert found.deduced.count == 0
     assert found.guessed.count >= 80
@@ -278,17 +278,19 @@ def test_classes_formed_without_regard_to_values_disclose_none() -> None:
     assert learned.deduced.count < 0.02 * learned.guessed.count
 
 
-@pytest.mark.parametrize("algorithm", CHOOSING, ids=[algorithm.name for algorithm, _ in CHOOSING])
-def test_minimality_attacks_each_algorithm_under_each_privacy_model(algorithm: tuple[Algorithm, Any]) -> None:
+@pytest.mark.parametrize("algorithm", CHOOSING, ids=[algorithm.name for algorithm in CHOOSING])
+def test_minimality_attacks_each_algorithm_under_each_privacy_model(algorithm: Algorithm) -> None:
     tree = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
     random = np.random.default_rng(5)
     illness = random.choice(["a", "b"], 200, p=[0.8, 0.2]).tolist()
     people = sample(
-        random.integers(0, 4, (200, 2)).tolist(), [Categorical(name, tree) for name in "xy"], illness=illness
+        random.integers(0, 4, (200, 2)).tolist(),
+        [Categorical(tree).named(name) for name in "xy"],
+        illness=illness,
     )
     models = ((ALPHA, 0.9), (ENTROPY_L, 1.2), (RECURSIVE, (6.0, 2.0)), (T, 0.6), (BETA, 4.0))
-    for privacy in (Privacy(5, 2), *(Privacy(5, 1, (model,)) for model in models)):
-        setting = Setting(algorithm[0], privacy, algorithm[1])
+    for privacy in (Privacy(5, 2), *(Privacy(5, 1, models=models_of((model,))) for model in models)):
+        setting = ReplaySetting(algorithm, privacy)
         for found in (
             minimality(people, setting, 0, 4, 2, np.random.default_rng(0)),
             learned_minimality(people, setting, 0, np.random.default_rng(0)),
@@ -342,7 +344,7 @@ def test_bounds_are_wilsons() -> None:
 def test_without_the_order_nobody_is_found_more_often_than_one_in_k(case: Case) -> None:
     """Return a stream where each tuple is its own person, and each is published in a release of k."""
     given, setting = sample_of(case.setting, case), setting_of(case)
-    generalizes = getattr(setting.parameters, "suppression", "") == "generalize"
+    generalizes = getattr(setting.algorithm, "suppression", "") == "generalize"
     if given.tuples.subject is not None or generalizes or setting.sampling_and_noise is not None or not len(given):
         return
     of = Scene.of_replay(replay_outputs(given, setting), given)
@@ -358,7 +360,7 @@ def test_without_the_order_nobody_is_found_more_often_than_one_in_k(case: Case) 
 def stream(count: int = 3000) -> Sample:
     random = np.random.default_rng(5)
     illness = random.choice(["a", "b", "c"], count, p=[0.6, 0.3, 0.1]).tolist()
-    attributes = [Numeric(name, (0, 1)) for name in "xyz"]
+    attributes = [Numeric((0, 1)).named(name) for name in "xyz"]
     return sample(random.random((count, 3)).tolist(), attributes, illness=illness)
 
 
@@ -433,8 +435,8 @@ FULLY = "downcoding of fully generalized rows", "placement, no values"
 
 def replays_with_four_shards(by: str, suppression: Literal["withhold", "generalize"]) -> dict[tuple[str, str], Attack]:
     """Build a setting without the checks of a configuration."""
-    parameters = CastleParameters(delay_tuples=100, suppression=suppression)
-    setting = Setting(CASTLE, Privacy(8, 2, ((ALPHA, 0.62),)), parameters, Shards(4, by))
+    parameters = Castle(Delay(100), suppression=suppression)
+    setting = ReplaySetting(parameters, Privacy(8, 2, models={"alpha": 0.62}), Shards(4, by))
     effort = Effort(seeds=2, targets=300, known=(), draws=0, queries=20)
     return {(a.name, a.knows): a for a in attack_replays(stream(), setting, effort).attacks}
 
@@ -464,8 +466,8 @@ EFFORT = Effort(seeds=5, targets=300, known=(1, 2), draws=6, classes=2, tuples=6
 
 @pytest.fixture(scope="module")
 def found() -> AttackResults:
-    parameters = CastleParameters(delay_tuples=300, reuse_limit=500)
-    return attack_replays(stream(), Setting(CASTLE, Privacy(8, 2), parameters), EFFORT)
+    parameters = Castle(Delay(300), reuse_limit=500)
+    return attack_replays(stream(), ReplaySetting(parameters, Privacy(8, 2)), EFFORT)
 
 
 def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: AttackResults) -> None:
@@ -507,14 +509,14 @@ def test_values_that_depend_on_nothing_are_not_disclosed_beyond_the_control_grou
 
 
 def test_a_seed_repeats_all(found: AttackResults) -> None:
-    parameters = CastleParameters(delay_tuples=300, reuse_limit=500)
-    again = attack_replays(stream(), Setting(CASTLE, Privacy(8, 2), parameters), EFFORT)
+    parameters = Castle(Delay(300), reuse_limit=500)
+    again = attack_replays(stream(), ReplaySetting(parameters, Privacy(8, 2)), EFFORT)
     assert again == found
 
 
 def test_the_outputs_of_a_run_are_judged_without_the_truth() -> None:
     people = stream(1000)
-    replayed = replay_outputs(people, Setting(CASTLE, Privacy(8, 2), CastleParameters(delay_tuples=300)))
+    replayed = replay_outputs(people, ReplaySetting(Castle(Delay(300)), Privacy(8, 2)))
     found = attack_outputs(replayed.outputs, people, 8, EFFORT)
     of = {a.name: a for a in found.attacks}
     assert of.keys() == {
@@ -532,7 +534,7 @@ def test_the_outputs_of_a_run_are_judged_without_the_truth() -> None:
 
 
 def test_what_cannot_be_attacked_is_told_in_a_line() -> None:
-    people, setting = stream(20), Setting(CASTLE, Privacy(15), CastleParameters(delay_tuples=30))
+    people, setting = stream(20), ReplaySetting(Castle(Delay(30)), Privacy(15))
     with pytest.raises(AttackError, match=r"nothing of the sample was released under it"):
         attack_replays(people, replace(setting, privacy=Privacy(20)), EFFORT)
     with pytest.raises(AttackError, match=r"the sample has 3 persons"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crenel.evidence.profile.contract import Contract, ContractField, RoleError, statements_of
+from crenel.evidence.profile.contract import ContractColumns, ContractField, RoleError, statements_of
 from crenel.evidence.profile.profile import ColumnProfile, Profile, form_of_type
 from crenel.evidence.profile.roles import Proposal, propose
 
@@ -16,7 +16,7 @@ def proposals(types: dict[str, str], **fields: dict[str, Any]) -> dict[str, Prop
     stated = {
         name: ContractField(name, statements_of(of.pop("tags", ()), None, ()), **of) for name, of in fields.items()
     }
-    contract = Contract("visits.yaml", stated, tuple((name,) for name in stated))
+    contract = ContractColumns("visits.yaml", stated, tuple((name,) for name in stated))
     columns = tuple(ColumnProfile(name, sql, form_of_type(sql)) for name, sql in types.items())
     return {of.column: of for of in propose(Profile(0, 10, columns), contract)}
 

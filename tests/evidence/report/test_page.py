@@ -9,12 +9,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, by_name
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.attack.result import Attack
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.report.context import Flow, ReportError
 from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import ReportPage
@@ -115,12 +115,12 @@ def test_attacks_are_shown_where_there_are_any() -> None:
 def test_names_of_the_users_own_are_written_as_they_are() -> None:
     odd = '</svg><script>alert(1)</script> "&\N{ZERO WIDTH SPACE}\x07 $x_1$'
     tree = from_paths([(f"{odd}{i}{j}", f"{odd}{i}", "any") for i in "ab" for j in "xy"])
-    policy = Policy((Numeric("age", (0, 99)), Categorical("town", tree)), ("illness",))
+    policy = Policy({"age": Numeric((0, 99)), "town": Categorical(tree)}, sensitive=("illness",))
     made = outputs(TWO)
     label = f"{odd}a", f"{odd}b"
     towns = [label[row["town"] == "hills"] for row in made.released.to_pylist()]
     audited = [label[row["town"] == "hills"] for row in made.audit.to_pylist()] if made.audit else []
-    made = Outputs(policy, _with(made.released, towns), _with(made.audit, audited))
+    made = RunOutputs(policy, _with(made.released, towns), _with(made.audit, audited))
     page = Page(ReportPage(made, about(name=odd, warnings=(odd,))).html(flow(TWO)))
     assert page.problems == []
     assert "</svg><script>alert(1)</script>" in page.text
@@ -134,9 +134,9 @@ def _with(table: object, towns: list[str]) -> object:
 def test_outputs_of_another_hierarchy_are_refused_without_a_value() -> None:
     tree = from_paths([("coast", "anywhere"), ("moon", "anywhere")])
     made = outputs(TWO)
-    policy = Policy((*POLICY.numeric, Categorical("town", tree)), ("illness",))
+    policy = Policy(by_name((*POLICY.numeric, Categorical(tree).named("town"))), sensitive=("illness",))
     with pytest.raises(ReportError) as raised:
-        ReportPage(Outputs(policy, made.released, made.audit), about())
+        ReportPage(RunOutputs(policy, made.released, made.audit), about())
     assert str(raised.value).startswith("released.town: holds labels that policy.quasi_identifiers.town.hierarchy does")
     assert "hills" not in str(raised.value)
 
@@ -173,8 +173,8 @@ def test_noise_within_releases_is_told_by_what_the_audit_log_has_of_it() -> None
     audit = made.audit
     for name, values in (("linkable", [1, 0]), ("noise_error_dose", [0.5, 0.25]), ("noise_expected_dose", [0.5, None])):
         audit = audit.append_column(name, pa.array(values))
-    policy = replace(POLICY, noised=(Noised("dose", (0, 9)),))
-    page = Page(ReportPage(Outputs(policy, made.released, audit), about()).html(flow(TWO)))
+    policy = replace(POLICY, noised={"dose": Noised((0, 9))})
+    page = Page(ReportPage(RunOutputs(policy, made.released, audit), about()).html(flow(TWO)))
     # By rows: three of the one release, two of the other.
     assert page.tables["Noise within releases"][1] == [
         ["dose", "40.0%", "50.0%"],
@@ -185,13 +185,13 @@ def test_noise_within_releases_is_told_by_what_the_audit_log_has_of_it() -> None
 def test_a_number_that_stands_for_its_group_is_counted_where_it_is() -> None:
     made = outputs(TWO)
     assert made.audit is not None
-    policy = Policy((Numeric("age", (0, 99)),), ("illness",))
+    policy = Policy({"age": Numeric((0, 99))}, sensitive=("illness",))
     drop = [*made.released.column_names[:5]]
     released, audit = (
         table.drop(drop).append_column("age", pa.array(ages))
         for table, ages in ((made.released, [27.0] * 3 + [64.5] * 2), (made.audit, [27.0, 64.5]))
     )
-    page = Page(ReportPage(Outputs(policy, released, audit), about(representative=True)).html(flow(TWO)))
+    page = Page(ReportPage(RunOutputs(policy, released, audit), about(representative=True)).html(flow(TWO)))
     assert page.problems == []
     assert [int(row[1]) for row in page.tables["age"][1]] == [3, 2]
     assert "Loss by attribute" not in page.tables

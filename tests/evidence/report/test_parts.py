@@ -17,9 +17,8 @@ from crenel.anonymity import builtin as builtin_models
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
-from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy, SamplingAndNoise
-from crenel.anonymity.model.privacy_model import Sensitive
-from crenel.evidence.outputs import Outputs, values_of
+from crenel.anonymity.model.privacy import NoiseWithinRelease, Persons, Privacy, SamplingAndNoise, Sensitive
+from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.report.bins import bins_of_real, bins_of_whole, weighted_quantile
 from crenel.evidence.report.context import share
 from crenel.evidence.report.distributions import OTHERS, Came, axes, spreads
@@ -27,6 +26,7 @@ from crenel.evidence.report.losses import loss_by_attribute, loss_over_time
 from crenel.evidence.report.releases import diversity, releases
 from crenel.evidence.report.terms import terms
 from tests.support.published import POLICY, START, TOWNS, K, Release, about, block, made_releases, outputs
+from tests.support.settings import models_of
 
 amounts = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 9)), min_size=1, max_size=30)
 
@@ -141,12 +141,12 @@ def test_what_left_is_spread_evenly_over_all_that_it_may_have_been(made: list[Re
 
 def test_values_of_a_flat_hierarchy_are_named_only_where_enough_persons_have_them() -> None:
     tree = from_paths([(f"v{i}", "any") for i in range(40)])
-    policy = Policy((Categorical("town", tree),))
+    policy = Policy({"town": Categorical(tree)})
     made = outputs([Release(((1, 1, 0, "flu", n), (1, 1, 0, "flu", n + 50)), "cluster", n) for n in range(30)])
     labels = [f"v{min(i, 20)}" for i in range(30)]
     released = [label for label in labels for _ in range(2)]
     assert made.audit is not None
-    one = Outputs(policy, pa.table({"town": released}), made.audit.drop(["town"]).append_column("town", [labels]))
+    one = RunOutputs(policy, pa.table({"town": released}), made.audit.drop(["town"]).append_column("town", [labels]))
     found = axes(releases(one, published=False), policy)
     (spread,) = spreads(found, None, 5)
     assert spread.labels == ("v20", OTHERS)
@@ -171,7 +171,7 @@ def test_loss_over_time_is_the_loss_of_all(made: list[Release]) -> None:
 
 @given(made_releases())
 def test_loss_by_attribute_adds_up_to_that_of_the_releases(made: list[Release]) -> None:
-    policy = Policy((Numeric("age", (0, 99)), Numeric("wage", (0, 10_000)), Categorical("town", TOWNS)))
+    policy = Policy({"age": Numeric((0, 99)), "wage": Numeric((0, 10_000)), "town": Categorical(TOWNS)})
     left = releases(outputs(made), published=True)
     found = dict(loss_by_attribute(left, policy))
     kept = [one for one in made if one.kind != "generalized"]
@@ -214,12 +214,17 @@ def test_every_mechanism_has_its_terms() -> None:
         (builtin_models.BETA, 1.0),
     )
     privacy = Privacy(
-        5, 2, further, NoiseWithin(1.0), Lasting(), (Sensitive("illness", 3, ((builtin_models.T, 0.2),)),)
+        5,
+        2,
+        models=models_of(further),
+        noise_within_release=NoiseWithinRelease(1.0),
+        persons=Persons("lasting"),
+        sensitive={"illness": Sensitive(l=3, models=models_of(((builtin_models.T, 0.2),)))},
     )
     policy = Policy(
-        (Numeric("age", (0, 99), ends=5), Categorical("town", TOWNS)),
+        {"age": Numeric((0, 99), ends=5), "town": Categorical(TOWNS)},
         sensitive=("illness",),
-        noised=(Noised("wage", (0, 9)),),
+        noised={"wage": Noised((0, 9))},
         drop=("name",),
         subject="person",
         pseudonym=Pseudonym("code", "release"),

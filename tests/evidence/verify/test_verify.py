@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crenel.anonymity.builtin import BETA, T
-from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.anonymity.model.reference import Reference
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.accounts import nothing_lost
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
 from crenel.evidence.verify.verify import verify
 from tests.support.published import POLICY
 from tests.support.released import AUDIT, GUARANTEES, K, Run, runs
 from tests.support.sensitive import distance, ground_of
+from tests.support.settings import sensitive_of
 
 Broken = set[tuple[str, int | None, int | None]]
 
@@ -216,11 +216,11 @@ REFERENCES = {
 @given(run=runs(), limit=st.sampled_from([0.1, 0.25, 0.4]))
 def test_closeness_to_a_reference_is_that_of_the_rows(name: str, run: Run, limit: float) -> None:
     reference = REFERENCES[name]
-    of = Sensitive("illness", further=((T, limit), (BETA, 1.0)), reference=reference)
+    of = sensitive_of(None, ((T, limit), (BETA, 1.0)), reference)
     run.subject, run.pseudonym = False, False
     for row in run.audit:
         row["subjects"] = row["tuples"]
-    found = verify(run.outputs(), replace(GUARANTEES, privacy=replace(GUARANTEES.privacy, sensitive=(of,))))
+    found = verify(run.outputs(), replace(GUARANTEES, privacy=replace(GUARANTEES.privacy, sensitive={"illness": of})))
     ground, shares = ground_of(reference), dict(zip(reference.values, reference.shares, strict=True))
     far, common, strange = set(), set(), set()
     for row in run.audit:
@@ -262,8 +262,8 @@ def test_releases_under_one_generalization_are_judged_together(classes: list[lis
 @pytest.mark.parametrize("pseudonym", [False, True])
 def test_where_nothing_left_nothing_is_broken(subject: bool, pseudonym: bool) -> None:
     run = Run([], [], [{"reason": "outlier", "shard": 0, "position": 0}], [], pseudonym, subject or pseudonym)
-    of = Sensitive("illness", further=((T, 0.1),), reference=REFERENCES["equal"])
-    guarantees = replace(GUARANTEES, privacy=replace(GUARANTEES.privacy, sensitive=(of,)))
+    of = sensitive_of(None, ((T, 0.1),), REFERENCES["equal"])
+    guarantees = replace(GUARANTEES, privacy=replace(GUARANTEES.privacy, sensitive={"illness": of}))
     assert broken(verify(run.outputs(), guarantees)) == set()
     assert broken(verify(replace(run.outputs(), audit=None), guarantees)) == set()
 
@@ -283,7 +283,7 @@ def test_a_record_that_no_output_accounts_for_is_lost(change: dict[str, int], fi
     rows = [{"shard": 0, "name": name, "amount": float(amount)} for name, amount in (counts | change).items()]
     rows += [{"shard": 1, "name": name, "amount": 3.0} for name in ("tuples_in", "released")]
     one, empty = pa.table({"reason": ["missing"]}), pa.table({})
-    of = Outputs(POLICY, empty, empty, empty, one, {"summary": pa.Table.from_pylist(rows)}, read=9)
+    of = RunOutputs(POLICY, empty, empty, empty, one, {"summary": pa.Table.from_pylist(rows)}, read=9)
     check = nothing_lost(of)
     assert [str(found) for found in check.findings][:1] == ([] if finding is None else [finding])
     # A shard that has gone on since its summary is not judged by it.

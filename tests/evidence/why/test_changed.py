@@ -18,11 +18,11 @@ from tests.support.strategies import Case, cases
 @given(case=cases(), shards=st.sampled_from((1, 3)), data=st.data())
 def test_without_an_attribute_all_others_and_the_shards_stay(case: Case, shards: int, data: st.DataObject) -> None:
     sample = sample_of(case.setting, case)
-    names = [attribute.name for attribute in sample.policy.quasi_identifiers]
+    names = [attribute.name for attribute in sample.policy.attributes]
     assume(len(names) > 1)
     name = data.draw(st.sampled_from(names))
     left = without(sample, name, Shards(shards))
-    assert [a.name for a in left.policy.quasi_identifiers] == [other for other in names if other != name]
+    assert [a.name for a in left.policy.attributes] == [other for other in names if other != name]
     np.testing.assert_array_equal(left.shards(Shards(shards)), sample.shards(Shards(shards)))
     replayed = replay_outputs(left, setting_of(case, shards))
     contains(left, replayed)

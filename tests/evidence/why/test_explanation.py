@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.evidence.outputs import Outputs
+from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.replay import replay_outputs
-from crenel.evidence.sample import Setting
+from crenel.evidence.sample import ReplaySetting
 from crenel.evidence.why.explanation import RejectedRows, repairs_of, run_figures, suppressed_tuples
 from crenel.jobs.config.load import Config, load
 from tests.evidence.test_replay import sample_of, setting_of
@@ -40,8 +40,8 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
     return load(DEMO)
 
 
-def setting(config: Config) -> Setting:
-    return Setting(config.algorithm, config.privacy, config.parameters)
+def setting(config: Config) -> ReplaySetting:
+    return ReplaySetting(config.algorithm, config.privacy, config.algorithm)
 
 
 def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) -> None:
@@ -49,7 +49,7 @@ def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) 
     released = {"age_min": [18, 18], "age_max": [59, 100], "salary_min": [0, 0], "salary_max": [10, 10]}
     generalization = released | {name: [label] * 2 for name, label in root.items()}
     audit = {"kind": ["cluster", "generalized"], "tuples": [12, 1], "loss": [0.875, 1.0]}
-    run = Outputs(
+    run = RunOutputs(
         config.policy,
         pa.table({"age_min": [18] * 13}),
         pa.table(audit | generalization),
@@ -66,7 +66,7 @@ def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) 
 def test_a_run_that_kept_released_rows_alone_tells_their_losses_and_no_reasons(config: Config) -> None:
     leaf = {a.name: a.hierarchy.labels[0] for a in config.policy.categorical}
     ends = {"age_min": [18, 18], "age_max": [59, 18], "salary_min": [0, 0], "salary_max": [10, 5]}
-    run = Outputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()}))
+    run = RunOutputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()}))
     result = run_figures(run, setting(config))
     assert result.losses == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
     assert (result.suppressed, result.fully_generalized, result.rejected) == (None, None, ())
@@ -81,14 +81,15 @@ def test_repairs_are_counted_by_what_lacked_with_their_loss_before_and_after(con
         "loss_before": [0.1, 0.2, None, 0.1, 0.0],
         "reused_release": pa.array([None, None, None, None, None], pa.int64()),
     }
-    run = Outputs(config.policy, pa.table({}), pa.table(audit), further={"repairs": pa.table(log)})
+    run = RunOutputs(config.policy, pa.table({}), pa.table(audit), further={"repairs": pa.table(log)})
     few, alpha = repairs_of(run)
     assert (alpha.lacked, alpha.releases, alpha.tuples) == ("alpha", 1, 8)
     assert (alpha.before, alpha.after) == pytest.approx((0.1, 0.9))
     assert (few.lacked, few.releases, few.tuples) == ("too_few_subjects", 2, 40)
     assert (few.before, few.after) == pytest.approx((7 / 40, 14 / 40))
-    assert repairs_of(Outputs(config.policy, pa.table({}), pa.table(audit))) == ()
+    assert repairs_of(RunOutputs(config.policy, pa.table({}), pa.table(audit))) == ()
     reused = log | {"reused_release": pa.array([7] * 5)}
     assert (
-        repairs_of(Outputs(config.policy, pa.table({}), pa.table(audit), further={"repairs": pa.table(reused)})) == ()
+        repairs_of(RunOutputs(config.policy, pa.table({}), pa.table(audit), further={"repairs": pa.table(reused)}))
+        == ()
     )

@@ -9,21 +9,28 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crenel.anonymity.algorithm import ShardContext
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.sample import Sample
 from crenel.evidence.why.parts import above_their_share
+from crenel.operators.column_types import parse
+from crenel.operators.plan import AnonymizationPlan
 from crenel.state.block import NO_TIME, Block
 from tests.support.example_counts import FEW
 
 TREE = from_paths([(f"v{i}", f"g{i // 3}", "*") for i in range(8)] + [("alone", "only", "*")])
 COUNT = 4000
+TYPES = {"age": parse("INT")}
 
 
 def sample_of(*, age: np.ndarray, leaf: np.ndarray, subject: np.ndarray | None = None, declared: bool = True) -> Sample:  # type: ignore[type-arg]
     policy = Policy(
-        (Numeric("age", (18.0, 90.0) if declared else None), Categorical("area", TREE)),
+        {"age": Numeric((18.0, 90.0) if declared else None), "area": Categorical(TREE)},
         subject=None if subject is None else "person",
     )
     block = Block(
@@ -35,7 +42,9 @@ def sample_of(*, age: np.ndarray, leaf: np.ndarray, subject: np.ndarray | None =
         event_time=np.full(len(age), NO_TIME),
         members=pa.record_batch([], schema=pa.schema([])),
     )
-    return Sample.of_blocks(policy, [block], integers=frozenset({"age"}))
+    algorithm = Castle(Delay(50))
+    plan = AnonymizationPlan(algorithm, ShardContext(policy, Privacy(2), algorithm, block.members.schema), types=TYPES)
+    return Sample.of_blocks(policy, [block], plan=plan)
 
 
 def drawn(seed: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]

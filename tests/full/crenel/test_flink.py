@@ -86,7 +86,7 @@ def test_a_program_publishes_what_the_library_does(tmp_path: Path) -> None:
     assert {uid for uid in report["uids"] if uid.partition("_")[0].isdecimal()} == set()
     for name, settings in (("visits", first()), ("again", second())):
         own = [uid for uid in report["uids"] if uid.startswith(f"crenel-{name}-")]
-        assert f"crenel-{name}-{settings.validated.algorithm.stored_as}" in own
+        assert f"crenel-{name}-{settings.algorithm.name}" in own
         assert sum(uid.startswith(f"crenel-{name}-source-") for uid in own) > 1
     assert len(set(report["uids"])) == len(report["uids"])
 

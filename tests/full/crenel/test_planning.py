@@ -11,6 +11,7 @@ import pytest
 
 import crenel
 from crenel.anonymity import builtin
+from crenel.anonymity.model.region_tree import RegionTree
 from tests.crenel.stream import records, settings
 
 DAY = crenel.Delay(event_time="1 day")
@@ -68,7 +69,10 @@ def test_regions_are_learned_where_a_file_is_given_for_them(tmp_path: Path) -> N
     assert any("no file is given" in problem for problem in without.impossible.values())
     found = crenel.plan(table, of, vary=vary, regions=tmp_path / "regions.yaml")
     assert found.settings is not None
-    assert found.settings.shards == crenel.Shards(2, "regions", str(tmp_path / "regions.yaml"))
+    shards = found.settings.shards
+    assert (shards.count, shards.by) == (2, "regions")
+    assert isinstance(shards.regions, RegionTree)
+    assert shards.regions.source == str(tmp_path / "regions.yaml")
     assert found.regions == tmp_path / "regions.yaml"
     assert crenel.verify(crenel.anonymize(table, found.settings), found.settings).outcome == "holds"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.ola.algorithm import OLA
+from crenel.anonymity.algorithms.ola.algorithm import Ola
 from crenel.anonymity.model.outcomes import LINKABLE
 from tests.extension_points.test_roles import Case, cases, judge, of_each_algorithm, run
 from tests.support.example_counts import reach
@@ -18,5 +18,5 @@ def test_the_streams_of_this_law_bring_about_everything(algorithm: Algorithm) ->
         linkable = done.counters.suppressed.get(LINKABLE, 0)
         return odd and linkable > 0 and len(done.rows) < sum(map(len, case.batches))
 
-    found = reach(cases(levels=algorithm is OLA), brings_about)
+    found = reach(cases(levels=algorithm is Ola), brings_about)
     judge(found, run(algorithm, found))

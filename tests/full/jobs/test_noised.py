@@ -28,8 +28,7 @@ policy:
   noised:
 NOISED
   passthrough: [id]
-privacy: {k: 4}
-noise_within_release: {epsilon: 6}
+privacy: {k: 4, noise_within_release: {epsilon: 6}}
 castle: {delay: {tuples: 40}}
 seed: 7
 source:

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 import crenel
-from crenel.jobs.pipeline.sql_types import literal, parse
-from crenel.operators.encode.values import texts
+from crenel.anonymity.model.values import texts
+from crenel.jobs.pipeline.sql_expressions import literal
+from crenel.operators.column_types import parse
 from tests.crenel.test_values import TYPES, Type
 from tests.support.launch import Host, rows_of
 

@@ -13,7 +13,7 @@ import pytest
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.cells import algorithm
 from crenel.anonymity.algorithms.cells.contributions import Contributions
-from crenel.anonymity.algorithms.cells.shard import Cells
+from crenel.anonymity.algorithms.cells.shard import CellsShard
 from crenel.anonymity.space.domain import Boxes
 from crenel.state.block import Block
 from tests.operators import test_cells
@@ -81,7 +81,7 @@ def test_one_window_of_each_person(universe: Universe, shards: int, coins: set[C
 CROWD = (*(Visit(person, 100 * person, 100 * person, 20.0) for person in range(5)), Visit(5, 700, 700, 20.0, "cold"))
 
 
-class Tightened(Cells):
+class Tightened(CellsShard):
     """Publishes the interval of a cell's members, and not that of the cell."""
 
     def choose(self, watermark: int, *, ended: bool) -> Choice:
@@ -92,7 +92,7 @@ class Tightened(Cells):
         return replace(chosen, published=Boxes(*(column[:groups, :0] for column in chosen.published)))
 
 
-class ByWatermark(Cells):
+class ByWatermark(CellsShard):
     """Judges lateness by the watermark, which other persons' records move."""
 
     def push(self, block: Block, watermark: int = 0) -> Any:
@@ -109,7 +109,7 @@ class ByWatermark(Cells):
             self._clock = int(block.watermark[-1]), self._clock[1]
 
 
-class Telling(Cells):
+class Telling(CellsShard):
     """Publishes how many records a window suppressed: as the number of the release."""
 
     def _depart(self, choice: Choice) -> Any:
@@ -117,7 +117,7 @@ class Telling(Cells):
         return replace(found, release_id=np.full(len(found), len(choice.suppressed)))
 
 
-class Unbounded(Cells):
+class Unbounded(CellsShard):
     """Counts each record of a person as a person."""
 
     def in_sample(self, tuples: Any, window: Any) -> Any:
@@ -131,10 +131,10 @@ class Unbounded(Cells):
     [(Tightened, ONE_WINDOW), (ByWatermark, AHEAD), (Telling, CROWD), (Unbounded, TWO_WINDOWS)],
 )
 def test_each_broken_rule_breaks_the_promise(
-    broken: type[Cells], universe: Universe, shards: int, coins: set[Coin], monkeypatch: pytest.MonkeyPatch
+    broken: type[CellsShard], universe: Universe, shards: int, coins: set[Coin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("Cells", "PersonStage", "CellStage"):
+    for name in ("CellsShard", "PersonStage", "CellStage"):
         made = getattr(algorithm, name)
-        monkeypatch.setattr(algorithm, name, type(name, (broken,) if made is Cells else (broken, made), {}))
+        monkeypatch.setattr(algorithm, name, type(name, (broken,) if made is CellsShard else (broken, made), {}))
     # The guarantee fails if it fails for one person.
     assert any(found > bound(2) for found in divergences(universe, coins, plan(2, shards=shards), EPSILON))

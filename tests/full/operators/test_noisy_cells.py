@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.cells.count_noise import CountNoise
-from crenel.anonymity.algorithms.cells.shard import Cells
+from crenel.anonymity.algorithms.cells.shard import CellsShard
 from tests.operators import test_noisy_cells
 from tests.operators.test_cells import WIDTH, Restart, Universe, Visit
 from tests.operators.test_noisy_cells import BOUND, DIVERSE, EPSILON, FAR, HALF, TWICE, TWO_WINDOWS, divergences, plan
@@ -45,7 +45,7 @@ def test_two_windows_of_each_person_compose() -> None:
     assert 0 < max(divergences(both, plan(windows=2), 2 * EPSILON)) <= 2 * (BOUND + FAR)
 
 
-class TrueDiversity(Cells):
+class TrueDiversity(CellsShard):
     """Publishes a cell where its persons, and not its published records, have two values."""
 
     def _chosen(self, leaving: NDArray[np.int64], *others: NDArray[np.int64]) -> Choice:
@@ -63,7 +63,7 @@ class TrueDiversity(Cells):
         )
 
 
-class Lower(Cells):
+class Lower(CellsShard):
     """Has a threshold that is one too low."""
 
     def __init__(self, *given: Any) -> None:
@@ -71,7 +71,7 @@ class Lower(Cells):
         self._threshold -= 1
 
 
-class Halved(Cells):
+class Halved(CellsShard):
     """Adds half of the noise that the guarantee needs."""
 
     def _chosen(self, *given: NDArray[np.int64]) -> Choice:
@@ -87,8 +87,8 @@ class Halved(Cells):
     [(TrueDiversity, DIVERSE), (Lower, HALF), (Halved, HALF)],
 )
 def test_each_broken_rule_breaks_the_guarantee(
-    broken: type[Cells], universe: Universe, monkeypatch: pytest.MonkeyPatch
+    broken: type[CellsShard], universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crenel.anonymity.algorithms.cells.algorithm.Cells", broken)
+    monkeypatch.setattr("crenel.anonymity.algorithms.cells.algorithm.CellsShard", broken)
     # The guarantee fails if it fails for one person.
     assert any(found > 1.5 * BOUND for found in divergences(universe, plan(), EPSILON))

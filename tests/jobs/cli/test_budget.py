@@ -13,13 +13,10 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from crenel.anonymity.model.fingerprint import STORED_NAMES
 from crenel.anonymity.noise.budget import delta, largest_sample_rate, smallest_epsilon
 from crenel.evidence.budget import Budget, Reach, account
 from crenel.jobs.cli.budget import budget_in_short, in_words
 from crenel.jobs.config.load import load
-from crenel.jobs.pipeline.anonymizer import operator_plan
-from crenel.jobs.pipeline.digests import stored_under
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from tests.jobs.cli.test_app import DEMO, ROOT, crenel, demo_variables
 from tests.support.launch import environment
@@ -146,20 +143,19 @@ def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
     types = {"age": "INT", "salary": "DOUBLE", "visited": "TIMESTAMP_LTZ(3) *ROWTIME*"}
     columns = dict.fromkeys(config.policy.roles, "STRING") | types
     found = layout(config, SourceColumns(columns, has_watermark=True))
-    terms = operator_plan(config, found).context
+    terms = found.plan.context
     assert terms.sampling_and_noise == config.sampling_and_noise is not None
     assert [attribute.step for attribute in terms.policy.numeric] == [1, 100]
-    assert terms.fingerprint == stored_under(config, found)
-    assert STORED_NAMES["sampling_and_noise"] in terms.fingerprint
+    assert "sampling_and_noise" in terms.fingerprint
     plain = load(DEMO, [SALARY])
     found = layout(plain, SourceColumns(columns, has_watermark=True))
-    assert operator_plan(plain, found).context.sampling_and_noise is None
+    assert found.plan.context.sampling_and_noise is None
 
 
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:
     result = crenel("budget", DEMO)
     assert (result.exit_code, result.stdout) == (2, "")
-    neither = "has neither sampling_and_noise nor noise_within_release nor 'algorithm: cells'"
+    neither = "has neither sampling_and_noise nor privacy.noise_within_release nor 'algorithm: cells'"
     assert result.stderr == f"crenel: {DEMO} {neither}, so there is nothing to account for\n"
 
 

@@ -16,9 +16,10 @@ policy:
   quasi_identifiers: {age: {type: numeric}}
   noised:
     height: {domain: [100, 220]}
-    weight: {type: numeric, domain: [30, 250], step: 0.1}
-privacy: {k: 10}
-noise_within_release: {epsilon: 2, shares: {height: 0.25, weight: 0.75}, confidence: {c: 0.9, k: 10}}
+    weight: {domain: [30, 250], step: 0.1}
+privacy:
+  k: 10
+  noise_within_release: {epsilon: 2, shares: {height: 0.25, weight: 0.75}, confidence: {c: 0.9, k: 10}}
 castle: {delay: {tuples: 5}}
 source: {ddl: CREATE TEMPORARY TABLE source}
 sinks: {released: {connector: blackhole}}
@@ -43,7 +44,12 @@ def test_reaches_are_those_of_the_noise_that_is_drawn(path: Path) -> None:
 
 
 def test_by_the_domain_there_is_one_width_and_without_confidence_no_range(path: Path) -> None:
-    changes = ["--set", "noise_within_release.scale=domain", "--set", "noise_within_release.confidence=null"]
+    changes = [
+        "--set",
+        "privacy.noise_within_release.scale=domain",
+        "--set",
+        "privacy.noise_within_release.confidence=null",
+    ]
     found = json.loads(CliRunner().invoke(app, ["budget", str(path), "--json", *changes]).stdout)
     assert [(row["class"], row["linking_range"]) for row in found["noise_within_release"]] == [("whole", None)] * 2
 
@@ -59,7 +65,7 @@ def test_by_the_domain_there_is_one_width_and_without_confidence_no_range(path: 
 def test_a_budget_says_which_noise_is_differentially_private(
     path: Path, changes: tuple[str, ...], reported: str
 ) -> None:
-    given = [part for change in changes for part in ("--set", f"noise_within_release.{change}")]
+    given = [part for change in changes for part in ("--set", f"privacy.noise_within_release.{change}")]
     result = CliRunner().invoke(app, ["budget", str(path), *given])
     assert "noise within releases, epsilon 2 for a record" in result.output
     assert reported in " ".join(result.output.split())
@@ -67,7 +73,7 @@ def test_a_budget_says_which_noise_is_differentially_private(
 
 
 def test_noised_values_add_their_epsilon_to_that_of_sampling(path: Path) -> None:
-    changes = {"noise_within_release.scale": "domain", "noise_within_release.confidence": "null"}
+    changes = {"privacy.noise_within_release.scale": "domain", "privacy.noise_within_release.confidence": "null"}
     changes |= {"sampling_and_noise": "{sample_rate: 0.5, phi: 100}"}
     changes |= {"policy.quasi_identifiers.age": "{type: numeric, domain: [0, 100]}"}
     given = [part for name, value in changes.items() for part in ("--set", f"{name}={value}")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.loss import EncodedSample
 from crenel.jobs.cli import regions
 from crenel.jobs.cli.cli_common import console
 from crenel.jobs.config.load import Config
@@ -52,7 +52,7 @@ def test_cells_have_the_persons_of_keys_that_are_published(
 
     def read(config: Config, rows: int | None) -> Sampled:
         assert rows is None  # all of the source
-        return Sampled(config.policy, True, PERSONS, 0, Sample(drawn, np.zeros((PERSONS, 0), np.int32)))
+        return Sampled(config.policy, True, PERSONS, 0, EncodedSample(drawn, np.zeros((PERSONS, 0), np.int32)))
 
     monkeypatch.setattr(regions, "read_sample", read)
     learned: list[float] = []

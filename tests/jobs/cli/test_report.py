@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from crenel.jobs.cli.app import app
 from crenel.jobs.config.load import load
-from crenel.jobs.pipeline.digests import settings_digest
+from crenel.operators.digests import settings_digest
 from tests.support.outputs import ALIKE, AUDITED, configure, member, release, write_csv
 from tests.support.web_page import Page
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from crenel.jobs.config.catalogs import database_remedy
+from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.causes import remedy as remedy_of
 from crenel.jobs.config.delivery import repeating_scans
-from crenel.jobs.config.load import Config, ConfigError, load
-from crenel.jobs.config.paths import find_unusable_warehouses
+from crenel.jobs.config.load import Config, load
 from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
 
@@ -163,42 +163,22 @@ def test_a_table_that_a_restart_reads_again_is_only_looked_up() -> None:
 @pytest.mark.parametrize(
     ("trace", "remedy"),
     [
-        ("Caused by: java.sql.SQLException: No suitable driver found for jdbc:x", "; name the files of the connector"),
+        ("Caused by: java.sql.SQLException: No suitable driver found for jdbc:x", "name the files of the connector"),
         (
             "java.lang.IllegalStateException: Could not find any jdbc factory that can handle url 'jdbc:x'",
-            "; name the files of the connector",
+            "name the files of the connector",
         ),
         (
             "org.postgresql.util.PSQLException: Connection to a:1 refused\nCaused by: java.net.ConnectException: no",
-            "; start the database, or correct the host and port in base-url",
+            "start the database, or correct the host and port in base-url",
         ),
         (
             "Caused by: org.postgresql.util.PSQLException: FATAL: password authentication failed",
-            "; correct base-url, default-database, username or password",
+            "correct base-url, default-database, username or password",
         ),
         ("org.apache.flink.table.api.ValidationException: One or more required options are missing", ""),
     ],
 )
 def test_a_database_that_cannot_be_opened_has_a_remedy(trace: str, remedy: str) -> None:
-    assert database_remedy(trace).startswith(remedy)
-    assert bool(database_remedy(trace)) == bool(remedy)
-
-
-def test_a_warehouse_is_there_to_be_read_and_a_folder_to_be_written(tmp_path: Path) -> None:
-    (tmp_path / "lake").mkdir()
-    (tmp_path / "file").touch()
-
-    def unusable(read: str, written: str) -> list[str]:
-        overrides = (
-            f"catalogs.{name}.warehouse=file://{tmp_path}/{of}" for name, of in (("lake", read), ("ice", written))
-        )
-        config = configured(tmp_path, *overrides)
-        return [*find_unusable_warehouses(config.source.table, config.tables.values())]
-
-    assert unusable("lake", "new") == []
-    (problem,) = unusable("lage", "new")
-    assert problem == f"catalogs.lake.warehouse: {tmp_path}/lage does not exist; correct the path"
-    (problem,) = unusable("lake", "file")
-    assert problem.startswith(
-        f"catalogs.ice.warehouse: {tmp_path}/file cannot be written: {tmp_path}/file is no folder;"
-    )
+    assert remedy_of(trace).startswith(remedy)
+    assert bool(remedy_of(trace)) == bool(remedy)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import crenel
-from crenel.jobs.config.contract import ContractError, read_contract
-from crenel.jobs.config.load import ConfigError, load
+from crenel.anonymity.model.errors import ConfigError
+from crenel.contract import ContractError, read_contract
+from crenel.jobs.config.load import load
 from tests.support.protobuf import descriptor_set, field
 
 CONTRACT = """
@@ -464,5 +465,5 @@ def test_settings_in_python_have_the_same_contract(configuration: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"policy\.contract\.confirmed: \[patient\]"):
         made()
-    warnings = made(confirmed=["patient"]).validated.warnings
+    warnings = made(confirmed=["patient"]).warnings
     assert [warning.partition(":")[0] for warning in warnings] == ["policy.contract.confirmed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import crenel
-from crenel.jobs.config.description import guarantee_lines, roles
+from crenel.description import guarantee_lines, roles
 
 
 def _settings(drop: list[str], confidence: crenel.Confidence | None) -> crenel.Settings:
@@ -16,15 +16,14 @@ def _settings(drop: list[str], confidence: crenel.Confidence | None) -> crenel.S
             noised={"height": crenel.Noised(domain=(50, 250), step=1)},
             drop=drop,
         ),
-        privacy=crenel.Privacy(k=5),
+        privacy=crenel.Privacy(k=5, noise_within_release=crenel.NoiseWithinRelease(epsilon=2, confidence=confidence)),
         algorithm=crenel.Nearest(crenel.Delay(tuples=100)),
-        noise_within_release=crenel.NoiseWithinRelease(epsilon=2, confidence=confidence),
     )
 
 
 @pytest.mark.parametrize(("drop", "shown"), [([], "none"), (["name", "phone"], "name, phone")])
 def test_dropped_columns_are_listed(drop: list[str], shown: str) -> None:
-    found = dict(roles(_settings(drop, None).validated))
+    found = dict(roles(_settings(drop, None)))
     assert found["drop"] == shown
     assert found["subject"] == "person"
     assert found["pass-through"] == "none"
@@ -32,7 +31,7 @@ def test_dropped_columns_are_listed(drop: list[str], shown: str) -> None:
 
 def test_confidence_is_described_only_where_it_is_required() -> None:
     without, required = (
-        [text for _, text in guarantee_lines(_settings([], confidence).validated)]
+        [text for _, text in guarantee_lines(_settings([], confidence))]
         for confidence in (None, crenel.Confidence(c=0.99, k=5))
     )
     added = [text for text in required if text not in without]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from crenel.jobs.config.file import ConfigError, expand, override, read
+from crenel.anonymity.model.errors import ConfigError
+from crenel.settings_file import expand, override, read
 
 
 def written(folder: Path, text: str) -> Path:

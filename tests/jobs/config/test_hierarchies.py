@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.anonymity.model.hierarchy import MISSING
 from crenel.anonymity.model.secret import NO_KEY
-from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.config.load import Config, load
 
 BUILT = """
 policy:
@@ -89,7 +90,7 @@ def test_ola_refuses_a_large_hierarchy_because_it_looks_at_each_leaf(tmp_path: P
         ("age.hierarchy.numbers.width=2", "age.hierarchy.numbers.width: is unknown; known here: domain, levels,"),
         ("age.hierarchy={}", "age.hierarchy: must hold one of file, numbers, mask, dates, ip, times,"),
         ("age.hierarchy.file=area.csv", "age.hierarchy: must hold one of file, numbers, mask, dates, ip, times,"),
-        ("age.hierarchy=[numbers]", "age.hierarchy: is not a mapping; for a categorical one, the path of a"),
+        ("age.hierarchy=[numbers]", "age.hierarchy: is no hierarchy; the path of a hierarchy file"),
         ("age.hierarchy=null", "age: a categorical one needs a 'hierarchy', the path of its file or what builds it"),
         ("age={type: numeric, hierarchy: {ip: {networks: [10.0.0.0/30]}}}", "age: a numeric one has no 'hierarchy'"),
         ("zip.hierarchy.mask.values=[a]", "zip.hierarchy.mask.length: goes without 'values'; give one of the two"),
@@ -114,7 +115,7 @@ def test_ola_refuses_a_large_hierarchy_because_it_looks_at_each_leaf(tmp_path: P
         ("address.hierarchy.ip.networks=['::/64']", "address.hierarchy.ip.networks[0]: is not an IPv4 network; IPv4"),
         ("address.hierarchy.ip.networks=[10.0.0.1/8]", "address.hierarchy.ip.networks[0]: is not an IPv4 network"),
         ("address.hierarchy.ip={networks: [10.0.0.0/7]}", "address.hierarchy.ip.networks: 33554432 leaves are"),
-        ("area.hierarchy.file=none.csv", "area.hierarchy.file: FOLDER/none.csv: cannot be read: No such file"),
+        ("area.hierarchy.file=none.csv", "area.hierarchy: FOLDER/none.csv: cannot be read: No such file"),
     ],
 )
 def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:

@@ -1,57 +1,14 @@
-"""Brokers that do not answer are reported by field, and transactions of sinks get timeouts that brokers allow."""
+"""Transactions of sinks get timeouts that brokers allow."""
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
-from crenel.jobs.config.kafka import (
-    SERVERS,
-    broker_warnings,
-    registry_warnings,
-    silent_tables,
-    timeout_warnings,
-    unfit_timeouts,
-    with_timeout,
-)
-from tests.support.cluster import free_port
+from crenel.jobs.config.connectors import TIMEOUT, with_timeout
+from crenel.jobs.config.delivery import unfit_timeouts
+from crenel.jobs.config.start_warnings import timeout_warnings
 
-TIMEOUT = "properties.transaction.timeout.ms"
 ONCE = {"connector": "kafka", "sink.delivery-guarantee": "Exactly-Once"}
-
-
-def table(servers: str, connector: str = "kafka") -> dict[str, dict[str, str]]:
-    return {"source.ddl": {"connector": connector, SERVERS: servers}}
-
-
-def test_a_table_is_silent_where_none_of_its_brokers_accepts_a_connection() -> None:
-    gone = free_port()
-    with socket.socket() as broker:
-        broker.bind(("localhost", 0))
-        broker.listen()
-        there = broker.getsockname()[1]
-        assert silent_tables(table(f"localhost:{gone}, localhost:{there}")) == []
-        assert silent_tables(table(f"[::1]:{gone},localhost:{gone}")) == ["source.ddl"]
-    assert silent_tables(table(f"localhost:{there}", "upsert-kafka")) == ["source.ddl"]
-
-
-@pytest.mark.parametrize("servers", ["", "localhost", "PLAINTEXT://localhost:1"])
-def test_an_address_that_is_not_host_and_port_is_left_to_kafka(servers: str) -> None:
-    assert silent_tables(table(servers)) == []
-
-
-def test_tables_of_other_connectors_are_not_looked_at() -> None:
-    assert silent_tables(table(f"localhost:{free_port()}", "filesystem")) == []
-
-
-def test_the_warning_has_field_address_and_remedy() -> None:
-    port = free_port()
-    assert list(broker_warnings(table(f"localhost:{port}"))) == [
-        f"source.ddl: no Kafka broker at '{SERVERS}' = 'localhost:{port}' accepts a connection from this machine; "
-        "start the broker, or correct the address"
-    ]
-    assert silent_tables(table("Eastley.invalid:9092")) == ["source.ddl"]
 
 
 @pytest.mark.parametrize("connector", ["kafka", "upsert-kafka"])
@@ -80,13 +37,10 @@ def test_what_is_no_number_of_milliseconds_is_refused(given: str) -> None:
         (900_000, 30_000, []),
         (900_000, 840_000, []),
         (900_000, 840_001, ["a transaction is open from one checkpoint"]),
-        (900_001, 30_000, ["more than the 900000 ms"]),
         (89_999, 30_000, ["give 90000 or more"]),
     ],
 )
-def test_it_is_more_than_an_interval_and_no_more_than_brokers_allow(
-    timeout: int, interval: int, expected: list[str]
-) -> None:
+def test_a_timeout_is_more_than_an_interval(timeout: int, interval: int, expected: list[str]) -> None:
     options = ONCE | {TIMEOUT: str(timeout)}
     assert list(unfit_timeouts({"released": options})) == []
     warnings = list(timeout_warnings({"released": options, "audit": {"connector": "blackhole"}}, interval))
@@ -94,12 +48,3 @@ def test_it_is_more_than_an_interval_and_no_more_than_brokers_allow(
     for warning, part in zip(warnings, expected, strict=True):
         assert warning.startswith(f"sinks.released.{TIMEOUT}: ")
         assert part in warning
-
-
-def test_a_registry_that_accepts_no_connection_is_named_with_its_field() -> None:
-    with socket.socket() as server:
-        server.bind(("localhost", 0))
-        server.listen()
-        assert list(registry_warnings("field", f"http://localhost:{server.getsockname()[1]}/apis")) == []
-    (warning,) = registry_warnings("field", f"http://localhost:{free_port()}")
-    assert warning.startswith("field: no schema registry at http://localhost:")

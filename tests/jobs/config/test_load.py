@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.hierarchy import MISSING
 from crenel.anonymity.model.outcomes import REUSE_RISK
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, Secret, SubjectKey
 from crenel.jobs.config.delivery import repeating_source
-from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.config.load import Config, load
 
 EXAMPLES = Path(__file__).parents[3] / "conf"
 
@@ -85,15 +87,17 @@ def problems(folder: Path, text: str, *overrides: str) -> list[str]:
 def test_every_field_arrives(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL)
     policy = config.policy
-    hours, education, pay = policy.quasi_identifiers
-    assert (hours, pay) == (Numeric("hours-per-week", (17.0, 90.5)), Numeric("pay"))
+    hours, education, pay = policy.attributes
+    assert (hours, pay) == (Numeric((17.0, 90.5)).named("hours-per-week"), Numeric().named("pay"))
     assert isinstance(education, Categorical)
     assert (education.name, education.hierarchy.labels[:3]) == ("education.level", ("master", "bachelor", "none"))
     assert (policy.subject, policy.event_time, policy.reference, policy.missing) == ("person", "ts", "line", "reject")
     # Text that YAML would take for a boolean or a number is a column's name as it was typed.
     assert (policy.sensitive, policy.passthrough, policy.drop) == (("income", "no"), ("2019",), ("1.10", "name"))
     assert config.privacy == Privacy(10, 2)
-    assert config.parameters == CastleParameters(1000, 600_000, 0.2, 40, 90, 0, "withhold")
+    assert config.algorithm == Castle(
+        Delay(1000, 600_000, jitter=0.2), max_clusters=40, loss_window=90, reuse_limit=0, suppression="withhold"
+    )
     assert config.shards == Shards(4, "hours-per-week")
     assert (config.seed, config.subject_key) == (7, SubjectKey.of(b"sixteen bytes 16"))
     assert config.source.query == "SELECT * FROM source"
@@ -120,7 +124,7 @@ def test_what_counts_event_time_is_known_by_its_field(tmp_path: Path) -> None:
 def test_full_generalization_needs_the_domain_of_every_number(tmp_path: Path) -> None:
     generalize, domain = "castle.suppression=generalize", "policy.quasi_identifiers.pay.domain=[0, 9]"
     by_subject = "shards.by=subject"
-    assert configured(tmp_path, FULL, generalize, domain, by_subject).parameters.suppression == "generalize"
+    assert configured(tmp_path, FULL, generalize, domain, by_subject).algorithm.suppression == "generalize"
     [problem] = problems(tmp_path, FULL, generalize, by_subject)
     assert problem.startswith("policy.quasi_identifiers.pay.domain: is missing; castle.suppression")
 
@@ -145,7 +149,7 @@ NOISED = (
 def test_sampling_and_noise_arrive(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL, *NOISED)
     assert config.sampling_and_noise == SamplingAndNoise(0.9, 100.0)
-    assert config.policy.numeric[1] == Numeric("pay", (0, 9000), 0.5)
+    assert config.policy.numeric[1] == Numeric((0, 9000), 0.5).named("pay")
     assert config.warnings == ()
     assert configured(tmp_path, FULL).sampling_and_noise is None
     assert configured(tmp_path, FULL, *NOISED, "sampling_and_noise=null").sampling_and_noise is None
@@ -155,7 +159,7 @@ def test_phi_follows_from_a_tolerance(tmp_path: Path) -> None:
     within = "sampling_and_noise={sample_rate: 1, within: {share: 0.05, probability: 0.99}}"
     found = configured(tmp_path, FULL, *NOISED, within).sampling_and_noise
     assert found is not None
-    assert round(found.phi, 4) == 92.1034  # -ln(0.01) / 0.05
+    assert round(found.inverse_scale, 4) == 92.1034  # -ln(0.01) / 0.05
 
 
 def test_noise_refuses_shards_that_follow_from_values(tmp_path: Path) -> None:
@@ -173,7 +177,7 @@ def test_the_observed_range_is_an_explicit_choice_with_a_warning(tmp_path: Path)
     ]
     observed = "sampling_and_noise.range=observed"
     config = configured(tmp_path, FULL, NOISED[0], NOISED[1], observed, "seed=null")
-    assert config.sampling_and_noise == SamplingAndNoise(0.9, 100.0, observed_range=True)
+    assert config.sampling_and_noise == SamplingAndNoise(0.9, 100.0, range="observed")
     (warning,) = config.warnings
     assert warning.startswith("sampling_and_noise.range: observed ")
     assert "values of persons" in warning
@@ -223,7 +227,7 @@ def test_no_shipped_configuration_reuses_generalizations() -> None:
 def test_reuse_is_off_by_default_and_the_warning_about_it_states_its_price(tmp_path: Path, algorithm: str) -> None:
     chosen = ["castle=null", f"algorithm={algorithm}", f"{algorithm}={{delay: {{tuples: 9}}}}"]
     config = configured(tmp_path, FULL, *chosen)
-    assert (config.parameters.reuse_limit, config.parameters.delay_jitter, config.warnings) == (0, 0, ())
+    assert (config.algorithm.reuse_limit, config.algorithm.delay.jitter, config.warnings) == (0, 0, ())
     warning, *_ = configured(tmp_path, FULL, *chosen, f"{algorithm}.reuse_limit=5").warnings
     assert warning.startswith(f"{algorithm}.reuse_limit: is 5")
     assert REUSE_RISK in warning
@@ -260,7 +264,7 @@ def test_what_promises_less_than_it_seems_to_is_warned_of_once(
 
 def test_full_generalization_and_noise_both_ask_for_a_domain(tmp_path: Path) -> None:
     generalize = "castle.suppression=generalize"
-    assert configured(tmp_path, FULL, *NOISED, generalize).parameters.suppression == "generalize"
+    assert configured(tmp_path, FULL, *NOISED, generalize).algorithm.suppression == "generalize"
     found = problems(tmp_path, FULL, NOISED[0], NOISED[1], generalize)
     assert [problem.split(":")[0] for problem in found] == ["policy.quasi_identifiers.pay.domain"] * 2
 
@@ -268,7 +272,9 @@ def test_full_generalization_and_noise_both_ask_for_a_domain(tmp_path: Path) -> 
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     config = configured(tmp_path, SMALL)
     assert config.privacy == Privacy(3, 1)
-    assert config.parameters == CastleParameters(5, None, 0.0, 50, 100, 0, "withhold")
+    assert config.algorithm == Castle(
+        Delay(5, None, jitter=0.0), max_clusters=50, loss_window=100, reuse_limit=0, suppression="withhold"
+    )
     assert config.shards == Shards(1, "subject")
     assert (config.seed, config.subject_key, config.source.query, config.flink) == (None, NO_KEY, None, {})
     assert list(config.policy.roles) == ["age"]
@@ -298,7 +304,7 @@ def test_kept_missing_values_have_a_leaf_in_every_hierarchy(tmp_path: Path) -> N
 )
 def test_durations_are_read_with_their_unit(tmp_path: Path, text: str, milliseconds: int) -> None:
     config = configured(tmp_path, SMALL, "policy.event_time=ts", f"castle.delay={{event_time: {text}}}")
-    assert config.parameters == CastleParameters(None, milliseconds)
+    assert config.algorithm == Castle(Delay(None, milliseconds))
 
 
 @pytest.mark.parametrize(
@@ -324,10 +330,10 @@ def test_an_override_reaches_keys_with_dots_and_dashes(tmp_path: Path) -> None:
         "seed=null",
         "source.ddl=a = 'b'",
     )
-    assert config.policy.quasi_identifiers == (
-        Numeric("hours-per-week", (0, 5)),
-        Numeric("education.level"),
-        Numeric("pay", (1, 2)),
+    assert config.policy.attributes == (
+        Numeric((0, 5)).named("hours-per-week"),
+        Numeric().named("education.level"),
+        Numeric((1, 2)).named("pay"),
     )
     assert config.sinks["released"]["sink.parallelism"] == "9"
     assert config.sinks["released"]["sink.rolling-policy.file-size"] == "1MB"
@@ -391,14 +397,14 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
             "sampling_and_noise={sample_rate: 1, phi: 3, range: observd}",
             ".range: is not one of the choices (did you mean 'observed'?); 'declared' or",
         ),
-        ("policy.quasi_identifiers.pay.step=0", ": is too small; for a numeric one"),
+        ("policy.quasi_identifiers.pay.step=0", ": is too small; a number above 0"),
         ("policy.quasi_identifiers.hours-per-week.step=74", ": is wider than the domain"),
         ("policy.quasi_identifiers.hours-per-week.step=1e-11", ": is too small; the domain may hold 2^40 steps"),
         (
             "policy.quasi_identifiers.education.level.step=1",
             "policy.quasi_identifiers.education.level: a categorical one has no 'step'",
         ),
-        ("policy.quasi_identifiers.pay.ends=0", ": is too small; for a numeric one"),
+        ("policy.quasi_identifiers.pay.ends=0", ": is too small; a number above 0"),
         ("policy.quasi_identifiers.hours-per-week.ends=74", ": is wider than the domain"),
         (
             "policy.quasi_identifiers.education.level.ends=1",
@@ -422,7 +428,10 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("policy.quasi_identifiers.pay.domain=[1, inf]", "[1]: is not finite; [lowest"),
         ("policy.quasi_identifiers.pay.domain=[1]", "[1]: is missing; [lowest"),
         ("policy.quasi_identifiers.pay.domain=[1, 2, 3]", ": holds too much; [lowest"),
-        ("policy.quasi_identifiers.pay.hierarchy=roots.csv", ": "),
+        (
+            "policy.quasi_identifiers.pay.hierarchy=roots.csv",
+            "policy.quasi_identifiers.pay: a numeric one has no 'hierarchy'",
+        ),
         (
             "policy.quasi_identifiers.pay.hierarchy=trees/education.csv",
             "policy.quasi_identifiers.pay: a numeric one has no",
@@ -436,7 +445,7 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("policy.event_time=null", "castle.delay.event_time: policy.event_time names no column"),
         ("policy.event_time_limit=soon", ": must be a duration such as '1 h', or null"),
         ("policy.hidden={}", ": is unknown; known here: quasi_identifiers,"),
-        ("sinks.released=null", ": is not a mapping; the options of a Flink connector"),
+        ("sinks.released=null", ": is missing; the options of a Flink connector"),
         ("sinks.audit={path: x}", ": the option 'connector' is missing; the options of"),
         ("sinks.audit.path=null", ": is not text; the options of a Flink connector"),
         ("sinks.audits={connector: blackhole}", ": is unknown (did you mean 'audit'?)"),
@@ -447,14 +456,6 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("accept_duplicates=perhaps", ": must be true or false"),
         ("accept_duplicates=[true]", ": must be true or false"),
         ("castles={}", ": is unknown (did you mean 'castle'?); known here: policy, privacy,"),
-        ("window={tuples: 50}", ": is called suhdsa now"),
-        ("differential_privacy={phi: 100}", ": is called sampling_and_noise now"),
-        ("privacy.persons={promise: lasting}", ".promise: is called privacy.persons.guarantee now"),
-        ("algorithm=window", ": 'window' is called 'suhdsa' now"),
-        (
-            "castle.suppression=generalise",  # codespell:ignore
-            ": 'generalise' is called 'generalize' now",  # codespell:ignore
-        ),
         ("castle=null", ": is missing; a mapping such as {delay: {tuples: 1000}}"),
         ("algorithm=castles", ": is not one of the choices (did you mean 'castle'?); 'castle' or '"),
         ("suhdsa={tuples: 50}", ": goes with 'algorithm: suhdsa', and the algorithm is 'castle'; remove it"),
@@ -480,7 +481,7 @@ def test_a_hierarchy_that_is_none_is_told_by_field_and_file(tmp_path: Path, hier
     [
         ("policy.quasi_identifiers.pay.hierarchy", "policy.quasi_identifiers.pay={type: categorical, hierarchy: FILE}"),
         (
-            "policy.quasi_identifiers.pay.hierarchy.file",
+            "policy.quasi_identifiers.pay.hierarchy",
             "policy.quasi_identifiers.pay={type: categorical, hierarchy: {file: FILE}}",
         ),
         (
@@ -499,7 +500,7 @@ def test_a_file_that_is_not_utf_8_is_told_by_field_line_and_remedy(tmp_path: Pat
 
 def test_missing_sections_are_all_named(tmp_path: Path) -> None:
     found = [problem.split(":")[0] for problem in problems(tmp_path, "seed: 3")]
-    assert found == ["policy", "privacy", "castle", "source", "sinks"]
+    assert found == ["castle", "policy", "privacy", "source", "sinks"]
 
 
 def test_all_problems_are_listed_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.model.delay import Window
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """
@@ -26,17 +26,16 @@ sinks: {released: {connector: blackhole}}
 
 def test_every_field_arrives(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL)
-    assert config.algorithm is MONDRIAN
-    assert config.parameters == MondrianParameters(ClosedBy(50, 10_000), "widest")
+    assert config.algorithm == Mondrian(Window(50, 10_000), "widest")
     assert config.counts_event_time == "mondrian.window.event_time"
 
 
 @pytest.mark.parametrize("section", ["{}", "{window: null}", "{window: {}}"])
 def test_without_a_window_it_is_all_of_the_input(tmp_path: Path, section: str) -> None:
     config = configured(tmp_path, FULL, f"mondrian={section}")
-    assert config.parameters == MondrianParameters()
+    assert config.algorithm == Mondrian()
     assert config.counts_event_time is None
-    assert dict(MONDRIAN.tell(config.parameters)) == {"window": "all of the input", "cut": "loss"}
+    assert dict(config.algorithm.describe()) == {"window": "all of the input", "cut": "loss"}
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from crenel.anonymity.model.attributes import Noised
-from crenel.anonymity.model.privacy import Confidence, NoiseWithin
-from crenel.jobs.config.load import ConfigError, load
+from crenel.anonymity.model.errors import ConfigError
+from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease
+from crenel.jobs.config.load import load
 
 TEXT = """
 policy:
   quasi_identifiers: {age: {type: numeric}}
   noised:
     height: {domain: [100, 220], step: 1}
-    weight: {type: numeric, domain: [30, 250], step: 0.1}
-privacy: {k: 10}
-noise_within_release: {epsilon: 2}
+    weight: {domain: [30, 250], step: 0.1}
+privacy: {k: 10, noise_within_release: {epsilon: 2}}
 castle: {delay: {tuples: 5}}
 source: {ddl: CREATE TEMPORARY TABLE source}
 sinks: {released: {connector: blackhole}}
@@ -25,21 +25,28 @@ sinks: {released: {connector: blackhole}}
 
 
 def test_shares_are_in_the_order_of_the_policy(path: Path) -> None:
-    config = load(path, ["noise_within_release={epsilon: 4, shares: {weight: 0.75, height: 0.25}, scale: domain}"])
-    assert config.policy.noised == (Noised("height", (100, 220), 1), Noised("weight", (30, 250), 0.1))
-    assert config.privacy.noise_within == NoiseWithin(4, (0.25, 0.75), "domain")
-    confident = load(path, ["noise_within_release.confidence={c: 0.99, k: 10}", "noise_within_release.least=0"])
-    assert confident.privacy.noise_within == NoiseWithin(2, least=0, confidence=Confidence(0.99, 10))
+    config = load(
+        path, ["privacy.noise_within_release={epsilon: 4, shares: {weight: 0.75, height: 0.25}, scale: domain}"]
+    )
+    assert tuple(config.policy.noised.values()) == (
+        Noised((100, 220), 1).named("height"),
+        Noised((30, 250), 0.1).named("weight"),
+    )
+    assert config.privacy.noise_within_release == NoiseWithinRelease(4, {"weight": 0.75, "height": 0.25}, "domain")
+    confident = load(
+        path, ["privacy.noise_within_release.confidence={c: 0.99, k: 10}", "privacy.noise_within_release.least=0"]
+    )
+    assert confident.privacy.noise_within_release == NoiseWithinRelease(2, least=0, confidence=Confidence(0.99, 10))
     assert "linkable" in confident.privacy.reasons
 
 
 def test_what_promises_less_than_it_seems_to_is_warned_of(path: Path) -> None:
     assert load(path).warnings == ()
     assert [warning.partition(":")[0] for warning in load(path, ["seed=3"]).warnings] == ["seed"]
-    assert [warning.partition(":")[0] for warning in load(path, ["noise_within_release.least=0"]).warnings] == [
-        "noise_within_release.least"
+    assert [warning.partition(":")[0] for warning in load(path, ["privacy.noise_within_release.least=0"]).warnings] == [
+        "privacy.noise_within_release.least"
     ]
-    assert load(path, ["noise_within_release={epsilon: 2, least: 0, scale: domain}"]).warnings == ()
+    assert load(path, ["privacy.noise_within_release={epsilon: 2, least: 0, scale: domain}"]).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -52,24 +59,39 @@ def test_what_promises_less_than_it_seems_to_is_warned_of(path: Path) -> None:
         ("policy.noised.height.step=200", "policy.noised.height.step: is wider than the domain"),
         ("policy.noised.age={domain: [0, 99]}", "policy.noised: column 'age' has the role 'quasi_identifiers' already"),
         ("policy.drop=[height]", "policy.drop: column 'height' has the role 'noised' already"),
-        ("noise_within_release=null", "noise_within_release: is missing; policy.noised names height, weight"),
-        ("policy.noised={}", "noise_within_release: policy.noised names no column; name one, or remove it"),
-        ("noise_within_release.epsilon=0", "noise_within_release.epsilon: is too small; a number above 0"),
-        ("noise_within_release.epsilon=-1", "noise_within_release.epsilon: is too small; a number above 0"),
-        ("noise_within_release.least=2", "noise_within_release.least: "),
-        ("noise_within_release.shares={height: 0.5, weight: 0.4}", "noise_within_release.shares: must be above 0 each"),
-        ("noise_within_release.shares={height: 1.5, weight: -0.5}", "noise_within_release.shares.weight: "),
         (
-            "noise_within_release.shares={height: 1}",
-            "noise_within_release.shares: must name each column of policy.noised",
+            "privacy.noise_within_release=null",
+            "privacy.noise_within_release: is missing; policy.noised names height, weight",
         ),
-        ("noise_within_release.confidence={c: 1, k: 3}", "noise_within_release.confidence.c: "),
-        ("noise_within_release.confidence={c: 0.9, k: 1}", "noise_within_release.confidence.k: "),
+        ("policy.noised={}", "privacy.noise_within_release: policy.noised names no column; name one, or remove it"),
         (
-            "noise_within_release.confidence={c: 0.9, k: 11}",
-            "noise_within_release.confidence.k: must be at most privacy.k (10)",
+            "privacy.noise_within_release.epsilon=0",
+            "privacy.noise_within_release.epsilon: is too small; a number above 0",
         ),
-        ("noise_within_release.scale=widest", "noise_within_release.scale: "),
+        (
+            "privacy.noise_within_release.epsilon=-1",
+            "privacy.noise_within_release.epsilon: is too small; a number above 0",
+        ),
+        ("privacy.noise_within_release.least=2", "privacy.noise_within_release.least: "),
+        (
+            "privacy.noise_within_release.shares={height: 0.5, weight: 0.4}",
+            "privacy.noise_within_release.shares: must be above 0 each",
+        ),
+        (
+            "privacy.noise_within_release.shares={height: 1.5, weight: -0.5}",
+            "privacy.noise_within_release.shares.weight: ",
+        ),
+        (
+            "privacy.noise_within_release.shares={height: 1}",
+            "privacy.noise_within_release.shares: must name each column of policy.noised",
+        ),
+        ("privacy.noise_within_release.confidence={c: 1, k: 3}", "privacy.noise_within_release.confidence.c: "),
+        ("privacy.noise_within_release.confidence={c: 0.9, k: 1}", "privacy.noise_within_release.confidence.k: "),
+        (
+            "privacy.noise_within_release.confidence={c: 0.9, k: 11}",
+            "privacy.noise_within_release.confidence.k: must be at most privacy.k (10)",
+        ),
+        ("privacy.noise_within_release.scale=widest", "privacy.noise_within_release.scale: "),
     ],
 )
 def test_what_is_wrong_is_told_by_field(path: Path, change: str, problem: str) -> None:

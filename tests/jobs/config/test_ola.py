@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.model.delay import Window
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """
@@ -31,10 +31,9 @@ def with_levels(folder: Path, *overrides: str) -> list[str]:
 
 def test_every_field_arrives(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL, *with_levels(tmp_path))
-    assert config.algorithm is OLA
-    assert config.parameters == OlaParameters(ClosedBy(50), 0.1, "precision")
-    assert dict(OLA.tell(config.parameters))["metric"] == "precision"
-    assert configured(tmp_path, FULL, *with_levels(tmp_path, "ola={}")).parameters == OlaParameters()
+    assert config.algorithm == Ola(Window(50), 0.1, "precision")
+    assert dict(config.algorithm.describe())["metric"] == "precision"
+    assert configured(tmp_path, FULL, *with_levels(tmp_path, "ola={}")).algorithm == Ola()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.jobs.config.load import ConfigError, load
-from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state, locate
+from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.config.load import load
+from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
+from crenel.jobs.config.paths import locate
 
 JOB = """
 policy: {quasi_identifiers: {age: {type: numeric}}}

@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.jobs.config.flink_settings import without_scheme
-from crenel.jobs.config.paths import (
-    file_uri,
-    find_missing_inputs,
-    leftover_warnings,
-    local_path,
-    path_warnings,
-)
+from crenel.jobs.config.paths import file_uri, find_missing_inputs, local_path
 from crenel.jobs.config.source import parse_options
+from crenel.jobs.config.start_warnings import leftover_warnings
 
 TEXTS = st.text(st.sampled_from("ab'-/*`= \n()ü"), max_size=8)
 BETWEEN = st.sampled_from(["", " ", "\n", "/* 'a' = 'b' */", "-- 'a' = 'b'\n", "\n-- it's\n"])
@@ -49,13 +44,6 @@ def test_a_uri_names_the_path_that_it_was_made_of(name: str) -> None:
     assert file_uri(Path(name)) == f"file://{Path.cwd()}/{name}"
 
 
-def test_a_source_that_is_not_there_is_told_of(tmp_path: Path) -> None:
-    there = {"source.ddl": files(tmp_path), "source.forget.ddl": files(tmp_path / "none.csv")}
-    (warning,) = path_warnings(there, {})
-    assert warning.startswith(f"source.forget.ddl: 'path' = '{tmp_path}/none.csv' is not there")
-    assert list(path_warnings({"source.ddl": {"connector": "datagen"}}, {})) == []
-
-
 def test_a_local_job_cannot_read_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "a%20b").mkdir()
     for options in (
@@ -69,13 +57,6 @@ def test_a_local_job_cannot_read_what_is_not_there(tmp_path: Path) -> None:
     assert [*find_missing_inputs({"source.ddl": files(f"file://{tmp_path}/%61%20b")})]
     (problem,) = find_missing_inputs({"source.ddl": files(tmp_path), "source.forget.ddl": files(tmp_path / "none")})
     assert problem.startswith(f"source.forget.ddl: 'path' = '{tmp_path}/none' is not there; give the path of a file")
-
-
-def test_a_folder_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("", encoding="utf-8")
-    sinks = {"released": files(tmp_path / "new" / "released"), "audit": files(tmp_path / "taken" / "audit")}
-    (warning,) = path_warnings({}, sinks)
-    assert warning == (f"sinks.audit.path: {tmp_path}/taken/audit cannot be written: {tmp_path}/taken is no folder")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from crenel.anonymity.model.privacy_model import Sensitive
+from crenel.anonymity.model.errors import ConfigError
+from crenel.anonymity.model.privacy import Sensitive
 from crenel.anonymity.model.reference import OF_STREAM, Reference
-from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.load import load
 
 CONFIGURATION = """
 policy:
@@ -40,10 +41,12 @@ def configuration(tmp_path: Path) -> Path:
 def test_each_column_has_promises_of_its_own(configuration: Path) -> None:
     privacy = load(configuration).privacy
     assert privacy.further == ((ALPHA, 0.8),)
-    assert privacy.sensitive == (
-        Sensitive("diagnosis", 3, ((ALPHA, 0.5), (RECURSIVE, (3.0, 2.0)))),
-        Sensitive("salary", None, ((ENTROPY_L, 2.0),)),
-    )
+    assert privacy.sensitive == {
+        "diagnosis": Sensitive(l=3, alpha=0.5, recursive={"c": 3, "l": 2}),
+        "salary": Sensitive(entropy_l=2),
+    }
+    assert privacy.sensitive["diagnosis"].further == ((ALPHA, 0.5), (RECURSIVE, (3.0, 2.0)))
+    assert privacy.sensitive["salary"].further == ((ENTROPY_L, 2.0),)
     assert privacy.in_force == {
         **{"k": 10, "l": 2, "alpha": 0.8, "l_diagnosis": 3, "alpha_diagnosis": 0.5},
         **{"recursive_c_diagnosis": 3.0, "recursive_l_diagnosis": 2.0, "entropy_l_salary": 2.0},
@@ -55,13 +58,13 @@ def test_each_column_has_promises_of_its_own(configuration: Path) -> None:
     [
         ("diagnosis.l=11", "privacy.sensitive.diagnosis.l: must be from 1 to k (10), not 11"),
         ("diagnosis.alpha=2", "privacy.sensitive.diagnosis.alpha: must be a number above 0 and at most 1"),
-        ("diagnosis.alpha=no", "privacy.sensitive.diagnosis.alpha: must be a number above 0 and at most 1"),
+        ("diagnosis.alpha=no", "privacy.sensitive.diagnosis.alpha: is not a number; a number above 0 and at most 1"),
         ("diagnosis.recursive={c: 3}", "privacy.sensitive.diagnosis.recursive.l: is missing; a whole number from 2"),
-        ("diagnosis.recursive=3", "privacy.sensitive.diagnosis.recursive: must be a mapping such as {c: 3"),
+        ("diagnosis.recursive=3", "privacy.sensitive.diagnosis.recursive: is not a mapping; a mapping such as {c: 3"),
         ("diagnosis.recursive.l=2.5", "privacy.sensitive.diagnosis.recursive: must be a mapping such as {c: 3, l: 2}"),
         ("salary.entropy_l=0.5", "privacy.sensitive.salary.entropy_l: must be a number from 1 to k"),
         ("salary.entropi_l=2", "privacy.sensitive.salary.entropi_l: is unknown (did you mean 'entropy_l'?)"),
-        ("salary={}", "privacy.sensitive.salary: asks for nothing; give l or another promise, or remove it"),
+        ("salary={}", "privacy.sensitive.salary: has no privacy model; give l or another one, or remove it"),
         ("wage={l: 2}", "privacy.sensitive.wage: is not a column of policy.sensitive; one of diagnosis, salary"),
     ],
 )
@@ -76,9 +79,9 @@ def test_a_column_has_a_reference_of_its_own(configuration: Path) -> None:
     folder.mkdir()
     (folder / "pay.csv").write_text("value,count\n10,3\n20,1\n", encoding="utf-8")
     config = load(configuration, ["privacy.sensitive.salary={t: 0.3, beta: 2, reference: references/pay.csv}"])
-    assert config.privacy.sensitive[1] == Sensitive(
-        "salary", None, ((T, 0.3), (BETA, 2.0)), Reference(("10", "20"), (0.75, 0.25))
-    )
+    salary = config.privacy.sensitive["salary"]
+    assert salary.further == ((T, 0.3), (BETA, 2.0))
+    assert salary.reference == Reference(("10", "20"), (0.75, 0.25))
     assert config.privacy.reference_of("diagnosis") is None
     assert config.privacy.in_force["t_salary"] == 0.3
     of_all = [f"privacy.sensitive.{name}.reference=references/pay.csv" for name in ("salary", "diagnosis")]
@@ -104,7 +107,7 @@ def test_a_reference_has_the_distance_that_its_column_names(configuration: Path)
     [
         (["salary.beta=0"], "privacy.sensitive.salary.beta: must be a number above 0, at most a million"),
         (["salary.t=1.5"], "privacy.sensitive.salary.t: must be a number above 0 and at most 1"),
-        (["salary.reference=good.csv"], "privacy.sensitive.salary.reference: nothing is compared with it; give a"),
+        (["salary.reference=good.csv"], "privacy.sensitive.salary.reference: no privacy model compares with it; give"),
         (["salary={t: 0.3, reference: none.csv}"], "privacy.sensitive.salary.reference: FOLDER/none.csv: cannot be"),
         (["salary={t: 0.3, reference: bad.csv}"], "privacy.sensitive.salary.reference: FOLDER/bad.csv: line 3: its"),
         (["salary={t: 0.3, reference: good.csv, distance: far}"], "privacy.sensitive.salary.distance: is not one of"),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import Pseudonym
-from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.load import load
 
 TEXT = """
 policy:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crenel.jobs.config.file import ConfigError
+from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.config.load import load
 from crenel.jobs.config.records import AvroRecords, CsvRecords, ProtobufRecords, Records
 from tests.support.protobuf import descriptor_set

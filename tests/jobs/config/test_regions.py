@@ -13,20 +13,21 @@ import pytest
 import yaml
 from hypothesis import given
 
-from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier, by_name
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Region, RegionTree
 from crenel.anonymity.regions.learn import learn
-from crenel.anonymity.regions.loss import Sample
-from crenel.jobs.config.load import ConfigError, load
-from crenel.jobs.config.regions import read_regions, regions_text
+from crenel.anonymity.regions.loss import EncodedSample
+from crenel.jobs.config.load import load
+from crenel.regions_file import read_regions, regions_text
 from tests.support.example_counts import LAWS
 from tests.support.regions import learned
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "adult"
 TOWNS = from_paths([(f"{side}{i}", side, "*") for side in ("north", "south") for i in range(4)])
-POLICY = Policy((Categorical("town", TOWNS), Numeric("age", (0, 90)), Numeric("pay")))
+POLICY = Policy({"town": Categorical(TOWNS), "age": Numeric((0, 90)), "pay": Numeric()})
 CONFIG = """
 policy:
   quasi_identifiers:
@@ -54,7 +55,7 @@ def of(regions: int) -> RegionTree:
     numeric = np.stack((random.integers(0, 90, 400), random.normal(9, 3, 400)), axis=1).astype(np.float64)
     towns = random.integers(0, TOWNS.leaves, (400, 1)).astype(np.int32)
     numeric[:, 0] = towns[:, 0] * 10 + numeric[:, 0] / 10
-    return learn(POLICY, Sample(numeric, towns), regions, 3)
+    return learn(POLICY, EncodedSample(numeric, towns), regions, 3)
 
 
 def text(policy: Policy = POLICY, regions: int = 4) -> str:
@@ -66,7 +67,7 @@ TEXT = text()
 
 @given(learned())
 @LAWS
-def test_a_tree_comes_back_as_it_was_written(found: tuple[Policy, Sample, RegionTree]) -> None:
+def test_a_tree_comes_back_as_it_was_written(found: tuple[Policy, EncodedSample, RegionTree]) -> None:
     policy, sample, tree = found
     with TemporaryDirectory() as folder:
         path = Path(folder, "regions.yaml")
@@ -94,7 +95,7 @@ def test_a_person_can_read_it(folder: Path) -> None:
 
 
 def changed(**attributes: QuasiIdentifier) -> Policy:
-    return replace(POLICY, quasi_identifiers=tuple(attributes.get(a.name, a) for a in POLICY.quasi_identifiers))
+    return replace(POLICY, quasi_identifiers=by_name(tuple(attributes.get(a.name, a) for a in POLICY.attributes)))
 
 
 OTHER_TREE = from_paths([(f"{side}{i}", side, "*") for side in ("north", "south") for i in range(3)])
@@ -107,8 +108,18 @@ HEAD = TEXT[: TEXT.index("tree:")]
     [
         (lambda: text(regions=3), [], "tree: has 3 regions, and shards.count is 4", "set it to 3, or learn"),
         (lambda: TEXT, ["shards.count=5"], "tree: has 4 regions, and shards.count is 5", "--count 5"),
-        (lambda: text(changed(age=Numeric("age", (0, 91)))), [], "attributes.age.domain: is another one than", "anew"),
-        (lambda: text(changed(age=Numeric("age"))), [], "attributes.age.domain: is another one", "crenel regions"),
+        (
+            lambda: text(changed(age=Numeric((0, 91)).named("age"))),
+            [],
+            "attributes.age.domain: is another one than",
+            "anew",
+        ),
+        (
+            lambda: text(changed(age=Numeric().named("age"))),
+            [],
+            "attributes.age.domain: is another one",
+            "crenel regions",
+        ),
         (lambda: TEXT, ["policy.missing=value"], "attributes.town.hierarchy: is of another one", "policy.missing"),
         (
             lambda: TEXT.replace("town: {", "city: {"),

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crenel.jobs.config.file import expand
-from crenel.jobs.config.load import ConfigError, load
-from crenel.jobs.config.sql import FIELDS
+from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.config.load import load
+from crenel.jobs.config.sql import FIELDS, Statement
+from crenel.settings_file import expand
 from tests.jobs.config.test_load import SMALL
 
 NASTY = ("A'B", "''", "'; DROP", "a\nb", "\\", "\\'", "--", "/*", "*/", "a`b", '"', "", "${X}", "$$", "東京")
@@ -23,7 +24,7 @@ def filled(text: str, field: str = "source.query", **variables: str) -> str:
     content: object = text
     for key in reversed(field.split(".")):
         content = {key: content}
-    expanded, problems = expand(content, variables)
+    expanded, problems = expand(content, variables, statements=FIELDS, statement=Statement)
     assert problems == {}
     for key in field.split("."):
         expanded = expanded[key]
@@ -31,7 +32,7 @@ def filled(text: str, field: str = "source.query", **variables: str) -> str:
 
 
 def refused(text: str, **variables: str) -> str:
-    _, problems = expand({"source": {"ddl": text}}, variables)
+    _, problems = expand({"source": {"ddl": text}}, variables, statements=FIELDS, statement=Statement)
     assert list(problems) == ["source.ddl"]
     return problems["source.ddl"]
 
@@ -105,7 +106,7 @@ def test_sql_is_inserted_where_the_variable_is_declared_to_hold_it() -> None:
         "SELECT * FROM t WHERE a > 'x' AND 'bo''o'"
     )
     assert filled("SELECT ${C!raw:-1 + 1}") == "SELECT 1 + 1"
-    assert expand({"a": "${C!raw}"}, {"C": "x"})[1] == {
+    assert expand({"a": "${C!raw}"}, {"C": "x"}, statements=FIELDS, statement=Statement)[1] == {
         "a": f"'!raw' is for SQL ({', '.join(FIELDS)}); write ${{C}} here"
     }
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.algorithms.suhdsa.parameters import Adaptive, Target
+from crenel.anonymity.model.delay import Delay
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """
@@ -39,21 +40,19 @@ sinks: {released: {connector: blackhole}, repairs: {connector: print}, windows: 
 
 def test_every_field_arrives(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL)
-    assert config.algorithm is SUHDSA
-    assert config.parameters == SuhdsaParameters(
+    assert config.algorithm == Suhdsa(
         tuples=50,
         event_time=10_000,
-        delay_tuples=120,
-        delay_event_time=25_000,
         distortion_weight=0.6,
         neighbors=4,
         growth_cap=2.5,
         output="representative",
         numeric="median",
         categorical="ancestor",
-        weights=(("age", 2.0), ("education.level", 0.0)),
-        target=AdaptiveTarget(5, 0.4, 0.1, 6),
-        adaptive=AdaptiveWindow(20, 0.3, 9),
+        weights={"age": 2.0, "education.level": 0.0},
+        target=Target(5, 0.4, 0.1, 6),
+        adaptive=Adaptive(20, 0.3, 9),
+        delay=Delay(120, 25_000),
     )
     assert config.counts_event_time == "suhdsa.event_time"
     by_tuples = configured(tmp_path, FULL, "suhdsa.event_time=null", "suhdsa.delay={tuples: 120}")
@@ -66,26 +65,24 @@ def test_every_field_arrives(tmp_path: Path) -> None:
 
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL, "suhdsa={tuples: 50, target: {most: 3}, adaptive: {least: 10}}")
-    assert config.parameters == SuhdsaParameters(
+    assert config.algorithm == Suhdsa(
         tuples=50,
         event_time=None,
-        delay_tuples=100,
-        delay_event_time=None,
         distortion_weight=0.7,
         neighbors=3,
         growth_cap=3.0,
         output="generalization",
         numeric="mean",
         categorical="mode",
-        weights=(),
-        target=AdaptiveTarget(3, 0.3, 0.05, 5),
-        adaptive=AdaptiveWindow(10, 0.5, 8),
+        target=Target(3, 0.3, 0.05, 5),
+        adaptive=Adaptive(10, 0.5, 8),
     )
+    assert config.algorithm.longest_delay == Delay(100)
 
 
 def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
-    found = configured(tmp_path, FULL, "suhdsa={event_time: 1 min}").parameters
-    assert (found.delay_tuples, found.delay_event_time) == (None, 120_000)
+    found = configured(tmp_path, FULL, "suhdsa={event_time: 1 min}").algorithm
+    assert (found.longest_delay.tuples, found.longest_delay.event_time) == (None, 120_000)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +116,6 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("suhdsa.adaptive.least=51", "suhdsa.adaptive.least: must be from 1 to 50, not 51"),
         ("suhdsa.adaptive.windows=0", "suhdsa.adaptive.windows: is too small"),
         ("suhdsa.adaptive.delay_weight=nan", "suhdsa.adaptive.delay_weight: is not finite"),
-        ("suhdsa.neighbours=3", "suhdsa.neighbours: is called suhdsa.neighbors now"),  # codespell:ignore
         ("policy.event_time=null", "suhdsa.event_time: needs a column of the role policy.event_time"),
         (
             "sampling_and_noise={sample_rate: 0.5, phi: 10}",
@@ -135,7 +131,7 @@ def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path,
 def test_all_problems_of_a_section_are_listed_together(tmp_path: Path) -> None:
     wrong = ["suhdsa.tuples=0", "suhdsa.output=box", "suhdsa.target.band=2", "suhdsa.weights={age: -1}", "castle={}"]
     assert sorted(problem.split(":")[0] for problem in problems(tmp_path, FULL, *wrong)) == [
-        "castle.delay",
+        "castle",
         "suhdsa.output",
         "suhdsa.target.band",
         "suhdsa.tuples",

@@ -19,13 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.model.attributes import Instant
-from crenel.evidence.outputs import Outputs, is_outside
+from crenel.anonymity.model.fields import Instant
+from crenel.evidence.outputs import RunOutputs, is_outside
 from crenel.evidence.verify import chain as reader
 from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import OutputsError, cast_texts, read_outputs
 from crenel.jobs.local.sink_files import read_folder
-from crenel.jobs.pipeline.digests import _generalized, _member
+from crenel.jobs.pipeline.audit_chain import _generalized, _member
+from crenel.operators.column_types import parse
 from crenel.operators.encode.columns import EARLIEST, LATEST, Read
 from crenel.operators.shards import chain as writer
 from tests.support.outputs import ALIKE, AUDITED, Rows, configure, member, release, write_csv, write_json
@@ -33,7 +34,7 @@ from tests.support.outputs import ALIKE, AUDITED, Rows, configure, member, relea
 SECOND = 1_709_280_000_500
 
 
-def read(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options: str = "csv") -> Outputs:
+def read(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options: str = "csv") -> RunOutputs:
     path = configure(folder, options=options)
     for name, rows in (("released", released), ("audit", audit)):
         if options == "json":
@@ -150,7 +151,7 @@ def test_arrays_of_rows_are_read_as_an_array_of_each_field(tmp_path: Path, form:
     config, rows = load(path, OF_STAYS), [*ROWS_OF_STAYS]
     (tmp_path / "released").mkdir()
 
-    def read() -> Outputs:
+    def read() -> RunOutputs:
         if form == "json":
             write_json(tmp_path / "released", rows)
         else:
@@ -366,7 +367,7 @@ def test_each_value_hashes_as_it_was_once_it_is_read_back(sql: str, data: st.Dat
     for form, read in read_back(column, [None if value is None else text(value) for value in column], stored):
         if form != "parquet" and sql == "TIMESTAMP(9)":
             continue
-        member = _member(Read("c", "text", 0), sql, {"format": form})
+        member = _member(Read("c", "text", 0), parse(sql), {"format": form})
         kind = {"BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "FLOAT": pa.float64(), "DOUBLE": pa.float64()}
         of_operator = writer._as_text(kind.get(sql, pa.string()), member)
         wanted = ["" if value is None else of_operator(own(value)) for value in column]
@@ -426,7 +427,7 @@ def test_each_end_hashes_and_compares_as_it_was_once_it_is_read_back(sql: str, d
     values, stored, held, text = ENDS[sql]
     ends = data.draw(st.lists(values | st.none(), min_size=1, max_size=5))
     column = [None if end is None else held(end) for end in ends]
-    of = _generalized("c", sql)
+    of = _generalized("c", parse(sql))
     wanted = [writer._as_published(of)(end) for end in ends]
     texts = [None if value is None else text(value) for value in column]
     numbers = []

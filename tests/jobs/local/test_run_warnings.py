@@ -5,18 +5,25 @@ from __future__ import annotations
 import pytest
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.cells.algorithm import CELLS
-from crenel.anonymity.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.cells.algorithm import Cells
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.ola.algorithm import Ola
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.local.summary import RunSummary
 
+CASTLE = Castle(Delay(9))
+CELLS = Cells("cells.yaml", epsilon=1, delta=1e-6, sample_rate=0.5)
 PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
 
 
 POLICY = Policy(
-    quasi_identifiers=(Numeric("wage", (0.0, 9.0)),), subject="person", event_time="seen", sensitive=("illness",)
+    quasi_identifiers={"wage": Numeric((0.0, 9.0))}, subject="person", event_time="seen", sensitive=("illness",)
 )
 
 
@@ -46,7 +53,7 @@ def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_
         (
             {"released": 850.0, "suppressed.outlier": 20.0, "suppressed.linkable": 130.0},
             "suppressed: 15% of the tuples, most of them as linkable",
-            "lower noise_within_release.confidence.k or noise_within_release.epsilon. Larger windows help",
+            "lower privacy.noise_within_release.confidence.k or privacy.noise_within_release.epsilon. Larger windows",
         ),
         ({"stretch.wage": 2.5}, "policy.quasi_identifiers.wage.domain: is not given", "give the domain"),
         ({"releases.reused": 7.0}, "castle.reuse_limit: 7 of 1,000 released tuples were published alone", REUSE_RISK),
@@ -106,7 +113,9 @@ def test_keys_of_too_few_records_are_not_blamed_on_persons_or_shards() -> None:
     assert "shards" not in warning
 
 
-@pytest.mark.parametrize("algorithm", [CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA, CELLS], ids=lambda found: found.name)
+@pytest.mark.parametrize(
+    "algorithm", [CASTLE, Nearest(Delay(9)), Suhdsa(9), Mondrian(), Ola(), CELLS], ids=lambda found: found.name
+)
 def test_a_summary_of_every_algorithm_can_be_read_and_written(algorithm: Algorithm) -> None:
     rows = [(0, *row) for row in PLAIN.items()]
     summary = RunSummary.of(rows, 1.0, algorithm, SUPPRESSIONS, None)

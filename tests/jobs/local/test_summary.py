@@ -11,10 +11,14 @@ import pytest
 from rich.console import Console
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.builtin import CASTLE, CELLS, SUHDSA
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.cells.algorithm import Cells
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
 from crenel.jobs.local.summary import DelaySummary, RunSummary
 
+CASTLE = Castle(Delay(9))
 ONE_SHARD = [
     ("tuples_in", 100.0),
     ("sampled_out", 8.0),
@@ -151,7 +155,9 @@ def test_tuples_of_the_forgotten_are_accounted_for() -> None:
 
 def test_synthetic_records_are_accounted_for() -> None:
     rows = [("tuples_in", 5.0), ("synthetic", 3.0), ("released", 6.0), ("suppressed.too_few_subjects", 2.0)]
-    summary = summed([*rows, ("loss_sum", 2.0), ("delay.0", 5.0)], 1.0, CELLS)
+    summary = summed(
+        [*rows, ("loss_sum", 2.0), ("delay.0", 5.0)], 1.0, Cells("cells.yaml", epsilon=1, delta=1e-6, sample_rate=0.5)
+    )
     assert (summary.synthetic, summary.rows_in, summary.withheld) == (3, 5, 2)
     assert summary.as_json()["synthetic"] == 3
 
@@ -201,7 +207,7 @@ def test_windows_tell_how_many_closed_and_what_was_repaired() -> None:
         [("tuples_in", 20.0), ("released", 20.0), ("loss_sum", 5.0)],
     ]
     closed = [[("windows", 3.0), ("swaps", 2.0), ("merges", 1.0)], [("windows", 1.0), ("swaps", 0.0), ("merges", 4.0)]]
-    summary = summed([row for part in (*shards, *closed) for row in part], 1.0, SUHDSA)
+    summary = summed([row for part in (*shards, *closed) for row in part], 1.0, Suhdsa(9))
     assert summary.counts == {"windows": 4, "swaps": 2, "merges": 5}
     assert summary.released == 68
     assert re.search(r"windows\s+4\s+repaired by swaps 2, merges 5", printed(summary))

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from crenel.jobs.config.load import ConfigError
+from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.pipeline.environment import jars
 
 PYTHON = "file:/flink/opt/flink-python.jar"

@@ -15,29 +15,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.model.attributes import Categorical, Instant, Noised, Numeric
-from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, by_name
+from crenel.anonymity.model.builders.addresses import Ip
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.errors import ConfigError
+from crenel.anonymity.model.fields import Instant
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
-from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy import NoiseWithinRelease, Privacy
 from crenel.anonymity.model.secret import Secret, SubjectKey
-from crenel.jobs.config.load import ConfigError
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.sink_columns import lines_of, written_null
-from crenel.jobs.pipeline.sql_types import parse, quote
+from crenel.jobs.pipeline.sql_expressions import quote
 from crenel.operators.bounds import integer_bounds
+from crenel.operators.column_types import parse
 from crenel.operators.encode.columns import EARLIEST, LATEST
 from crenel.operators.output_columns import REJECTED, SUPPRESSED
 from tests.support.layouts import NOISE, TIMED, layout_of
 
 AREA = from_paths([("north", "*"), ("south", "*")])
 POLICY = Policy(
-    quasi_identifiers=(Numeric("age", (0, 120)), Categorical("area", AREA), Numeric("pay")),
+    quasi_identifiers={"age": Numeric((0, 120)), "area": Categorical(AREA), "pay": Numeric()},
     sensitive=("income",),
     passthrough=("trip", "share"),
     subject="person",
@@ -58,6 +60,7 @@ COLUMNS = {
     "ts": "TIMESTAMP_LTZ(3) *ROWTIME*",
 }
 
+WITHIN = Privacy(2, noise_within_release=NoiseWithinRelease(1))
 STAMP = "TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL '0.001' SECOND * m0"
 
 
@@ -65,16 +68,16 @@ def names(found: Layout, sink: str) -> list[str]:
     return [column.name for column in found.sinks[sink]]
 
 
-def problems(policy: Policy, columns: dict[str, str]) -> tuple[str, ...]:
+def problems(policy: Policy, columns: dict[str, str], **settings: Any) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
-        layout_of(policy, columns, "job.yaml")
+        layout_of(policy, columns, "job.yaml", **settings)
     assert "job.yaml" in str(caught.value)
     return caught.value.problems
 
 
 def one(name: str, sql: str, **policy: Any) -> tuple[Policy, dict[str, str]]:
     """Return a policy in which the column ``x`` is categorical, and another has the role in question."""
-    base = Policy(quasi_identifiers=(Categorical("x", AREA),))
+    base = Policy(quasi_identifiers={"x": Categorical(AREA)})
     return replace(base, **policy), {"x": "STRING", name: sql}
 
 
@@ -152,7 +155,7 @@ def test_names_of_the_source_never_meet_our_own() -> None:
     inner = [*ours.release, *ours.members, *SUPPRESSED, *REJECTED]
     taken = sorted({column.row for column in inner} - {"release_id", "shard", "kind", "subjects", "tuples", "loss"})
     policy = Policy(
-        quasi_identifiers=tuple(Numeric(name) for name in taken),
+        quasi_identifiers=by_name(tuple(Numeric().named(name) for name in taken)),
         sensitive=("members", "q0"),
         subject="q9",
         drop=("m9",),
@@ -165,7 +168,7 @@ def test_names_of_the_source_never_meet_our_own() -> None:
 
 def test_identifiers_are_quoted() -> None:
     name = "a `b` c\n, d"
-    policy = Policy(quasi_identifiers=(Numeric(name),))
+    policy = Policy(quasi_identifiers={name: Numeric()})
     found = layout_of(policy, {name: "BIGINT NOT NULL"})
     assert found.arguments == ("`a ``b`` c\n, d`",)
     assert found.sinks["released"][0].selection == "q0_min AS `a ``b`` c\n, d_min`"
@@ -186,7 +189,7 @@ def test_identifiers_are_quoted() -> None:
     ],
 )
 def test_a_numeric_quasi_identifier_comes_as_a_number_or_as_text(sql: str, arguments: list[str]) -> None:
-    found = layout_of(Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql})
+    found = layout_of(Policy(quasi_identifiers={"c": Numeric()}), {"c": sql})
     assert list(found.arguments) == arguments
 
 
@@ -224,10 +227,10 @@ def test_a_published_column_comes_back_in_its_own_type(
     policy, columns = one("c", sql, passthrough=("c",))
     found = layout_of(policy, columns)
     assert list(found.arguments[1:]) == arguments
-    assert found.members_schema == pa.schema([("c", carried)])
+    assert found.plan.context.members == pa.schema([("c", carried)])
     column = found.sinks["released"][-1]
     assert (column.expression, column.sql_type) == (back, parse(sql).text)
-    assert found.published == {"c": column.sql_type}
+    assert found.plan.types["c"].text == column.sql_type
 
 
 @pytest.mark.parametrize(
@@ -235,8 +238,8 @@ def test_a_published_column_comes_back_in_its_own_type(
     [((), "m0 ARRAY<BOOLEAN>"), (("a",), "m0 ARRAY<BIGINT>"), (("a", "b"), "m0 ARRAY<BIGINT>, m1 ARRAY<STRING>")],
 )
 def test_a_release_has_an_array_of_each_published_column(passed: tuple[str, ...], sql: str) -> None:
-    policy = Policy(quasi_identifiers=(Numeric("q"),), passthrough=passed, drop=tuple({"a", "b"} - set(passed)))
-    release = layout_of(policy, {"q": "INT", "a": "INT", "b": "STRING"}).release_sql
+    policy = Policy(quasi_identifiers={"q": Numeric()}, passthrough=passed, drop=tuple({"a", "b"} - set(passed)))
+    release = layout_of(policy, {"q": "INT", "a": "INT", "b": "STRING"}).release_type(with_members=True)
     assert release.endswith(f", q0_max BIGINT, {sql}>")
 
 
@@ -271,18 +274,16 @@ def test_every_problem_is_listed_with_what_would_be_valid() -> None:
 def test_a_misspelled_column_of_a_role_is_one_problem_which_suggests_the_column_of_the_source(
     role: str, name: str, given: str
 ) -> None:
-    policy = replace(POLICY, noised=(Noised("height", (100, 220), 1),))
+    policy = replace(POLICY, noised={"height": Noised((100, 220), 1)})
     columns = {**COLUMNS, "height": "INT"}
-    assert layout_of(policy, columns)
+    assert layout_of(policy, columns, privacy=WITHIN)
     now = getattr(policy, role)
-    if not isinstance(now, tuple):
-        wrong: Any = name
-    else:
-        wrong = tuple(
-            name if each == given else replace(each, name=name) if getattr(each, "name", "") == given else each
-            for each in now
-        )
-    [problem] = problems(replace(policy, **{role: wrong}), columns)
+    wrong: Any = name
+    if isinstance(now, dict):
+        wrong = {name if each == given else each: of.named("") for each, of in now.items()}
+    elif isinstance(now, tuple):
+        wrong = tuple(name if each == given else each for each in now)
+    [problem] = problems(replace(policy, **{role: wrong}), columns, privacy=WITHIN)
     meant = f"policy.{role}: the source has no column {name!r}; did you mean {given!r}?"
     assert problem == f"{meant} It has {', '.join(columns)}"
 
@@ -327,9 +328,9 @@ def test_a_column_without_a_role_is_not_dropped_in_silence() -> None:
 )
 def test_a_type_that_a_role_cannot_have_is_refused_with_the_column_and_the_type(sql: str, role: str) -> None:
     if role == "quasi":
-        policy, columns = Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql}
+        policy, columns = Policy(quasi_identifiers={"c": Numeric()}), {"c": sql}
     elif role == "area":
-        policy, columns = Policy(quasi_identifiers=(Categorical("c", AREA),)), {"c": sql}
+        policy, columns = Policy(quasi_identifiers={"c": Categorical(AREA)}), {"c": sql}
     else:
         policy, columns = one("c", sql, **{role: ("c",) if role in ("sensitive", "passthrough") else "c"})
     [problem] = problems(policy, columns)
@@ -350,7 +351,7 @@ def test_a_type_that_a_role_cannot_have_is_refused_with_the_column_and_the_type(
 def test_a_nested_column_is_passed_through_as_bytes(sql: str, argument: str, back: str) -> None:
     policy, columns = one("c", sql, passthrough=("c",))
     found = layout_of(policy, columns)
-    assert found.members_schema.types == [pa.binary()]
+    assert found.plan.context.members.types == [pa.binary()]
     [column] = found.sinks["released"][1:]
     assert column.sql_type == parse(sql).text
     functions = [function.name for function in packing_functions([parse(sql)])]
@@ -372,7 +373,7 @@ def test_a_sink_of_text_and_a_chain_of_hashes_hold_no_nested_column() -> None:
 
 def test_released_may_have_the_shape_of_the_source() -> None:
     policy = Policy(
-        quasi_identifiers=(Numeric("p.age"), Categorical("p.home.zip", AREA), Numeric("n")),
+        quasi_identifiers={"p.age": Numeric(), "p.home.zip": Categorical(AREA), "n": Numeric()},
         sensitive=("v.ill",),
         passthrough=("p.tests",),
     )
@@ -393,9 +394,9 @@ def test_released_may_have_the_shape_of_the_source() -> None:
 def test_fields_of_the_rows_of_an_array_are_published_in_rows() -> None:
     columns = {"n": "INT", "p.v[*].ill": "ARRAY<CHAR(3)>", "p.v[*].at.ward": "ARRAY<STRING>", "p.x": "ARRAY<INT>"}
     policy = Policy(
-        quasi_identifiers=(Numeric("n"),),
+        quasi_identifiers={"n": Numeric()},
         sensitive=("p.v[*].ill",),
-        arrays=(("p.v[*].ill", 3),),
+        arrays={"p.v[*].ill": 3},
         passthrough=("p.v[*].at.ward", "p.x"),
     )
     found = layout_of(policy, columns, is_nested=True).sinks["released"]
@@ -414,7 +415,7 @@ def test_fields_of_the_rows_of_an_array_are_published_in_rows() -> None:
         clash = replace(policy, sensitive=(other, *policy.sensitive))
         with pytest.raises(ConfigError, match=r"shape: 'p.v\[\*\].ill' has the place of another column"):
             layout_of(clash, columns | {other: "INT"}, is_nested=True)
-    alone = replace(policy, sensitive=(), arrays=(), passthrough=("p.v[*].ill",))
+    alone = replace(policy, sensitive=(), arrays={}, passthrough=("p.v[*].ill",))
     with pytest.raises(ConfigError, match=r"shape: 'p.v\[\*\].ill' is a column of INT, and '\[\*\]' in its name"):
         layout_of(alone, {"n": "INT", "p.v[*].ill": "INT"}, is_nested=True)
 
@@ -457,7 +458,7 @@ def test_a_subject_is_hashed_as_text(sql: str) -> None:
 )
 def test_a_domain_lies_within_the_type_of_its_column(sql: str, domain: tuple[float, float], fits: bool) -> None:
     # The whole domain may be published, and would overflow.
-    policy = Policy(quasi_identifiers=(Numeric("c", domain),))
+    policy = Policy(quasi_identifiers={"c": Numeric(domain)})
     if fits:
         assert layout_of(policy, {"c": sql}).sinks["released"]
     else:
@@ -468,13 +469,13 @@ def test_a_domain_lies_within_the_type_of_its_column(sql: str, domain: tuple[flo
 @pytest.mark.parametrize(
     ("quasi", "passed", "sink", "name"),
     [
-        (Numeric("age"), "age_min", "released", "age_min"),
-        (Categorical("loss", AREA), "x", "audit", "loss"),
-        (Categorical("diversity_pay", AREA), "x", "audit", "diversity_pay"),
+        (Numeric().named("age"), "age_min", "released", "age_min"),
+        (Categorical(AREA).named("loss"), "x", "audit", "loss"),
+        (Categorical(AREA).named("diversity_pay"), "x", "audit", "diversity_pay"),
     ],
 )
 def test_a_sink_with_two_columns_of_one_name_is_refused(quasi: Any, passed: str, sink: str, name: str) -> None:
-    policy = Policy(quasi_identifiers=(quasi,), sensitive=("pay",), passthrough=(passed,))
+    policy = Policy(quasi_identifiers=by_name((quasi,)), sensitive=("pay",), passthrough=(passed,))
     [problem] = problems(policy, {quasi.name: "BIGINT", "pay": "BIGINT", passed: "BIGINT"})
     assert f"sinks.{sink}" in problem
     assert repr(name) in problem
@@ -482,7 +483,7 @@ def test_a_sink_with_two_columns_of_one_name_is_refused(quasi: Any, passed: str,
 
 def test_the_plan_reads_what_the_arguments_hold() -> None:
     found = layout_of(POLICY, COLUMNS)
-    plan = found.encode
+    plan = found.plan
     reads = [*plan.quasi_identifiers, *plan.sensitive, *plan.passthrough, plan.subject, plan.event_time, plan.reference]
     for read in reads:
         assert read is not None
@@ -492,12 +493,12 @@ def test_the_plan_reads_what_the_arguments_hold() -> None:
     used = [p for read in reads if read is not None for p in (read.value, read.missing) if p is not None]
     assert sorted(used) == list(range(len(found.arguments)))
     assert plan.checked == ("age", "area", "pay", "income", "person", "ts", *POLICY.passthrough, None)
-    assert found.members_schema.names == list(POLICY.members)
-    assert found.generalization.integers == {"age"}
+    assert found.plan.context.members.names == list(POLICY.members)
+    assert found.plan.generalization.integers == {"age"}
 
 
 def test_keys_stay_out_of_representations() -> None:
-    plan = layout_of(POLICY, COLUMNS, subject_key=SubjectKey.of(b"hunter2", "direct")).encode
+    plan = layout_of(POLICY, COLUMNS, subject_key=SubjectKey.of(b"hunter2")).plan
     assert plan.subject_key.hash_key not in repr(plan)
     assert "hunter2" not in repr(plan)
 
@@ -558,34 +559,34 @@ def test_types_are_read_as_flink_prints_them(text: str, name: str, declared: str
     ],
 )
 def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, filled: float) -> None:
-    policy = Policy((Numeric("q", (0, 100), given), Categorical("x", AREA)))
+    policy = Policy({"q": Numeric((0, 100), given), "x": Categorical(AREA)})
     columns = {"q": sql, "x": "STRING"}
-    assert layout_of(policy, columns, sampling_and_noise=NOISE).policy == Policy(
-        (Numeric("q", (0, 100), filled), Categorical("x", AREA))
+    assert layout_of(policy, columns, sampling_and_noise=NOISE).plan.policy == Policy(
+        {"q": Numeric((0, 100), filled), "x": Categorical(AREA)}
     )
-    assert layout_of(policy, columns).policy is policy
+    assert layout_of(policy, columns).plan.policy == policy
 
 
 @pytest.mark.parametrize(
     ("sql", "attribute", "problem"),
     [
-        *((sql, Numeric("q"), f"is missing; sampling_and_noise draws noise on a grid, and a column of type {sql} ")
+        *((sql, Numeric(), f"is missing; sampling_and_noise draws noise on a grid, and a column of type {sql} ")
           for sql in ("DOUBLE", "STRING", "FLOAT", "DECIMAL(10, 2)")),
-        ("INT", Numeric("q", step=0.5), "is not a whole number, and the column's type is INT; give a whole number"),
-        ("BIGINT", Numeric("q", step=1.5), "is not a whole number, and the column's type is BIGINT"),
-        ("INT", Numeric("q", (3, 3)), "is wider than the domain; the domain must hold at least one step"),
-        ("BIGINT", Numeric("q", (0, 2.0**41)), "is too small; the domain may hold 2^40 steps at most"),
-        ("DECIMAL(10, 2)", Numeric("q", step=0.005), "is finer than the column's type, DECIMAL(10, 2); give a multiple "
+        ("INT", Numeric(step=0.5), "is not a whole number, and the column's type is INT; give a whole number"),
+        ("BIGINT", Numeric(step=1.5), "is not a whole number, and the column's type is BIGINT"),
+        ("INT", Numeric((3, 3)), "is wider than the domain; the domain must hold at least one step"),
+        ("BIGINT", Numeric((0, 2.0**41)), "is too small; the domain may hold 2^40 steps at most"),
+        ("DECIMAL(10, 2)", Numeric(step=0.005), "is finer than the column's type, DECIMAL(10, 2); give a multiple "
          "of 0.01"),
-        ("DECIMAL(10, 2)", Numeric("q", step=0.015), "is finer than the column's type, DECIMAL(10, 2)"),
+        ("DECIMAL(10, 2)", Numeric(step=0.015), "is finer than the column's type, DECIMAL(10, 2)"),
     ],
 )  # fmt: skip
 def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: Numeric, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        layout_of(Policy((attribute,)), {"q": sql}, sampling_and_noise=NOISE)
+        layout_of(Policy({"q": attribute}), {"q": sql}, sampling_and_noise=NOISE)
     (found,) = caught.value.problems
     assert found.startswith(f"policy.quasi_identifiers.q.step: {problem}")
-    assert layout_of(Policy((attribute,)), {"q": sql})
+    assert layout_of(Policy({"q": attribute}), {"q": sql})
 
 
 @pytest.mark.parametrize(
@@ -600,7 +601,7 @@ def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: N
     ],
 )
 def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem: str) -> None:
-    policy = Policy((Numeric("q", ends=ends),))
+    policy = Policy({"q": Numeric(ends=ends)})
     with pytest.raises(ConfigError) as caught:
         layout_of(policy, {"q": sql})
     (found,) = caught.value.problems
@@ -610,76 +611,27 @@ def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem:
 
 @pytest.mark.parametrize("sql", ["DATE", "TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(1)", "TIMESTAMP_LTZ(3)"])
 def test_a_time_is_read_as_a_timestamp_and_its_interval_has_its_type(sql: str) -> None:
-    found = layout_of(Policy((Numeric("q", ends=86_400_000),), missing="value"), {"q": sql})
-    (read,) = found.encode.quasi_identifiers
+    found = layout_of(Policy({"q": Numeric(ends=86_400_000)}, missing="value"), {"q": sql})
+    (read,) = found.plan.quasi_identifiers
     wanted = "TIMESTAMP_LTZ(3)" if sql.startswith("TIMESTAMP_LTZ") else "TIMESTAMP(3)"
-    assert (read.kind, found.arguments[read.value]) == ("timestamp", f"CAST(`q` AS {wanted})")
+    assert (read.form, found.arguments[read.value]) == ("time", f"CAST(`q` AS {wanted})")
     columns = {column.name: column for column in found.sinks["released"]}
     assert columns["q_min"].sql_type == columns["q_max"].sql_type == sql
-    assert found.generalization.integers == {"q"}
-    assert found.generalization.extremes == {"q": (-62_135_596_800_000, 253_402_300_799_999)}
-
-
-LTZ, REGISTRY = "TIMESTAMP_LTZ(3)", "Flink's format avro-confluent has no TIMESTAMP_LTZ, the type of 'c_min'"
-AVRO = {"connector": "kafka", "format": "avro"}
-
-
-@pytest.mark.parametrize(
-    ("sql", "sink", "problem"),
-    [
-        (
-            LTZ,
-            AVRO,
-            "avro.timestamp_mapping.legacy: Flink's format avro has no TIMESTAMP_LTZ, the type of 'c_min'; set",
-        ),
-        (LTZ, AVRO | {"avro.timestamp_mapping.legacy": "false"}, None),
-        (
-            LTZ,
-            {"connector": "kafka", "value.format": "avro"},
-            "value.avro.timestamp_mapping.legacy: Flink's format avro",
-        ),
-        (
-            LTZ,
-            AVRO | {"connector": "filesystem", "avro.timestamp_mapping.legacy": "false"},
-            "format: Flink's format avro",
-        ),
-        (LTZ, {"connector": "kafka", "format": "avro-confluent"}, f"format: {REGISTRY}; CAST it to TIMESTAMP(3) in"),
-        ("TIMESTAMP(3)", {"connector": "kafka", "format": "avro-confluent"}, None),
-        ("DATE", AVRO, None),
-        (
-            "DATE",
-            {"connector": "kafka", "format": "protobuf"},
-            "format: Flink's format protobuf has no DATE, the type of",
-        ),
-        ("INT", {"connector": "kafka", "format": "protobuf"}, None),
-    ],
-)
-def test_a_format_without_a_type_of_times_is_told_with_its_field(
-    sql: str, sink: dict[str, str], problem: str | None
-) -> None:
-    policy, columns = Policy(quasi_identifiers=(Numeric("c"),), passthrough=("DATE",)), {"c": sql, "DATE": "INT"}
-    for name, nested in (("c_min", False), ("c", True)):
-        settings: dict[str, Any] = {"sinks": {"released": sink}, "is_nested": nested}
-        if problem is None:
-            assert layout_of(policy, columns, **settings)
-            continue
-        with pytest.raises(ConfigError) as caught:
-            layout_of(policy, columns, **settings)
-        (found,) = caught.value.problems
-        assert found.startswith(f"sinks.released.{problem.replace('c_min', name)}")
+    assert found.plan.generalization.integers == {"q"}
+    assert found.plan.generalization.extremes == {"q": (-62_135_596_800_000, 253_402_300_799_999)}
 
 
 @pytest.mark.parametrize("sql", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(9)"])
 def test_a_time_finer_than_milliseconds_is_told(sql: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        layout_of(Policy((Numeric("q"),)), {"q": sql})
+        layout_of(Policy({"q": Numeric()}), {"q": sql})
     (found,) = caught.value.problems
     assert found.startswith(f"policy.quasi_identifiers.q: the type {sql} is finer than milliseconds")
     assert f"CAST it to {sql.split('(')[0]}(3) in source.query" in found
 
 
 def test_problems_of_steps_are_told_with_all_others() -> None:
-    policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
+    policy = Policy({"q": Numeric(), "r": Numeric(step=0.5), "gone": Numeric()})
     with pytest.raises(ConfigError) as caught:
         layout_of(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, sampling_and_noise=NOISE)
     assert [problem.split(": ")[0] for problem in caught.value.problems] == [
@@ -703,10 +655,10 @@ def test_problems_of_steps_are_told_with_all_others() -> None:
 def test_a_delay_in_event_time_needs_a_watermark(sql: str, watermark: bool, passes: bool) -> None:
     columns = COLUMNS | {"ts": sql}
     if passes:
-        assert layout_of(POLICY, columns, parameters=TIMED, has_watermark=watermark)
+        assert layout_of(POLICY, columns, algorithm=TIMED, has_watermark=watermark)
     else:
         with pytest.raises(ConfigError) as caught:
-            layout_of(POLICY, columns, parameters=TIMED, has_watermark=watermark)
+            layout_of(POLICY, columns, algorithm=TIMED, has_watermark=watermark)
         (problem,) = caught.value.problems
         if watermark and "BIGINT" in sql:
             assert "source.query does not select the column with the watermark" in problem
@@ -721,7 +673,7 @@ def test_a_delay_in_event_time_needs_a_watermark(sql: str, watermark: bool, pass
 
 def test_a_column_of_a_wrong_type_is_told_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        layout_of(POLICY, COLUMNS | {"ts": "TIMESTAMP_LTZ(3) *PROCTIME*"}, parameters=TIMED)
+        layout_of(POLICY, COLUMNS | {"ts": "TIMESTAMP_LTZ(3) *PROCTIME*"}, algorithm=TIMED)
     (problem,) = caught.value.problems
     assert "is processing time" in problem
 
@@ -729,9 +681,9 @@ def test_a_column_of_a_wrong_type_is_told_once() -> None:
 def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
     limited = replace(POLICY, event_time_limit=60_000)
     found = layout_of(limited, COLUMNS)
-    assert found.encode.watermark is not None
-    assert found.arguments[found.encode.watermark.value] == "CURRENT_WATERMARK(`ts`)"
-    assert layout_of(POLICY, COLUMNS).encode.watermark is None
+    assert found.plan.watermark is not None
+    assert found.arguments[found.plan.watermark.value] == "CURRENT_WATERMARK(`ts`)"
+    assert layout_of(POLICY, COLUMNS).plan.watermark is None
     for sql in ("BIGINT", "TIMESTAMP_LTZ(3)"):
         (problem,) = problems(limited, COLUMNS | {"ts": sql})
         assert problem.startswith("policy.event_time_limit: the column 'ts' has no watermark to be ahead of; make")
@@ -746,32 +698,37 @@ def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
 )
 def test_what_counts_event_time_reads_the_watermark(further: dict[str, str], argument: str) -> None:
     policy = replace(POLICY, drop=(*POLICY.drop, "at")) if "at" in further else POLICY
-    found = layout_of(policy, COLUMNS | further, parameters=TIMED, has_watermark=True)
-    assert found.encode.watermark is not None
-    assert found.arguments[found.encode.watermark.value] == f"CURRENT_WATERMARK({argument})"
+    found = layout_of(policy, COLUMNS | further, algorithm=TIMED, has_watermark=True)
+    assert found.plan.watermark is not None
+    assert found.arguments[found.plan.watermark.value] == f"CURRENT_WATERMARK({argument})"
 
 
 def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None:
-    coded = replace(POLICY, pseudonym=Pseudonym("person", "stream"))
-    before, found = layout_of(POLICY, COLUMNS), layout_of(coded, COLUMNS)
+    coded = replace(POLICY, pseudonym=Pseudonym("person", "stream", accept_linkable=True))
+    key = SubjectKey.of(bytes(16))
+    before, found = layout_of(POLICY, COLUMNS, subject_key=key), layout_of(coded, COLUMNS, subject_key=key)
     (code,) = set(found.sinks["released"]) - set(before.sinks["released"])
     assert found.sinks["released"][-1] == code
     assert (code.name, code.sql_type) == ("person", "STRING")
     assert found.members[:-1] == before.members
     assert (found.members[-1].row, found.members[-1].kind) == (code.expression, "STRING")
-    assert found.members_schema == before.members_schema
+    assert found.plan.context.members == before.plan.context.members
     assert {name: columns for name, columns in found.sinks.items() if name != "released"} == {
         name: columns for name, columns in before.sinks.items() if name != "released"
     }
-    alone = Policy((Numeric("age"),), subject="person", pseudonym=Pseudonym("code", "stream"))
-    (code,) = layout_of(alone, {"age": "INT", "person": "STRING"}).members
+    alone = Policy({"age": Numeric()}, subject="person", pseudonym=Pseudonym("code", "release"))
+    (code,) = layout_of(alone, {"age": "INT", "person": "STRING"}, subject_key=key).members
     assert (code.row, code.kind) == ("m0", "STRING")
 
 
 def test_the_type_of_the_subject_is_told() -> None:
-    assert layout_of(POLICY, COLUMNS).subject_type == "VARCHAR(20)"
+    kind = "type of the subject person"
+    types = ("VARCHAR(20)", "STRING")
+    prints = [layout_of(POLICY, COLUMNS | {"person": of}).plan.context.fingerprint for of in types]
+    assert prints[0].keys() == prints[1].keys()
+    assert [name for name in prints[0] if prints[0][name] != prints[1][name]] == [kind]
     alone = {name: sql for name, sql in COLUMNS.items() if name != "person"}
-    assert layout_of(replace(POLICY, subject=None), alone).subject_type is None
+    assert kind not in layout_of(replace(POLICY, subject=None), alone).plan.context.fingerprint
 
 
 def test_what_is_wrong_with_the_source_already_is_told_first() -> None:
@@ -792,8 +749,12 @@ def test_what_is_wrong_with_the_source_already_is_told_first() -> None:
 )
 def test_published_ends_are_bounded_by_the_type_of_the_column(sql: str, limits: tuple[float, float] | None) -> None:
     zero = Instant(0) if sql == "DATE" else 0.0
-    for attribute in (Numeric("pay"), Numeric("pay", (zero, zero)), Numeric("pay", step=86_400_000, ends=86_400_000)):
-        found = layout_of(Policy((attribute,)), {"pay": sql}).generalization
+    for attribute in (
+        Numeric().named("pay"),
+        Numeric((zero, zero)).named("pay"),
+        Numeric(step=86_400_000, ends=86_400_000).named("pay"),
+    ):
+        found = layout_of(Policy(by_name((attribute,))), {"pay": sql}).plan.generalization
         assert dict(found.extremes) == ({} if limits is None else {"pay": limits})
 
 
@@ -808,7 +769,7 @@ def test_published_ends_are_bounded_by_the_type_of_the_column(sql: str, limits: 
 )
 def test_how_a_missing_value_is_written_is_known(options: dict[str, str], text: str) -> None:
     assert written_null(options) == text
-    assert layout_of(POLICY, COLUMNS, sinks={"released": options}).encode.null_text == text
+    assert layout_of(POLICY, COLUMNS, sinks={"released": options}).plan.null_text == text
 
 
 @pytest.mark.parametrize(
@@ -825,11 +786,11 @@ def test_how_a_missing_value_is_written_is_known(options: dict[str, str], text: 
             "BIGINT",
             "has the type BIGINT; one with a hierarchy of dates is",
         ),
-        (Addresses((IPv4Network("10.0.0.0/30"),)), "BYTES", "has the type BYTES; one with a hierarchy of addresses is"),
+        (Ip((IPv4Network("10.0.0.0/30"),)), "BYTES", "has the type BYTES; one with a hierarchy of addresses is"),
         (Mask((1,), length=1), "ARRAY<INT>", "has the type ARRAY<INT>; a categorical one is of text, BOOLEAN"),
     ],
 )
 def test_a_column_that_a_builder_cannot_read_is_told(builder: Builder, sql: str, problem: str) -> None:
-    policy = Policy((Categorical("x", from_paths(builder.paths()), builder),))
+    policy = Policy({"x": Categorical(builder)})
     (found,) = problems(policy, {"x": sql})
     assert found.startswith(f"policy.quasi_identifiers.x: {problem}")

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import Policy
-from crenel.jobs.config.load import ConfigError
 from crenel.jobs.pipeline.nested import flat_columns, item_functions
-from crenel.jobs.pipeline.sql_types import fields_of, parse
+from crenel.operators.column_types import fields_of, parse
 from tests.support.layouts import layout_of
 
 PATIENT = "ROW<`age` INT NOT NULL, `home` ROW<`zip` STRING>, `seen` TIMESTAMP_LTZ(3), `ill` ARRAY<ROW<`code` STRING>>>"
@@ -123,19 +123,19 @@ def test_arrays_of_rows_are_refused_where_their_paths_are_ambiguous() -> None:
 
 
 def test_the_remedy_for_an_array_of_rows_names_a_field() -> None:
-    policy = Policy(quasi_identifiers=(Numeric("n"),))
+    policy = Policy(quasi_identifiers={"n": Numeric()})
     with pytest.raises(
         ConfigError, match=r"'visits' has no role; .*, or roles to its fields, such as 'visits\[\*\].ward'"
     ):
         layout_of(policy, {"n": "INT", "visits": VISITS})
-    for arrays in ((), (("visits", 3),)):
+    for arrays in ({}, {"visits": 3}):
         sensitive = replace(policy, sensitive=("visits",), arrays=arrays)
         with pytest.raises(ConfigError, match=r"such as 'visits\[\*\]\.ward'"):
             layout_of(sensitive, {"n": "INT", "visits": VISITS})
 
 
 def test_each_field_needs_a_role() -> None:
-    policy = Policy(quasi_identifiers=(Numeric("patient.age"),))
+    policy = Policy(quasi_identifiers={"patient.age": Numeric()})
     columns = dict.fromkeys(flat_columns({"patient": PATIENT}, policy.roles), "INT")
     with pytest.raises(ConfigError) as caught:
         layout_of(policy, columns)
@@ -143,12 +143,12 @@ def test_each_field_needs_a_role() -> None:
         f"policy: the source's column 'patient.{name}' has no role" for name in ("home", "seen", "ill")
     ]
     with pytest.raises(ConfigError, match=r"the source has no column 'patient.zip'; did you mean 'patient.zips'"):
-        layout_of(Policy(quasi_identifiers=(Numeric("patient.zip"),)), {"patient.zips": "INT"})
+        layout_of(Policy(quasi_identifiers={"patient.zip": Numeric()}), {"patient.zips": "INT"})
 
 
 def test_the_remedy_for_a_row_without_a_role_names_a_field() -> None:
     with pytest.raises(ConfigError) as caught:
-        layout_of(Policy(quasi_identifiers=(Numeric("n"),)), {"n": "INT", "patient": PATIENT})
+        layout_of(Policy(quasi_identifiers={"n": Numeric()}), {"n": "INT", "patient": PATIENT})
     [problem] = caught.value.problems
     assert problem.startswith("policy: the source's column 'patient' has no role; give it one of ")
     assert problem.endswith(", or roles to its fields, such as 'patient.age'")

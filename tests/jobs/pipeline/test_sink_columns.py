@@ -13,7 +13,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.pipeline.anonymizer import outputs
 from crenel.jobs.pipeline.layout import SourceColumns, layout
-from crenel.jobs.pipeline.sink_columns import written
+from crenel.operators.plan import output_schemas
 from tests.support.layouts import layout_of
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -28,12 +28,13 @@ def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
     for name in re.findall(r"\$\{ADULT_HIERARCHIES\}/(\S+\.csv)", (CONF / request.param).read_text(encoding="utf-8")):
         (tmp_path / name).write_text("leaf;*\n", encoding="utf-8")
     monkeypatch.setenv("ADULT_HIERARCHIES", str(tmp_path))
-    return load(CONF / request.param, with_regions=False)  # regions are of hierarchies
+    # Regions are of hierarchies, and columns depend on none.
+    return load(CONF / request.param, ["shards={}"], with_regions=False)
 
 
 def test_a_set_is_an_array_where_the_sink_has_arrays() -> None:
     tree = from_paths([("north", "*"), ("south", "*")])
-    policy = Policy((Categorical("area", tree, publish="set"), Numeric("age", publish="mean")))
+    policy = Policy({"area": Categorical(tree, publish="set"), "age": Numeric(publish="mean")})
     sinks = {"released": {"connector": "kafka", "format": "json"}, "audit": {"connector": "filesystem"}}
     types = {"area": "STRING", "age": "INT"}
 
@@ -51,7 +52,7 @@ def test_a_set_is_an_array_where_the_sink_has_arrays() -> None:
 def test_columns_are_those_of_the_layout(config: Config) -> None:
     types = dict.fromkeys(config.policy.roles, "STRING")
     types |= {a.name: "INT" if a.step is None else "DOUBLE" for a in config.policy.numeric}
-    types |= {a.name: "INT" for a in config.policy.noised}
+    types |= {a.name: "INT" for a in config.policy.noised.values()}
     if config.policy.event_time is not None:
         types[config.policy.event_time] = "TIMESTAMP_LTZ(3) *ROWTIME*"
     steps = layout(config, SourceColumns(types, has_watermark=True))
@@ -61,4 +62,5 @@ def test_columns_are_those_of_the_layout(config: Config) -> None:
         sink: [column.name for column in columns if column.name != days.get(sink)]
         for sink, (columns, _) in outputs(steps).items()
     }
-    assert {sink: schema.names for sink, schema in written(config).items()} == declared
+    schemas = output_schemas(config, chained=config.audit_chain is not None)
+    assert {sink: schema.names for sink, schema in schemas.items()} == declared

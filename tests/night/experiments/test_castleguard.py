@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from experiments.castleguard import fares
 from experiments.castleguard.loss import Run, lower_bounds, run
@@ -24,7 +25,7 @@ def women(count: int) -> pd.DataFrame:
 
 def released(rows: pd.DataFrame) -> Run:
     """Released with k = 5 and without noise, the number published."""
-    return run(numeric_stream(rows, PIMA, "number"), Privacy(5), CastleParameters(50, max_clusters=10), None, 0)
+    return run(numeric_stream(rows, PIMA, "number"), Privacy(5), Castle(Delay(50), max_clusters=10), None, 0)
 
 
 def test_each_published_row_has_the_intervals_of_its_release() -> None:
@@ -49,15 +50,15 @@ def test_losses_are_averaged_over_tuples_and_over_releases() -> None:
 def test_the_loss_of_open_clusters_is_that_of_their_intervals() -> None:
     # Nothing is due before the input ends, and one cluster holds everything.
     rows = pd.DataFrame({"x": [0.0, 1.0, 4.0], "y": [2.0, 2.0, 3.0], "v": [1, 2, 3]})
-    attributes = (Numeric("x", (0, 10), 1), Numeric("y", (0, 10), 1))
-    found = run(numeric_stream(rows, attributes, "v"), Privacy(1), CastleParameters(50, max_clusters=1), None, 0)
+    attributes = (Numeric((0, 10), 1).named("x"), Numeric((0, 10), 1).named("y"))
+    found = run(numeric_stream(rows, attributes, "v"), Privacy(1), Castle(Delay(50), max_clusters=1), None, 0)
     assert found.still_open == pytest.approx((0.4 + 0.1) / 2)
 
 
 def test_people_are_counted_and_not_their_trips() -> None:
     rows = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "who": ["a", "a", "a", "b"], "v": [1, 2, 3, 4]})
-    tuples = numeric_stream(rows, (Numeric("x", (0, 10), 1),), "v", "who")
-    (found,) = [r for r in run(tuples, Privacy(2), CastleParameters(50), None, 0).releases if len(r)]
+    tuples = numeric_stream(rows, (Numeric((0, 10), 1).named("x"),), "v", "who")
+    (found,) = [r for r in run(tuples, Privacy(2), Castle(Delay(50)), None, 0).releases if len(r)]
     assert found.subjects.tolist() == [2]
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import Categorical, Numeric, by_name
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from experiments.castle.queries import Case, Generalized, loss, published, workload_error
@@ -29,7 +29,7 @@ def _stream() -> Stream:
     """Return a stream of two numbers, one of which is not queried, and the row."""
     random = np.random.default_rng(3)
     return Stream(
-        Policy((Numeric("fnlwgt", (0, 9), 1), Numeric("age", (0, 99), 1)), passthrough=("row",)),
+        Policy({"fnlwgt": Numeric((0, 9), 1), "age": Numeric((0, 99), 1)}, passthrough=("row",)),
         np.column_stack([random.integers(0, 10, ROWS), random.integers(0, 100, ROWS)]).astype(np.float64),
         np.zeros((ROWS, 0), np.int32),
         np.zeros((ROWS, 0), np.uint64),
@@ -50,7 +50,7 @@ def test_windows_are_published_apart_and_counts_are_scaled() -> None:
     # All but few of the sampled tuples are published: they stand for all.
     found = published(tuples, made)
     queried = _queried(found, SAMPLE_RATE, ("age",))
-    assert [attribute.name for attribute in queried.tuples.policy.quasi_identifiers] == ["age"]
+    assert [attribute.name for attribute in queried.tuples.policy.attributes] == ["age"]
     assert abs((queried.of >= 0).sum() * queried.weight / ROWS - 1) < 0.1
     case = Case("cells", ("age",), 10, WIDTH, 0.5)
     assert workload_error(case, queried, 0, 250) < 0.2 < workload_error(case, _queried(found, 1, ("age",)), 0, 250)
@@ -128,15 +128,15 @@ def test_labels_take_the_place_of_values() -> None:
     assert found.sensitive[0] == found.sensitive[2] != found.sensitive[1] == found.sensitive[3]
 
 
-_GROUPS = Categorical("group", from_paths([("a", "*"), ("b", "*")]))
+_GROUPS = Categorical(from_paths([("a", "*"), ("b", "*")])).named("group")
 
 
 def _table(rows: Sequence[tuple[float, int]], numbers: bool = True) -> Stream:
     """Return a table of an age, unless without ``numbers``, and a group."""
-    age = (Numeric("age", (0, 15), 1),) if numbers else ()
+    age = (Numeric((0, 15), 1).named("age"),) if numbers else ()
     values = np.array(rows, np.float64).reshape(-1, 2)
     return Stream(
-        Policy((*age, _GROUPS)),
+        Policy(by_name((*age, _GROUPS))),
         values[:, : len(age)],
         values[:, 1:].astype(np.int32),
         np.zeros((len(rows), 0), np.uint64),

@@ -80,7 +80,7 @@ def test_the_posterior_of_an_attacker_is_that_of_all_assignments_and_below_its_b
 
 def test_hierarchies_have_the_levels_of_table_1() -> None:
     policy = list_a().policy(by_levels=True, noised=False)
-    levels = {a.name: len(a.hierarchy.level_nodes()) for a in policy.quasi_identifiers if isinstance(a, Categorical)}
+    levels = {a.name: len(a.hierarchy.level_nodes()) for a in policy.attributes if isinstance(a, Categorical)}
     # The height makes the lattice eight times larger (Section VII-D).
     assert levels == {"zip": 6, "sex": 2, "born": 5, "race": 2, "height": 8}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.model.attributes import Categorical
@@ -15,7 +15,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
-from experiments.suhdsa.baselines import Suhdsa, Ubdsa
+from experiments.suhdsa.baselines import Ubdsa, Unrepaired
 from experiments.suhdsa.controllers import WindowOfDelay, WindowOfTarget
 from experiments.suhdsa.downstream import adjusted_rand, auroc, f1, features, fitted, outcome
 from experiments.suhdsa.policies import target_of
@@ -31,13 +31,13 @@ def _stream(rows: int, milliseconds: int = 1) -> Stream:
     tree = from_paths([(str(leaf), "low" if leaf < 4 else "high", "*") for leaf in range(8)])
     leaves = random.integers(0, 8, (rows, 1)).astype(np.int32)
     income = (random.random(rows) < np.where(leaves[:, 0] < 4, 0.1, 0.5)).astype(np.int64)
-    policy = Policy((Categorical("a", tree),), sensitive=("income",), event_time="at")
+    policy = Policy({"a": Categorical(tree)}, sensitive=("income",), event_time="at")
     return Stream(policy, leaves, income, np.arange(rows, dtype=np.int64) * milliseconds)
 
 
-@pytest.mark.parametrize("kind", [Suhdsa, Ubdsa])
+@pytest.mark.parametrize("kind", [Unrepaired, Ubdsa])
 def test_baselines_promise_k_alone(kind: type[SuhdsaShard]) -> None:
-    made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), SuhdsaParameters(9), TYPES)
+    made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), Suhdsa(9), TYPES)
     window = kind(made.terms(), initial_snapshot(made.terms(), 0, KEY))
     given = [replace(row, event_time=NO_TIME) for row in rows([i % 10 for i in range(60)], "a" * 60)]
     outputs = [take(made, window, step) for step in in_blocks(given, 7)]
@@ -63,7 +63,7 @@ def test_a_window_of_a_target_moves_toward_its_p95(milliseconds: int, larger: bo
     stream = _stream(3000, milliseconds)
     sizes = []
     for kind in (WindowOfDelay, WindowOfTarget):
-        shard = shard_of(kind, stream.policy, Privacy(3), SuhdsaParameters(40 if kind is WindowOfDelay else 60))
+        shard = shard_of(kind, stream.policy, Privacy(3), Suhdsa(40 if kind is WindowOfDelay else 60))
         shard.arrays.now.window_tuples = 40
         for block in stream.blocks(10):
             shard.push(block, int(block.event_time[0]) - 1)
@@ -80,7 +80,7 @@ def test_repaired_tuples_are_those_of_groups_that_a_swap_or_a_merge_changed() ->
     tree = from_paths([(str(leaf), f"g{leaf // 8}", "*") for leaf in range(64)])
     leaves = random.integers(0, 64, (150, 1)).astype(np.int32)
     income = (random.random(150) < 0.2).astype(np.int64)
-    stream = Stream(Policy((Categorical("a", tree),), sensitive=("income",)), leaves, income)
+    stream = Stream(Policy({"a": Categorical(tree)}, sensitive=("income",)), leaves, income)
     plain, ours = (outcome(stream, method, 4, 150) for method in ("SUHDSA", "ours"))
     assert not plain.repaired.any()
     assert len(plain.rows) == 150

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.algorithms.suhdsa.log import Repairs
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from tests.support.checker import Violation
@@ -22,12 +23,12 @@ from tests.support.drive import Setting, apply, gamma_of
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.window_drive import WindowSetting, released_and_repairs
 
-POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), subject="who")
+POLICY = Policy({"x": Numeric((0, 100))}, sensitive=("s",), passthrough=(IDENTITY,), subject="who")
 TYPES = (pa.string(), pa.int64())
 VALUES = zip([0.0, 1.0, 2.0, 90.0, 91.0, 92.0], "aaaabb", strict=True)
 STEP = Push(tuple(Row((x,), (s, i), subject=i) for i, (x, s) in enumerate(VALUES)))
-WINDOWS = WindowSetting(POLICY, Privacy(3, 2), SuhdsaParameters(6, distortion_weight=1.0), TYPES)
-CASTLE = Setting(POLICY, Privacy(3, 2), CastleParameters(5), TYPES)
+WINDOWS = WindowSetting(POLICY, Privacy(3, 2), Suhdsa(6, distortion_weight=1.0), TYPES)
+CASTLE = Setting(POLICY, Privacy(3, 2), Castle(Delay(5)), TYPES)
 
 Change = Callable[[Releases], Releases]
 

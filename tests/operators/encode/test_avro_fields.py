@@ -31,9 +31,9 @@ from crenel.operators.encode.avro.schema import SchemaError, parse
 from crenel.operators.encode.cells import ArrayCells, CellType
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.function import register_unknown
-from crenel.operators.encode.records import RecordsPlan, UnknownFields
+from crenel.operators.encode.records import RecordArguments, UnknownFields
 from crenel.operators.encode.schema_registry import SchemaRegistry, UnavailableError
-from crenel.operators.encode.slots import Layout
+from crenel.operators.encode.slots import SlotLayout
 from crenel.operators.metrics import Metrics
 from tests.support.fakes import FakeMetrics
 from tests.support.layouts import layout_of
@@ -382,7 +382,7 @@ def test_items_without_bytes_are_no_items_of_a_wanted_array(items: Any) -> None:
         for of in ({"type": "record", "name": "E", "fields": inner}, items)
     )
     with pytest.raises(SchemaError, match=r"has at 'rows\[\*\]' an? (null|record)"):
-        compile_program(parse(json.dumps(writer)), parse(json.dumps(reader)), Layout((("rows[*]", "x"),)))
+        compile_program(parse(json.dumps(writer)), parse(json.dumps(reader)), SlotLayout((("rows[*]", "x"),)))
 
 
 def test_a_field_may_be_two_columns() -> None:
@@ -519,7 +519,7 @@ def test_a_schema_that_grows_without_end_is_refused() -> None:
         kind = {"type": "record", "name": f"R{number}", "fields": pair}
     found = parse(json.dumps(kind))
     with pytest.raises(SchemaError, match="too many"):
-        compile_program(found, found, Layout(()))
+        compile_program(found, found, SlotLayout(()))
 
 
 def test_each_value_has_the_types_that_flink_gives_it() -> None:
@@ -608,9 +608,9 @@ def test_metrics_count_unknown_fields_by_name() -> None:
 
 def test_no_record_is_rejected_because_the_registry_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "_PATIENCE", 0.0)
-    found = layout_of(Policy((Numeric("age", (0, 99)),), subject="person"), {"person": "STRING", "age": "INT"})
+    found = layout_of(Policy({"age": Numeric((0, 99))}, subject="person"), {"person": "STRING", "age": "INT"})
     made = fields(registry=SchemaRegistry("http://127.0.0.1:1"), only=[("person",)])
-    encoder = ContainedEncoder(found.encode, RecordsPlan(made, ((0, "text"), (0, "text"))))
+    encoder = ContainedEncoder(found.plan, RecordArguments(made, ((0, "text"), (0, "text"))))
     with pytest.raises(UnavailableError, match="gives no answer"):
         encoder.encode(pd.Series([b"\0\0\0\0\1" + write(VISIT, visit(random.Random(1)))] * 4))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crenel.anonymity.model.attributes import Categorical, Generalized, Numeric
-from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.builders.addresses import Ip
 from crenel.anonymity.model.builders.builder import Builder
 from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.mask import Mask
@@ -21,7 +21,7 @@ from crenel.anonymity.model.hierarchy import MISSING, from_paths
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import NO_KEY
-from crenel.operators.encode.encoder import EncodePlan
+from crenel.operators.plan import AnonymizationPlan
 from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded
 from tests.support.example_counts import examples
 from tests.support.layouts import encode_plan, layout_of
@@ -30,16 +30,15 @@ AGES = Numbers((0, 90), (1, 10), open=True)
 SPEEDS = Numbers((0, 1), (0.1, 0.5), whole=False)
 ZIPS = Mask((3, 1), length=3)
 DAYS = Dates((date(2024, 1, 1), date(2024, 12, 31)), ("month", "year"))
-NETWORKS = Addresses((IPv4Network("10.0.0.0/16"),), (24, 16))
+NETWORKS = Ip((IPv4Network("10.0.0.0/16"),), (24, 16))
 
 
-def plan_of(builder: Builder, sql: str, missing: Any = "reject") -> EncodePlan:
-    tree = from_paths(builder.paths())
-    attribute = Categorical("x", tree.with_missing() if missing == "value" else tree, builder)
-    return encode_plan(layout_of(Policy((attribute,), missing=missing), {"x": sql}), Shards(1), KEYS[:1], NO_KEY)
+def plan_of(builder: Builder, sql: str, missing: Any = "reject") -> AnonymizationPlan:
+    found = layout_of(Policy({"x": Categorical(builder)}, missing=missing), {"x": sql})
+    return encode_plan(found, Shards(1), KEYS[:1], NO_KEY)
 
 
-def labels(plan: EncodePlan, values: list[Any]) -> list[str]:
+def labels(plan: AnonymizationPlan, values: list[Any]) -> list[str]:
     """Return the label of each value's leaf, or the reason for its rejection."""
     (attribute,) = plan.policy.categorical
     found = []
@@ -113,23 +112,22 @@ def test_a_missing_value_is_rejected_or_has_its_leaf(builder: Builder, sql: str,
 
 
 @pytest.mark.parametrize(
-    ("builder", "sql", "expression", "kind"),
+    ("builder", "sql", "expression", "form"),
     [
         (AGES, "INT", "`x`", "number"),
-        (AGES, "STRING", "`x`", "number_text"),
-        (SPEEDS, "FLOAT", "CAST(`x` AS DOUBLE)", "single"),
+        (AGES, "STRING", "`x`", "text"),
+        (SPEEDS, "FLOAT", "CAST(`x` AS DOUBLE)", "number"),
         (ZIPS, "INT", "CAST(`x` AS STRING)", "text"),
-        (DAYS, "DATE", "CAST(`x` AS STRING)", "text"),
-        (DAYS, "TIMESTAMP(6)", "CAST(`x` AS TIMESTAMP(3))", "text"),
-        (DAYS, "TIMESTAMP_LTZ(3)", "CAST(`x` AS TIMESTAMP_LTZ(3))", "text"),
+        (DAYS, "DATE", "CAST(`x` AS STRING)", "day"),
+        (DAYS, "TIMESTAMP(6)", "CAST(`x` AS TIMESTAMP(3))", "day"),
+        (DAYS, "TIMESTAMP_LTZ(3)", "CAST(`x` AS TIMESTAMP_LTZ(3))", "day"),
         (DAYS, "STRING", "`x`", "text"),
         (NETWORKS, "STRING", "`x`", "text"),
     ],
 )
-def test_columns_are_read_as_their_builder_takes_them(builder: Builder, sql: str, expression: str, kind: str) -> None:
-    attribute = Categorical("x", from_paths(builder.paths()), builder)
-    found = layout_of(Policy((attribute,)), {"x": sql})
-    assert (found.arguments[0], found.encode.quasi_identifiers[0].kind) == (expression, kind)
+def test_columns_are_read_as_their_builder_takes_them(builder: Builder, sql: str, expression: str, form: str) -> None:
+    found = layout_of(Policy({"x": Categorical(builder)}), {"x": sql})
+    assert (found.arguments[0], found.plan.quasi_identifiers[0].form) == (expression, form)
     assert [(column.name, column.sql_type) for column in found.sinks["released"]] == [("x", "STRING")]
 
 
@@ -155,7 +153,9 @@ def test_a_generalized_value_is_the_label_above_its_leaf_whatever_other_records_
     values = data.draw(st.lists(one, min_size=1, max_size=12))
     tree = from_paths(builder.paths())
     tree = tree.with_missing() if missing == "value" else tree
-    policy = Policy((Numeric("y"),), ("x",), missing=missing, generalized=(Generalized("x", tree, builder, level),))
+    policy = Policy(
+        {"y": Numeric()}, sensitive=("x",), missing=missing, generalized={"x": Generalized(builder, level=level)}
+    )
     plan = encode_plan(layout_of(policy, {"x": sql, "y": "INT"}), Shards(1), KEYS[:1], NO_KEY)
     # A quasi-identifier of the same hierarchy tells the leaf, and the paths of the hierarchy the label above it.
     above = {path[0]: path[level] for path in tree.paths()}

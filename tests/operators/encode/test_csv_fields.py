@@ -20,7 +20,7 @@ from crenel.operators.encode import try_cast as texts
 from crenel.operators.encode.cells import FORMS, CellType
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.csv_values import read_as
-from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.records import RecordArguments
 from crenel.operators.encode.try_cast import WHOLE
 from tests.support.times import TIMES
 
@@ -77,7 +77,7 @@ def read(lines: list[bytes | None], *kinds: CellType, width: int = WIDTH, **how:
     """Return every form of each field; all fields are of one type where one is given."""
     fields = CsvFields(width, tuple((place, kinds[place % len(kinds)]) for place in range(width)), **how)
     arguments = tuple((place, form) for place, (_, kind) in enumerate(fields.fields) for form in FORMS[kind.name])
-    return [column.tolist() for column in RecordsPlan(fields, arguments).read(pd.Series(lines, dtype=object))]
+    return [column.tolist() for column in RecordArguments(fields, arguments).read(pd.Series(lines, dtype=object))]
 
 
 def alike(left: Any, right: Any) -> bool:
@@ -175,7 +175,7 @@ def test_times_of_rfc_3339_are_read_in_utc(text: str) -> None:
 
 
 def one(value: str, kind: CellType, form: str) -> Any:
-    plan = RecordsPlan(CsvFields(1, ((0, kind),)), ((0, form),))  # type: ignore[arg-type]
+    plan = RecordArguments(CsvFields(1, ((0, kind),)), ((0, form),))  # type: ignore[arg-type]
     return plan.read(pd.Series([written([value])], dtype=object))[0].tolist()[0]
 
 

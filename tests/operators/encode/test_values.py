@@ -21,10 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import crenel
+from crenel.anonymity.model import values
 from crenel.jobs.config.records import AvroRecords, CsvRecords, JsonRecords, ProtobufRecords, Records
-from crenel.jobs.pipeline.records import records_plan
-from crenel.jobs.pipeline.sql_types import SqlType, parse
-from crenel.operators.encode import json_fields, values
+from crenel.jobs.pipeline.records import record_arguments
+from crenel.operators.column_types import ColumnType, parse
+from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.schema import parse as parse_schema
 from crenel.operators.encode.protobuf.schema import MessageType
 from tests.crenel.test_values import (
@@ -62,7 +63,7 @@ class Written(NamedTuple):
     contents: Sequence[bytes]
 
 
-def as_json(of: Type, sql: SqlType) -> Iterator[Written]:
+def as_json(of: Type, sql: ColumnType) -> Iterator[Written]:
     """Yield numbers plain, quoted, and in records that are read one by one; Flink itself reads other types."""
     if sql.name not in json_fields.FORMS:
         return
@@ -77,7 +78,7 @@ def as_json(of: Type, sql: SqlType) -> Iterator[Written]:
         yield Written(JsonRecords("record", {"c": (sql.text, "$.c")}), contents)
 
 
-def as_csv(of: Type, sql: SqlType) -> Iterator[Written]:
+def as_csv(of: Type, sql: ColumnType) -> Iterator[Written]:
     """Yield texts with and without quotes; numbers with a space are read one by one, and times have three forms."""
     if sql.name == "TIME" or sql.precision == 9:
         return
@@ -98,7 +99,7 @@ def as_csv(of: Type, sql: SqlType) -> Iterator[Written]:
             yield Written(CsvRecords("record", {"c": sql.text, "further": "STRING"}, null="NULL"), contents)
 
 
-def as_avro(of: Type, sql: SqlType) -> Iterator[Written]:
+def as_avro(of: Type, sql: ColumnType) -> Iterator[Written]:
     decimal = {"logicalType": "decimal", "precision": sql.precision, "scale": sql.scale}
     kinds: dict[str, list[Any]] = {
         **{name: ["int"] for name in ("TINYINT", "SMALLINT", "INT")},
@@ -127,7 +128,7 @@ def as_avro(of: Type, sql: SqlType) -> Iterator[Written]:
         yield Written(AvroRecords("record", fields, parse_schema(json.dumps(schema))), contents)
 
 
-def as_protobuf(of: Type, sql: SqlType) -> Iterator[Written]:
+def as_protobuf(of: Type, sql: ColumnType) -> Iterator[Written]:
     kinds = {
         **{name: ["int32", "sint32", "sfixed32"] for name in ("TINYINT", "SMALLINT", "INT")},
         "BIGINT": ["uint32", "fixed32"] if of is TYPES["uint32"] else ["int64", "sint64", "sfixed64"],
@@ -161,7 +162,7 @@ def as_protobuf(of: Type, sql: SqlType) -> Iterator[Written]:
         yield Written(ProtobufRecords("record", fields, MessageType(content, "p.R")), [*contents, b""])
 
 
-FORMATS: dict[str, Callable[[Type, SqlType], Iterator[Written]]] = {
+FORMATS: dict[str, Callable[[Type, ColumnType], Iterator[Written]]] = {
     "JSON": as_json,
     "CSV": as_csv,
     "Avro": as_avro,
@@ -178,7 +179,7 @@ def by_a_reader(of: Type, made: crenel.Settings, written: Written) -> tuple[Any,
     """Return what a job encodes whose records are ``written``; SQL has the arguments that the reader leaves to it."""
     found = job_layout(of, made)
     arguments = sql_arguments(of, found)
-    plan = records_plan(written.records, found.argument_forms)
+    plan = record_arguments(written.records, found.plan.arguments)
     if plan is not None:
         records = [written.contents[-1 if row is None else row] for row in rows_of(of)]
         others = [argument for argument, field in zip(arguments, plan.arguments, strict=True) if field is None]

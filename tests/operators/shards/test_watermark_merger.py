@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from crenel.anonymity.algorithms.castle.algorithm import CASTLE, CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.model.delay import Delay
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.shards.stream import WatermarkMerger
 from crenel.state.block import NO_TIME, Block
@@ -54,7 +55,7 @@ def test_a_block_that_says_nothing_or_holds_no_tuple_stays_as_it_is() -> None:
 
 def test_tuples_leave_on_time_within_a_block_and_only_by_what_counts() -> None:
     # One tuple a second comes, and may wait for five.
-    plan = planned(CASTLE, CastleParameters(delay_event_time=5000))
+    plan = planned(Castle(Delay(event_time=5000)))
     coming = block(0, 300)
     riding = replace(coming, watermark=coming.event_time - 1000)
     assert longest(ShardFunction(plan), riding) == 5

@@ -8,24 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest import arrays as nearest
-from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, PricedParameters
-from crenel.anonymity.buffer.delay import DelayParameters
+from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
 from crenel.anonymity.compiled.arrays import extend, extended, full, record, zeros
 from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.model.delay import DelayedSettings
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.model.privacy import Persons, Privacy
 from crenel.anonymity.privacy_models.counting import Counts, empty_counts, grown
 from crenel.anonymity.space.domain import NONE, Boxes, boxes
 
 MOST_VALUES = 8
 """Number of distinct sensitive values remembered per person and attribute; with l > 1, no more are published."""
 
-_LONGEST = 1 << 61
-"""Milliseconds of the longest horizon; compiled code subtracts two of them from a time."""
-
 MOVED = ("widen", "suppress", "count")
-"""Values of ``Lasting.moved``; ``bound.moved`` is a position here."""
+"""Values of ``Persons.moved``; ``bound.moved`` is a position here."""
 
 
 class PersonRows(NamedTuple):
@@ -135,29 +132,29 @@ class LastingArrays(NearestArrays):
     host: NDArray[np.int32]
 
 
-def empty_arrays(policy: Policy, privacy: Privacy, parameters: PricedParameters, random: RandomStream) -> LastingArrays:
+def empty_arrays(policy: Policy, privacy: Privacy, settings: Any, random: RandomStream) -> LastingArrays:
     """Return the arrays of a shard before its first tuple."""
     lasting = privacy.lasting
     assert lasting is not None
     return extend(
         LastingArrays,
-        nearest.empty_arrays(policy, privacy, parameters, random),
+        nearest.empty_arrays(policy, privacy, settings, random),
         bound=_bound(lasting, privacy),
         persons=_persons(0, policy),
         groups=_groups(0, policy),
         rows=_rows(0),
-        host=full(parameters.reuse_limit, NONE, np.int32),
+        host=full(settings.reuse_limit, NONE, np.int32),
     )
 
 
-def with_slots(arrays: LastingArrays, slots: int, policy: Policy, parameters: DelayParameters) -> LastingArrays:
+def with_slots(arrays: LastingArrays, slots: int, policy: Policy, settings: DelayedSettings) -> LastingArrays:
     """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
     before = len(arrays.rows.person)
     if slots <= before:
         return arrays
     rows = _rows(slots)
     rows.person[:before], rows.next[:before] = arrays.rows
-    return extend(LastingArrays, nearest.with_slots(arrays, slots, policy, parameters), rows=rows)
+    return extend(LastingArrays, nearest.with_slots(arrays, slots, policy, settings), rows=rows)
 
 
 def with_persons(arrays: LastingArrays, more: int, policy: Policy) -> LastingArrays:
@@ -184,9 +181,9 @@ def copy_rows(old: Any, new: Any, rows: int) -> None:
             into[:rows] = column[:rows]
 
 
-def _bound(lasting: Lasting, privacy: Privacy) -> Any:
+def _bound(lasting: Persons, privacy: Privacy) -> Any:
     bound = record("horizon step moved reason values")
-    bound.horizon = NONE if lasting.horizon is None else min(lasting.horizon, _LONGEST)
+    bound.horizon = NONE if lasting.horizon is None else lasting.horizon
     bound.step = max(bound.horizon // 8, 1)
     bound.moved = MOVED.index(lasting.moved)
     bound.reason = privacy.reasons.index(LINKABLE)

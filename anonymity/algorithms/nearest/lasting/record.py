@@ -192,7 +192,7 @@ def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, A
     """Read stored entries; raises ``crenel.state.codec.StateError`` for damage and for another policy."""
     entries = {n: AnonymitySets.from_bytes(blob, f"{shard}, step {n}") for n, blob in sorted(stored.items())}
     leaves = np.array([attribute.hierarchy.leaves for attribute in policy.categorical], np.int64)
-    with readable(f"companions state of {shard}"):
+    with readable(f"anonymity_sets state of {shard}"):
         for entry in entries.values():
             people, sensitive = len(entry.subject), len(policy.sensitive)
             require(entry.status.shape == (2,), "status")
@@ -217,7 +217,7 @@ def _converted(entries: Mapping[int, bytes], change: ColumnChange, where: str) -
     changed = {}
     for number, blob in entries.items():
         entry = AnonymitySets.from_bytes(blob, f"{where}, step {number}")
-        with readable(f"companions state of {where}"):
+        with readable(f"anonymity_sets state of {where}"):
             remembered = np.arange(MOST_VALUES) < entry.value_count[:, :, None]
             values = np.zeros(remembered.shape, np.uint64)
             values[remembered] = entry.values
@@ -227,7 +227,7 @@ def _converted(entries: Mapping[int, bytes], change: ColumnChange, where: str) -
     return changed
 
 
-add_converter("companions", _converted)
+add_converter("anonymity_sets", _converted)
 
 
 def _size(entry: AnonymitySets) -> int:

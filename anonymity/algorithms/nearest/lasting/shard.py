@@ -18,7 +18,7 @@ from crenel.anonymity.algorithms.nearest.lasting.arrays import (
     with_slots,
 )
 from crenel.anonymity.algorithms.nearest.lasting.restore import restore
-from crenel.anonymity.algorithms.nearest.shard import Nearest, NearestCounters
+from crenel.anonymity.algorithms.nearest.shard import NearestCounters, NearestShard
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.compiled.random import RandomStream
@@ -27,12 +27,12 @@ from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import round_all
 from crenel.state.block import Block
 
-COMPANIONS = "companions"
+ANONYMITY_SETS = "anonymity_sets"
 """Kind of the stored entries of anonymity sets."""
 
 
-class LastingNearest(Nearest):
-    """In-memory state of one shard with a lasting guarantee (``Privacy.lasting``); otherwise as ``Nearest``."""
+class LastingNearestShard(NearestShard):
+    """In-memory state of one shard with a lasting guarantee (``Privacy.lasting``); otherwise as ``NearestShard``."""
 
     arrays: LastingArrays
     _record: record.Record | None = None
@@ -41,7 +41,7 @@ class LastingNearest(Nearest):
 
     def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         self._entries = record.read(
-            snapshot.further.get(COMPANIONS, {}), context.policy, f"shard {snapshot.state.shard}"
+            snapshot.further.get(ANONYMITY_SETS, {}), context.policy, f"shard {snapshot.state.shard}"
         )
         super().__init__(context, snapshot, remembers=remembers)
         procedures.settle(self._shared())
@@ -62,10 +62,10 @@ class LastingNearest(Nearest):
         return replace(super().counters, persons_below_k=int(self.arrays.persons.now.below_k))
 
     def _begin(self, random: RandomStream, clusters: int) -> LastingArrays:
-        return empty_arrays(self.context.policy, self.context.privacy, self.context.parameters, random)
+        return empty_arrays(self.context.policy, self.context.privacy, self.context.algorithm, random)
 
     def _enlarged(self, arrays: LastingArrays, slots: int) -> LastingArrays:  # type: ignore[override]
-        larger = with_slots(arrays, slots, self.context.policy, self.context.parameters)
+        larger = with_slots(arrays, slots, self.context.policy, self.context.algorithm)
         if larger is not arrays:
             procedures.rebuild_cells(share(larger))
         return larger
@@ -110,7 +110,7 @@ class LastingNearest(Nearest):
 
     def _further(self) -> Mapping[str, dict[int, bytes | None]]:
         assert self._record is not None
-        return {**super()._further(), COMPANIONS: self._record.changes(self.arrays)}
+        return {**super()._further(), ANONYMITY_SETS: self._record.changes(self.arrays)}
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         step = super()._step(block, watermark, ended=ended)

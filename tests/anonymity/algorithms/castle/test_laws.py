@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -34,13 +35,13 @@ def check_cut_and_restores(case: Case, cut: tuple[int, ...], restores: Container
     assert replace(again, delays=counters.delays) == counters
 
 
-@given(cases(timed=True, delay_event_time=7), cuts)
+@given(cases(timed=True, delay=Delay(event_time=7)), cuts)
 @LAWS
 def test_event_time_bounds_the_delay_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
     judged(case.setting, case.steps(cut))
 
 
-@given(cases(loss_window=100, reuse_limit=2, delay_tuples=4), cuts)
+@given(cases(loss_window=100, reuse_limit=2, delay=Delay(4)), cuts)
 @FEW
 def test_reuse_hands_out_what_omega_holds_and_the_oldest_leaves_first(case: Case, cut: tuple[int, ...]) -> None:
     judged(case.setting, case.steps(cut))
@@ -63,7 +64,7 @@ def test_generalize_publishes_every_tuple_but_those_that_confidence_withholds(ca
     assert checker.reasons.keys() <= {LINKABLE}
 
 
-@given(cases(timed=True, delay_tuples=None, delay_event_time=20, max_clusters=2), cuts)
+@given(cases(timed=True, delay=Delay(None, 20), max_clusters=2), cuts)
 @FEW
 def test_a_restored_shard_remembers_who_left_before_older_tuples(case: Case, cut: tuple[int, ...]) -> None:
     # By event time a tuple may leave its cluster alone while older ones of its block wait: restored after each step.
@@ -84,13 +85,13 @@ def test_the_same_key_repeats_a_run_and_another_is_as_lawful(case: Case, key: by
 @FEW
 def test_the_next_deadline_is_the_earliest_of_those_that_wait(case: Case, cut: tuple[int, ...]) -> None:
     castle, checker = case.setting.shard(), case.setting.checker()
-    of = case.setting.parameters
+    of = case.setting.algorithm
     for step, out in steps_of(case.setting, castle, case.steps(cut)):
         checker.observe(step, out)
         expected = None
-        if of.delay_event_time is not None and checker.waiting:
+        if of.delay.event_time is not None and checker.waiting:
             times = {position: checker.rows[position].event_time for position in checker.waiting}
-            expected = min(last_time(KEY, p, t, of.delay_event_time, of.delay_jitter) for p, t in times.items())
+            expected = min(last_time(KEY, p, t, of.delay.event_time, of.delay.jitter) for p, t in times.items())
         assert castle.next_deadline == expected
 
 
@@ -102,8 +103,8 @@ def test_the_next_deadline_is_the_earliest_of_those_that_wait(case: Case, cut: t
 @FEW
 def test_nothing_raw_leaves_but_the_ends_of_intervals(k: int, drawn: list[int], key: bytes) -> None:
     # Values like no count and no number of anything: what turns up in a release is raw.
-    policy = Policy((Numeric("age"), Numeric("pay", (0, 2**41))), passthrough=(IDENTITY,), subject="who")
-    setting = Setting(policy, Privacy(k), CastleParameters(delay_tuples=5, max_clusters=3), (pa.int64(),))
+    policy = Policy({"age": Numeric(), "pay": Numeric((0, 2**41))}, passthrough=(IDENTITY,), subject="who")
+    setting = Setting(policy, Privacy(k), Castle(Delay(5), max_clusters=3), (pa.int64(),))
     rows = [Row((x + 0.25, x + 0.75), (-1 - i,), subject=x + 2**50) for i, x in enumerate(drawn)]
     outputs, _, _ = judged(setting, in_blocks(rows, 7), key)
     raw = {value for row in rows for value in (*row.values, row.subject)}
@@ -120,9 +121,9 @@ def test_nothing_raw_leaves_but_the_ends_of_intervals(k: int, drawn: list[int], 
 def test_delays_are_counted_within_a_thirty_second_part(delay: int) -> None:
     # Each value has a cluster of its own while there is room, and leaves after exactly its delay, or at the end.
     setting = Setting(
-        Policy((Numeric("age"),), passthrough=(IDENTITY,)),
+        Policy({"age": Numeric()}, passthrough=(IDENTITY,)),
         Privacy(1),
-        CastleParameters(delay, max_clusters=1, reuse_limit=0),
+        Castle(Delay(delay), max_clusters=1, reuse_limit=0),
         (pa.int64(),),
     )
     castle = setting.shard()

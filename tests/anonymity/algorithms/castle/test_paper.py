@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.castle.shard import CastleShard
 from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.reference import share
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
@@ -39,16 +40,16 @@ EDU = from_paths(
         ("Ph.D.", "University", "Any"),
     ]
 )
-CUSTOMER = Policy((Numeric("Age", (18, 120)), Categorical("Edu", EDU)), passthrough=(IDENTITY,), subject="pid")
-LINE = Policy((Numeric("x", (0, 1000)),), passthrough=(IDENTITY,), subject="pid")
-TIMED = Policy((Numeric("x", (0, 1000)),), passthrough=(IDENTITY,), subject="pid", event_time="at")
-ILL = Policy((Numeric("x", (0, 1000)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="pid")
+CUSTOMER = Policy({"Age": Numeric((18, 120)), "Edu": Categorical(EDU)}, passthrough=(IDENTITY,), subject="pid")
+LINE = Policy({"x": Numeric((0, 1000))}, passthrough=(IDENTITY,), subject="pid")
+TIMED = Policy({"x": Numeric((0, 1000))}, passthrough=(IDENTITY,), subject="pid", event_time="at")
+ILL = Policy({"x": Numeric((0, 1000))}, sensitive=("illness",), passthrough=(IDENTITY,), subject="pid")
 
 
 def setting(policy: Policy, k: int, l: int = 1, **parameters: Any) -> Setting:  # noqa: E741
     types = (*(pa.string() for _ in policy.sensitive), pa.int64())
     return Setting(
-        policy, Privacy(k, l), CastleParameters(**{"reuse_limit": 1000, **parameters}), types
+        policy, Privacy(k, l), Castle(**{"reuse_limit": 1000, **parameters}), types
     )  # as the paper, which keeps all
 
 
@@ -74,7 +75,7 @@ class Cluster(NamedTuple):
     tuples: tuple[int, ...]
 
 
-def gamma(castle: Castle) -> list[Cluster]:
+def gamma(castle: CastleShard) -> list[Cluster]:
     """Return the open clusters, oldest first."""
     arrays = castle.arrays
     clusters, tuples = arrays.clusters, arrays.tuples
@@ -131,7 +132,7 @@ def left(made: Setting, rows: Sequence[Row], key: bytes = bytes(32), *, to_the_e
 
 def test_example_1_a_cluster_has_the_least_intervals_and_counts_persons() -> None:
     tuples = [("pid1", 25, "Bachelor"), ("pid2", 26, "Master"), ("pid3", 30, "Ph.D.")]
-    made = setting(CUSTOMER, 9, delay_tuples=99, max_clusters=1)
+    made = setting(CUSTOMER, 9, delay=Delay(99), max_clusters=1)
     [cluster] = opened(made, customers(*tuples))
     assert cluster == Cluster((25,), (30,), ("University",), 3, (0, 1, 2))
     [again] = opened(made, customers(*tuples, tuples[0]))
@@ -159,7 +160,7 @@ EXAMPLE_2 = customers(
 
 
 def test_example_2_enlargement() -> None:
-    made = setting(CUSTOMER, 9, delay_tuples=99, max_clusters=2)
+    made = setting(CUSTOMER, 9, delay=Delay(99), max_clusters=2)
     castle = made.shard()
     castle.push(made.block(EXAMPLE_2))
     first, second = gamma(castle)
@@ -174,7 +175,7 @@ def test_example_2_enlargement() -> None:
 
 
 def test_example_2_the_tuple_goes_where_it_enlarges_least() -> None:
-    made = setting(CUSTOMER, 9, delay_tuples=99, max_clusters=2)
+    made = setting(CUSTOMER, 9, delay=Delay(99), max_clusters=2)
     first, second = opened(made, [*EXAMPLE_2, Row((24, "Bachelor"), (4,), "t")])
     assert first == Cluster((18,), (22,), ("School",), 2, (0, 2))
     assert second == Cluster((24,), (28,), ("University",), 3, (1, 3, 4))
@@ -189,7 +190,7 @@ C2 = [
     ("p5", 28, "Master"),
     ("p6", 27, "Master"),
 ]
-REUSING = setting(CUSTOMER, 3, delay_tuples=2, max_clusters=1)
+REUSING = setting(CUSTOMER, 3, delay=Delay(2), max_clusters=1)
 
 
 def test_example_3_a_tuple_of_a_small_cluster_leaves_under_a_published_generalization() -> None:
@@ -229,7 +230,7 @@ def test_examples_4_and_5_the_choice_among_published_generalizations_is_random()
 
 
 def test_tau_is_the_mean_loss_of_the_latest_releases_and_reuse_does_not_count() -> None:
-    made = setting(LINE, 2, delay_tuples=1, max_clusters=1, loss_window=2)
+    made = setting(LINE, 2, delay=Delay(1), max_clusters=1, loss_window=2)
     castle = made.shard()
     assert castle.counters.tau == 0
     taus = []
@@ -242,7 +243,7 @@ def test_tau_is_the_mean_loss_of_the_latest_releases_and_reuse_does_not_count() 
 
 
 def test_only_losses_below_tau_are_kept_for_reuse() -> None:
-    made = setting(LINE, 2, delay_tuples=1, max_clusters=1)
+    made = setting(LINE, 2, delay=Delay(1), max_clusters=1)
     alike = [("a", 0), ("b", 400), ("c", 0), ("d", 400)]  # tau is what both lose: nothing is below it
     assert [found.kind for found in left(made, line(*alike, ("e", 100), ("e", 100)))] == ["cluster", "cluster"]
     better = [("a", 0), ("b", 400), ("c", 0), ("d", 399)]
@@ -251,14 +252,14 @@ def test_only_losses_below_tau_are_kept_for_reuse() -> None:
 
 
 def test_before_any_release_only_equal_tuples_share_a_cluster() -> None:
-    made = setting(LINE, 9, delay_tuples=99)
+    made = setting(LINE, 9, delay=Delay(99))
     clusters = opened(made, line(("a", 0), ("b", 0), ("c", 1), ("d", 0)))
     assert [cluster.tuples for cluster in clusters] == [(0, 1, 3), (2,)]
 
 
 def with_tau(tau: float, rows: Iterable[tuple[str, float]]) -> list[Cluster]:
     """Return the clusters, two at most, that tuples get into where tau stands; the first of them holds one at 1000."""
-    made = setting(TIMED, 2, delay_event_time=1, max_clusters=2)
+    made = setting(TIMED, 2, delay=Delay(event_time=1), max_clusters=2)
     castle = made.shard()
     first = [("p", 0.0, 0), ("q", 1000.0, 10), ("r", 1000 * tau, 0)]  # p and r leave together
     for step in (
@@ -299,12 +300,12 @@ def test_of_equally_near_clusters_one_that_stays_within_tau_is_taken() -> None:
 def test_of_equally_near_clusters_the_smaller_is_taken(
     rows: list[tuple[str, float]], expected: list[tuple[int, ...]]
 ) -> None:
-    clusters = opened(setting(LINE, 9, delay_tuples=99, max_clusters=2), line(*rows))
+    clusters = opened(setting(LINE, 9, delay=Delay(99), max_clusters=2), line(*rows))
     assert [cluster.tuples for cluster in clusters] == expected
 
 
 def test_a_cluster_shrinks_when_a_tuple_leaves_it_alone() -> None:
-    made = setting(LINE, 9, delay_tuples=2, max_clusters=1)
+    made = setting(LINE, 9, delay=Delay(2), max_clusters=1)
     castle = made.shard()
     castle.push(made.block(line(("a", 0), ("b", 500), ("b", 600))))  # nine persons do not wait: the first is suppressed
     assert gamma(castle) == [Cluster((500,), (600,), (), 1, (1, 2))]
@@ -312,26 +313,26 @@ def test_a_cluster_shrinks_when_a_tuple_leaves_it_alone() -> None:
 
 def test_an_outlier_is_suppressed_where_most_clusters_are_larger() -> None:
     rows = line(("a", 0), ("b", 50), ("c", 50), ("d", 100), ("e", 100))
-    _, counters, _ = judged(setting(LINE, 3, delay_tuples=4), [Push(tuple(rows))])
+    _, counters, _ = judged(setting(LINE, 3, delay=Delay(4)), [Push(tuple(rows))])
     assert counters.suppressed == {"outlier": 1, "too_few_subjects": 0, "too_little_diversity": 0}
 
 
 def test_half_of_the_clusters_are_not_most() -> None:
     rows = line(("a", 0), ("b", 50), ("c", 50))
-    assert left(setting(LINE, 3, delay_tuples=2), rows) == [Published("merged", (0, 50), "", frozenset({0, 1, 2}), 3)]
+    assert left(setting(LINE, 3, delay=Delay(2)), rows) == [Published("merged", (0, 50), "", frozenset({0, 1, 2}), 3)]
 
 
 def test_larger_means_more_persons() -> None:
     rows = line(("a", 0), ("b", 50), ("b", 50), ("c", 100), ("c", 100))
-    assert left(setting(LINE, 3, delay_tuples=4), rows) == [Published("merged", (0, 100), "", frozenset(range(5)), 3)]
+    assert left(setting(LINE, 3, delay=Delay(4)), rows) == [Published("merged", (0, 100), "", frozenset(range(5)), 3)]
 
 
 def test_too_few_persons_or_values_are_suppressed_for_that_reason() -> None:
     few = [Row((1,), (i,), f"p{i % 2}") for i in range(5)]
-    _, counters, _ = judged(setting(LINE, 3, delay_tuples=9), in_blocks(few, 9))
+    _, counters, _ = judged(setting(LINE, 3, delay=Delay(9)), in_blocks(few, 9))
     assert counters.suppressed == {"outlier": 0, "too_few_subjects": 5, "too_little_diversity": 0}
     alike = ill(*((f"p{i}", 1, "flu") for i in range(5)))
-    _, counters, _ = judged(setting(ILL, 3, 2, delay_tuples=9), in_blocks(alike, 9))
+    _, counters, _ = judged(setting(ILL, 3, 2, delay=Delay(9)), in_blocks(alike, 9))
     # Suppressed one by one: the last two are too few as well.
     assert counters.suppressed == {"outlier": 0, "too_few_subjects": 2, "too_little_diversity": 3}
 
@@ -339,21 +340,21 @@ def test_too_few_persons_or_values_are_suppressed_for_that_reason() -> None:
 def test_merging_takes_the_nearest_and_counts_persons_over_the_union() -> None:
     # Sizes add up to three at 20, but those are two persons; 1000 is not needed.
     rows = line(("a", 0), ("e", 1000), ("d", 100), ("a", 10), ("b", 20))
-    assert left(setting(LINE, 3, delay_tuples=4), rows) == [
+    assert left(setting(LINE, 3, delay=Delay(4)), rows) == [
         Published("merged", (0, 100), "", frozenset({0, 2, 3, 4}), 3)
     ]
 
 
 def test_merging_goes_on_until_l_holds() -> None:
     rows = ill(("a", 0, "flu"), ("b", 10, "flu"), ("c", 20, "cold"), ("d", 30, "flu"))
-    assert left(setting(ILL, 2, 2, delay_tuples=3), rows) == [
+    assert left(setting(ILL, 2, 2, delay=Delay(3)), rows) == [
         Published("merged", (0, 20), "", frozenset({0, 1, 2}), 3, (2,)),
     ]
 
 
 def test_of_equally_near_clusters_the_older_is_merged() -> None:
     rows = line(("a", 50), ("b", 60), ("c", 40))
-    assert left(setting(LINE, 2, delay_tuples=2), rows) == [Published("merged", (50, 60), "", frozenset({0, 1}), 2)]
+    assert left(setting(LINE, 2, delay=Delay(2)), rows) == [Published("merged", (50, 60), "", frozenset({0, 1}), 2)]
 
 
 def released_at_once(
@@ -364,7 +365,7 @@ def released_at_once(
     policy: Policy = LINE,
 ) -> list[Published]:
     """Return the release of one cluster of all tuples."""
-    return left(setting(policy, k, l, delay_tuples=len(rows) - 1, max_clusters=1), rows, key)
+    return left(setting(policy, k, l, delay=Delay(len(rows) - 1), max_clusters=1), rows, key)
 
 
 @pytest.mark.parametrize(("persons", "parts"), [(3, 1), (5, 1), (6, 2), (8, 2), (9, 3), (11, 3)])
@@ -442,7 +443,10 @@ def test_each_part_of_a_diverse_split_is_diverse_and_each_tuple_is_in_one(
     k: int, tuples: list[tuple[int, int, str, str]], both: bool, key: bytes
 ) -> None:
     policy = Policy(
-        (Numeric("x", (0, 1000)),), ("illness", "ward") if both else ("illness",), (IDENTITY,), subject="pid"
+        {"x": Numeric((0, 1000))},
+        sensitive=("illness", "ward") if both else ("illness",),
+        passthrough=(IDENTITY,),
+        subject="pid",
     )
     rows = [
         Row((x,), (illness, ward, i) if both else (illness, i), pid) for i, (pid, x, illness, ward) in enumerate(tuples)
@@ -466,7 +470,7 @@ def has_two(tuples: list[tuple[int, int, str, str]], column: int) -> bool:
 
 @pytest.mark.parametrize("delta", [0, 1, 5])
 def test_a_tuple_leaves_when_delta_later_ones_have_come(delta: int) -> None:
-    made = setting(LINE, 1, delay_tuples=delta)
+    made = setting(LINE, 1, delay=Delay(delta))
     castle = made.shard()
     for i in range(10):
         out = castle.push(made.block([Row((i,), (i,), "p")])).releases
@@ -474,7 +478,7 @@ def test_a_tuple_leaves_when_delta_later_ones_have_come(delta: int) -> None:
 
 
 def test_at_the_end_tuples_leave_in_order_of_expiry() -> None:
-    made = setting(TIMED, 1, delay_event_time=10**6)
+    made = setting(TIMED, 1, delay=Delay(event_time=10**6))
     rows = tuple(Row((i,), (i,), "p", time) for i, time in enumerate([5, 3, 9, 1, 3]))
     outputs, _, _ = judged(made, [Push(rows), Finish()])
     assert outputs[-1].members[-1] == [3, 1, 4, 0, 2]
@@ -483,7 +487,7 @@ def test_at_the_end_tuples_leave_in_order_of_expiry() -> None:
 def test_members_of_a_release_leave_in_any_order() -> None:
     orders = set()
     for seed in range(20):
-        made = setting(LINE, 3, delay_tuples=3, max_clusters=1)
+        made = setting(LINE, 3, delay=Delay(3), max_clusters=1)
         castle = made.shard(bytes([seed]) * 32)
         rows = line(("a", 0), ("b", 1), ("c", 2), ("d", 3))
         orders.add(tuple(castle.push(made.block(rows)).releases.members[-1]))

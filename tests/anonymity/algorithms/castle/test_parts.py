@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.algorithms.castle.distance_search import arrange, assign_remaining, pick, take
 from crenel.anonymity.algorithms.castle.split_l import shares
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -23,8 +24,8 @@ from tests.support.drive import Setting
 from tests.support.example_counts import examples
 
 TREE = from_paths([(f"leaf {i}", f"twig {i // 3}", f"branch {i // 9}", "*") for i in range(27)])
-POLICY = Policy((Numeric("x", (0, 1000)), Categorical("place", TREE), Numeric("y", (-1, 1))))
-SETTING = Setting(POLICY, Privacy(1), CastleParameters(0), ())
+POLICY = Policy({"x": Numeric((0, 1000)), "place": Categorical(TREE), "y": Numeric((-1, 1))})
+SETTING = Setting(POLICY, Privacy(1), Castle(Delay(0)), ())
 
 
 @entry

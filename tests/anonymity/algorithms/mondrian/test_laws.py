@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.model.delay import Window
 from tests.support.drive import judged
 from tests.support.example_counts import FEW, LAWS
 from tests.support.mondrian_drive import mondrian_cases
 from tests.support.strategies import Case, cuts
 
-ALL = ClosedBy()
+ALL = Window()
 
 
-@given(mondrian_cases(timed=True, window=ClosedBy(None, 7)), cuts)
+@given(mondrian_cases(timed=True, window=Window(None, 7)), cuts)
 @LAWS
 def test_event_time_closes_windows_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
     judged(case.setting, case.steps(cut))

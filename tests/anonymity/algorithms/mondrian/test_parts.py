@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MondrianParameters
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.model.attributes import Categorical, Numeric, by_name
+from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -19,6 +19,7 @@ from crenel.state.shard import StoredShard
 from examples.own_privacy_model import AT_MOST
 from tests.support.drive import Kept, in_blocks, judged, taken
 from tests.support.mondrian_drive import MondrianSetting
+from tests.support.settings import models_of
 from tests.support.source import IDENTITY, Finish, Push, Row
 
 TREE = from_paths([(leaf, leaf.upper(), "*") for leaf in "abc"])
@@ -26,9 +27,9 @@ TREE = from_paths([(leaf, leaf.upper(), "*") for leaf in "abc"])
 
 def setting(*names: str, k: int = 2, **parameters: Any) -> MondrianSetting:
     """Numbers from 0 to 10, and ``town``."""
-    known = {name: Numeric(name, (0, 10)) for name in "xy"} | {"town": Categorical("town", TREE)}
-    policy = Policy(tuple(known[name] for name in names), passthrough=(IDENTITY,), subject="who")
-    return MondrianSetting(policy, Privacy(k), MondrianParameters(**parameters), (pa.int64(),))
+    known = {name: Numeric((0, 10)).named(name) for name in "xy"} | {"town": Categorical(TREE).named("town")}
+    policy = Policy(by_name(tuple(known[name] for name in names)), passthrough=(IDENTITY,), subject="who")
+    return MondrianSetting(policy, Privacy(k), Mondrian(**parameters), (pa.int64(),))
 
 
 def parts(made: MondrianSetting, *points: tuple[float | str, ...]) -> list[list[int]]:
@@ -79,7 +80,7 @@ def test_people_who_come_again_count_once_on_each_side() -> None:
 
 def test_several_windows_close_within_one_block_and_the_rest_waits() -> None:
     rows = tuple(Row((float(i % 10),), (i,), i) for i in range(23))
-    made = setting("x", window=ClosedBy(5))
+    made = setting("x", window=Window(5))
     shard = made.shard()
     out = taken(made, shard, Push(rows)).releases
     assert shard.counters.buffered == 3
@@ -88,7 +89,7 @@ def test_several_windows_close_within_one_block_and_the_rest_waits() -> None:
 
 
 def test_a_block_is_written_once_while_its_window_is_open() -> None:
-    made = setting("x", window=ClosedBy(400))
+    made = setting("x", window=Window(400))
     rows = [Row((float(i % 10),), (i,), i) for i in range(390)]
     whole, kept = Kept(made), Kept(made)
     whole.take(Push(tuple(rows)))
@@ -102,20 +103,20 @@ def test_a_block_is_written_once_while_its_window_is_open() -> None:
 
 
 def test_a_shorter_window_closes_what_waits_with_the_next_step_after_a_restore() -> None:
-    kept = Kept(setting("x", window=ClosedBy(100)))
+    kept = Kept(setting("x", window=Window(100)))
     kept.take(Push(tuple(Row((float(i),), (i,), i) for i in range(9))))
-    kept.restore(replace(kept.setting, parameters=MondrianParameters(ClosedBy(4))))
+    kept.restore(replace(kept.setting, algorithm=Mondrian(Window(4))))
     out = kept.take(Push((Row((0.0,), (9,), 9),)))
     assert sorted(out.members[0]) == list(range(9))
     assert kept.live.counters.buffered == 1
 
 
 def test_what_a_promise_suppressed_is_still_counted_when_it_is_no_longer_made() -> None:
-    made = setting("x", window=ClosedBy(4))
+    made = setting("x", window=Window(4))
     made = replace(
         made,
         policy=replace(made.policy, sensitive=("illness",)),
-        privacy=Privacy(2, 1, ((AT_MOST, 0.5),)),
+        privacy=Privacy(2, 1, models=models_of(((AT_MOST, 0.5),))),
         types=(pa.string(), pa.int64()),
     )
     kept = Kept(made)
@@ -139,12 +140,12 @@ def test_tuples_that_are_not_those_of_the_state_are_refused() -> None:
 @pytest.mark.parametrize(
     ("window", "problem"),
     [
-        ({"tuples": 0}, "mondrian.window.tuples: must be 1 or more, not 0"),
-        ({"event_time": -1}, "mondrian.window.event_time: must be 0 or more, not -1"),
+        ({"tuples": 0}, "mondrian.window.tuples: is too small; a whole number, privacy.k or more"),
+        ({"event_time": -1}, "mondrian.window.event_time: is too small; a duration"),
         ({"tuples": 2}, r"mondrian.window.tuples: must be k \(3\) or more, not 2"),
         ({"event_time": 1}, "mondrian.window.event_time: needs a column of the role policy.event_time"),
     ],
 )
 def test_a_window_that_cannot_be_is_refused(window: dict[str, int], problem: str) -> None:
     with pytest.raises(PolicyError, match=problem):
-        setting("x", k=3, window=ClosedBy(**window)).shard()
+        setting("x", k=3, window=window).shard()

@@ -11,21 +11,22 @@ import pytest
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.algorithms.nearest.cells import SIZE
-from crenel.anonymity.algorithms.nearest.shard import Nearest
+from crenel.anonymity.algorithms.nearest.shard import NearestShard
 from crenel.anonymity.buffer.stored_clusters import initial_snapshot
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.fields import Weights
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.weights import Weights
 from crenel.state.block import NO_TIME, Block
 from tests.support.drive import KEY, PRINT
 
 TREE = from_paths([(f"{g}{i}{j}", f"{g}{i}", g, "*") for g in "abc" for i in range(4) for j in range(3)])
 POLICY = Policy(
-    (Numeric("x", (0.0, 10.0)), Numeric("y", (0.0, 1000.0)), Categorical("z", TREE)),
+    {"x": Numeric((0.0, 10.0)), "y": Numeric((0.0, 1000.0)), "z": Categorical(TREE)},
     passthrough=("row",),
     subject="who",
 )
@@ -101,12 +102,12 @@ def above(node: int, leaves: NDArray[np.int32]) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize(
     ("seed", "alike", "weights"),
-    [(0, False, ()), (1, False, (("x", 6.0), ("z", 0.5))), (2, True, ()), (3, False, (("x", 1e300), ("y", 1e308)))],
+    [(0, False, {}), (1, False, {"x": 6.0, "z": 0.5}), (2, True, {}), (3, False, {"x": 1e300, "y": 1e308})],
 )
 def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike: bool, weights: Weights) -> None:
     stream, delay, privacy = Stream(3000, seed, alike=alike), 900, Privacy(K)
-    terms = ShardContext(POLICY, privacy, NearestParameters(delay, weights=weights), MEMBERS, fingerprint=PRINT)
-    shard, groups, most = Nearest(terms, initial_snapshot(terms, 0, KEY)), [], 0
+    terms = ShardContext(POLICY, privacy, Nearest(Delay(delay), weights=weights), MEMBERS, fingerprint=PRINT)
+    shard, groups, most = NearestShard(terms, initial_snapshot(terms, 0, KEY)), [], 0
     for first in range(0, len(stream.x), 250):
         out = shard.push(stream.block(slice(first, first + 250))).releases
         groups += [set(out.members[0][a:b]) for a, b in zip(out.offsets, out.offsets[1:], strict=False)]
@@ -122,9 +123,9 @@ def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike:
 
 def test_cells_are_made_anew_once_few_are_left_of_many_that_waited() -> None:
     policy = replace(POLICY, event_time="at")
-    parameters = NearestParameters(delay_event_time=1000, delay_jitter=0.0, reuse_limit=0)
+    parameters = Nearest(Delay(event_time=1000, jitter=0.0), reuse_limit=0)
     terms = ShardContext(policy, Privacy(K), parameters, MEMBERS, fingerprint=PRINT)
-    stream, shard = Stream(6000, 3, alike=False), Nearest(terms, initial_snapshot(terms, 0, KEY))
+    stream, shard = Stream(6000, 3, alike=False), NearestShard(terms, initial_snapshot(terms, 0, KEY))
     at_once, later = stream.block(slice(0, 5000)), stream.block(slice(5000, 5010))
     shard.push(replace(at_once, event_time=np.zeros(5000, np.int64)))
     used = int(shard.arrays.cells.now.used)
@@ -138,9 +139,9 @@ def test_cells_are_made_anew_once_few_are_left_of_many_that_waited() -> None:
 def test_cells_are_thin_for_no_longer_than_it_takes_as_many_to_come_as_wait() -> None:
     stream = Stream(12_000, 4, alike=False)
     terms = ShardContext(
-        POLICY, Privacy(K), NearestParameters(3000, delay_jitter=0.0, reuse_limit=0), MEMBERS, fingerprint=PRINT
+        POLICY, Privacy(K), Nearest(Delay(3000, jitter=0.0), reuse_limit=0), MEMBERS, fingerprint=PRINT
     )
-    shard, thin_for, thin = Nearest(terms, initial_snapshot(terms, 0, KEY)), 0, 0
+    shard, thin_for, thin = NearestShard(terms, initial_snapshot(terms, 0, KEY)), 0, 0
     for first in range(0, len(stream.x), 10):
         shard.push(stream.block(slice(first, first + 10)))
         used, waiting = int(shard.arrays.cells.now.used), int(shard.arrays.now.waiting)

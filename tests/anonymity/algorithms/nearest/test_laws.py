@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest import stored_radii
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.algorithms.nearest.stored_radii import RADII
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -32,12 +33,13 @@ from crenel.state.radii import Radii
 from tests.support.drive import KEY, Kept, apply, columns_of, judged, steps_of
 from tests.support.example_counts import FEW, LAWS
 from tests.support.nearest_drive import NearestSetting, nearest_cases
+from tests.support.settings import models_of
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row
 from tests.support.space import Space
 from tests.support.strategies import Case, cuts
 
 
-@given(nearest_cases(timed=True, delay_event_time=7), cuts)
+@given(nearest_cases(timed=True, delay=Delay(event_time=7)), cuts)
 @LAWS
 def test_event_time_bounds_the_delay_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
     judged(case.setting, case.steps(cut))
@@ -57,9 +59,7 @@ def test_generalize_publishes_every_tuple(case: Case, cut: tuple[int, ...]) -> N
 def crowded(rows: int, delay: int = 300) -> tuple[NearestSetting, list[Row]]:
     """Return a setting with a price and a stream of crowded and isolated tuples."""
     random = np.random.default_rng(7)
-    setting = NearestSetting(
-        POLICY, Privacy(4), NearestParameters(delay, isolation_price=1.0), (pa.string(), pa.int64())
-    )
+    setting = NearestSetting(POLICY, Privacy(4), Nearest(Delay(delay), isolation_price=1.0), (pa.string(), pa.int64()))
     x, y = np.minimum(random.exponential(1, rows), 8), np.minimum(random.exponential(2, rows), 16)
     who = random.integers(0, rows // 2, rows)
     return setting, [Row((float(x[i]), float(y[i]), "abcd"[i % 4]), ("u", i), int(who[i])) for i in range(rows)]
@@ -77,8 +77,8 @@ class Priced:
     """The rule of a price in plain steps: each radius and each cost is computed anew, for all buffered tuples."""
 
     def __init__(self, setting: NearestSetting, rows: list[Row]) -> None:
-        self.k, self.delay = setting.privacy.k, setting.parameters.delay_tuples
-        self.price = setting.parameters.isolation_price
+        self.k, self.delay = setting.privacy.k, setting.algorithm.delay.tuples
+        self.price = setting.algorithm.isolation_price
         self.xy = np.array([row.values[:2] for row in rows]) / (8.0, 16.0)
         self.z = np.array(["abcd".index(str(row.values[2])) for row in rows])
         self.who = np.array([row.subject for row in rows])
@@ -174,7 +174,7 @@ def test_without_a_price_stored_radii_are_removed_and_with_one_again_they_are_me
     setting, rows = crowded(600)
     kept = Kept(setting)
     kept.take(Push(tuple(rows[:400])))
-    kept.restore(replace(setting, parameters=replace(setting.parameters, isolation_price=0.0)))
+    kept.restore(replace(setting, algorithm=replace(setting.algorithm, isolation_price=0.0)))
     kept.take(Push(tuple(rows[400:500])))
     assert not kept.stored.entries[RADII]
     kept.restore(setting)
@@ -207,7 +207,7 @@ def test_damaged_radii_are_refused() -> None:
 
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 POLICY = Policy(
-    (Numeric("x", (0.0, 8.0)), Numeric("y", (0.0, 16.0)), Categorical("z", TREE)),
+    {"x": Numeric((0.0, 8.0)), "y": Numeric((0.0, 16.0)), "z": Categorical(TREE)},
     sensitive=("s",),
     passthrough=(IDENTITY,),
     subject="who",
@@ -226,7 +226,7 @@ def test_each_next_member_is_one_that_enlarges_the_group_least(
 ) -> None:
     privacy = Privacy(k, 2 if delay % 2 else 1)
     setting = NearestSetting(
-        POLICY, privacy, NearestParameters(delay, delay_jitter=0.0, reuse_limit=0), (pa.string(), pa.int64())
+        POLICY, privacy, Nearest(Delay(delay, jitter=0.0), reuse_limit=0), (pa.string(), pa.int64())
     )
     rows = [Row((x, y, z), (values[i], i), who) for i, (x, y, z, who) in enumerate(crowd)]
     space = Space(POLICY)
@@ -292,8 +292,8 @@ def cohort_size(privacy: Privacy) -> int:
 
 def test_lacking_values_come_with_the_nearest_neighbors_of_their_tuples() -> None:
     # No two distances are equal, so the order of cohorts is known. One in five with one helpful member is passed over.
-    policy = Policy((Numeric("x", (0.0, 1.0)), Numeric("y", (0.0, 1.0))), sensitive=("s",), passthrough=(IDENTITY,))
-    setting = NearestSetting(policy, Privacy(6, 2), NearestParameters(40), (pa.string(), pa.int64()))
+    policy = Policy({"x": Numeric((0.0, 1.0)), "y": Numeric((0.0, 1.0))}, sensitive=("s",), passthrough=(IDENTITY,))
+    setting = NearestSetting(policy, Privacy(6, 2), Nearest(Delay(40)), (pa.string(), pa.int64()))
     random = np.random.default_rng(5)
     points = random.random((1500, 2))
     rare = random.random(1500) < 0.35
@@ -368,8 +368,8 @@ def test_classes_are_larger_where_classes_of_k_would_use_up_rare_values(
     random = np.random.default_rng(k)
     setting = NearestSetting(
         POLICY,
-        Privacy(k, l, further),
-        NearestParameters(100, delay_jitter=0.0, reuse_limit=0),
+        Privacy(k, l, models=models_of(further)),
+        Nearest(Delay(100, jitter=0.0), reuse_limit=0),
         (pa.string(), pa.int64()),
     )
     values = random.choice(list("uvw")[: len(shares)], 2000, p=shares)
@@ -386,8 +386,10 @@ def test_classes_are_larger_where_classes_of_k_would_use_up_rare_values(
 @pytest.mark.parametrize("further", [(ALPHA, 0.3), (ENTROPY_L, 5.0), (RECURSIVE, (1.0, 3))])
 def test_classes_have_k_members_or_few_more_where_many_values_suffice(further: Any) -> None:
     random = np.random.default_rng(3)
-    parameters = NearestParameters(300, delay_jitter=0.0, reuse_limit=0)
-    setting = NearestSetting(POLICY, Privacy(10, 1, (further,)), parameters, (pa.string(), pa.int64()))
+    parameters = Nearest(Delay(300, jitter=0.0), reuse_limit=0)
+    setting = NearestSetting(
+        POLICY, Privacy(10, 1, models=models_of((further,))), parameters, (pa.string(), pa.int64())
+    )
     values = random.choice(list("abcdefghijklmn"), 1500, p=np.arange(14, 0, -1) / 105)
     points = zip(
         random.integers(0, 9, 1500), random.integers(0, 17, 1500), random.choice(list("abcd"), 1500), strict=True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import log2, prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,24 +16,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.batch.suppress_to_satisfy import suppress_to_satisfy
-from crenel.anonymity.algorithms.batch.windows import ClosedBy, ShardOfWindows
-from crenel.anonymity.algorithms.ola.algorithm import OLA, OlaParameters
+from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
+from crenel.anonymity.algorithms.ola.algorithm import Ola
 from crenel.anonymity.algorithms.ola.lattice import least_node, minimal_nodes
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from crenel.anonymity.model.attributes import Categorical, Noised
+from crenel.anonymity.model.attributes import Categorical, Noised, by_name
+from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import ConfiguredModels, Sensitive
+from crenel.anonymity.model.privacy import Privacy, Sensitive
+from crenel.anonymity.model.privacy_model import ConfiguredModels
 from crenel.anonymity.model.reference import Reference
 from examples.own_privacy_model import AT_MOST
 from tests.support.drive import Kept, columns_of, hashes
 from tests.support.example_counts import FEW, LAWS
 from tests.support.linking import linking_of
 from tests.support.mondrian_drive import MondrianSetting
+from tests.support.settings import sensitive_of
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.strategies import noises
 
@@ -53,8 +54,7 @@ TREES = (
 
 @dataclass(frozen=True)
 class OlaSetting(MondrianSetting):
-    parameters: OlaParameters  # type: ignore[assignment]
-    algorithm: ClassVar[Algorithm] = OLA
+    algorithm: Ola  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def reference(kind: Any, **shares: float) -> Reference:
 
 
 @st.composite
-def models(draw: st.DrawFn, k: int, column: str, values: Sequence[str]) -> Sensitive:
+def models(draw: st.DrawFn, k: int, values: Sequence[str]) -> Sensitive:
     """Return the privacy models of a column; no set satisfies some of them."""
     further: ConfiguredModels = draw(
         st.sampled_from(
@@ -103,38 +103,35 @@ def models(draw: st.DrawFn, k: int, column: str, values: Sequence[str]) -> Sensi
             )
         )
     )
-    return Sensitive(
-        column,
-        draw(st.integers(1, min(k, 3))),
-        further,
-        compared if any(model.compares for model, _ in further) else None,
-    )
+    compares = any(model.compares for model, _ in further)
+    return sensitive_of(draw(st.integers(1, min(k, 3))), further, compared if compares else None)
 
 
 @st.composite
 def ola_cases(draw: st.DrawFn) -> OlaCase:
     trees = draw(st.lists(st.sampled_from(TREES), min_size=1, max_size=3))
-    attributes = tuple(Categorical(f"q{i}", from_paths(tree)) for i, tree in enumerate(trees))
+    attributes = tuple(Categorical(from_paths(tree)).named(f"q{i}") for i, tree in enumerate(trees))
     k = draw(st.integers(1, 5))
     noise = draw(noises(k, confident=None)) if draw(st.booleans()) else None
-    illness = models(k, "s", [value for value in ILLNESSES if value])
-    single = draw(st.just(()) | st.tuples(illness) | st.tuples(illness, models(k, "pay", PAY)))
-    privacy = Privacy(k, draw(st.integers(1, min(k, 2))), (), noise, sensitive=single)
+    illness = st.tuples(st.just("s"), models(k, [value for value in ILLNESSES if value]))
+    pay = st.tuples(st.just("pay"), models(k, PAY))
+    single = dict(draw(st.just(()) | st.tuples(illness) | st.tuples(illness, pay)))
+    privacy = Privacy(k, draw(st.integers(1, min(k, 2))), models={}, noise_within_release=noise, sensitive=single)
     policy = Policy(
-        attributes,
+        by_name(attributes),
         sensitive=("s", "pay"),
-        noised=() if noise is None else (Noised("n", (0.0, 6.0), 1.0),),
+        noised=by_name(() if noise is None else (Noised((0.0, 6.0), 1.0).named("n"),)),
         passthrough=(IDENTITY,),
         subject=draw(st.sampled_from((None, "who"))),
     )
     tuples = draw(st.sampled_from((None, None, 20)))
-    parameters = OlaParameters(
-        ClosedBy(tuples),
+    parameters = Ola(
+        Window(tuples),
         draw(st.sampled_from((0.0, 0.1, 0.3, 0.29, 1.0))),
         draw(st.sampled_from(("precision", "discernibility", "entropy"))),
     )
     columns = [st.sampled_from([path[0] for path in tree]) for tree in trees]
-    published = (st.sampled_from(ILLNESSES), st.sampled_from(PAY), *(st.integers(0, 6) for _ in policy.noised))
+    published = (st.sampled_from(ILLNESSES), st.sampled_from(PAY), *(st.integers(0, 6) for _ in policy.noised.values()))
     people = st.integers(0, draw(st.sampled_from((6, 30, 1000))))
     count = draw(st.sampled_from((0, 5, 12, 20, 30, 40)))
     row = st.tuples(st.tuples(*columns), st.tuples(*published), people)
@@ -142,7 +139,7 @@ def ola_cases(draw: st.DrawFn) -> OlaCase:
     made = tuple(
         Row(values, (*shown, i), None if policy.subject is None else who) for i, (values, shown, who) in enumerate(rows)
     )
-    types = (pa.string(), pa.string(), *(pa.int64() for _ in policy.noised), pa.int64())
+    types = (pa.string(), pa.string(), *(pa.int64() for _ in policy.noised.values()), pa.int64())
     return OlaCase(OlaSetting(policy, privacy, parameters, types), made)
 
 
@@ -190,7 +187,7 @@ class Exhaustive:
         self.leaf = {
             p: [of.index(value) for of, value in zip(labels, case.rows[p].values, strict=True)] for p in window
         }
-        kept = Kept(replace(case.setting, parameters=OlaParameters()))
+        kept = Kept(replace(case.setting, algorithm=Ola()))
         for step in (Push(case.rows[: window.start]), Finish(), Push(case.rows[window.start : window.stop])):
             kept.take(step)
         assert isinstance(kept.live, ShardOfWindows)
@@ -246,7 +243,7 @@ class Exhaustive:
         return True
 
     def loss(self, node: tuple[int, ...]) -> float:
-        metric = self.case.setting.parameters.metric
+        metric = self.case.setting.algorithm.metric
         if metric == "precision":
             return sum(level / (len(of) - 1) for level, of in zip(node, self.levels, strict=True) if len(of) > 1)
         if metric == "discernibility":
@@ -259,13 +256,13 @@ class Exhaustive:
         return total
 
     def _satisfying(self) -> list[tuple[int, ...]]:
-        most = Fraction(str(self.case.setting.parameters.max_suppression)) * len(self.window)
+        most = Fraction(str(self.case.setting.algorithm.max_suppression)) * len(self.window)
         nodes = product(*(range(len(of)) for of in self.levels))
         return [node for node in nodes if len(self.classes(node)[1]) <= most]
 
 
 def windows(case: OlaCase) -> list[range]:
-    size = case.setting.parameters.window.tuples or max(len(case.rows), 1)
+    size = case.setting.algorithm.window.tuples or max(len(case.rows), 1)
     return [range(i, min(i + size, len(case.rows))) for i in range(0, len(case.rows), size)]
 
 
@@ -356,15 +353,15 @@ def test_a_lattice_of_a_hundred_thousand_nodes_is_searched_by_few_judgments() ->
 def test_a_hierarchy_of_another_shape_may_not_be_restored_but_parameters_may() -> None:
     case = OlaCase(
         OlaSetting(
-            Policy((Categorical("q", from_paths(TREES[0])),), sensitive=("s",), passthrough=(IDENTITY,)),
+            Policy({"q": Categorical(from_paths(TREES[0]))}, sensitive=("s",), passthrough=(IDENTITY,)),
             Privacy(2),
-            OlaParameters(),
+            Ola(),
             (pa.string(), pa.int64()),
         ),
         tuple(Row(("abcd"[i % 4],), ("u", i)) for i in range(8)),
     )
     kept = Kept(case.setting)
     kept.take(Push(case.rows))
-    kept.restore(replace(case.setting, parameters=OlaParameters(max_suppression=0.5, metric="precision")))
+    kept.restore(replace(case.setting, algorithm=Ola(max_suppression=0.5, metric="precision")))
     found, _ = published([kept.take(Finish())], range(8))
     assert sorted(map(len, found.values())) == [2, 2, 2, 2]

@@ -7,8 +7,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from tests.support.drive import columns_of, hashes, in_blocks, judged
@@ -18,7 +19,7 @@ from tests.support.strategies import Case, cuts
 from tests.support.window_drive import WindowSetting, taken_by, window_cases
 
 
-@given(window_cases(timed=True, event_time=7, delay_event_time=20), cuts)
+@given(window_cases(timed=True, event_time=7, delay=Delay(event_time=20)), cuts)
 @LAWS
 def test_event_time_bounds_windows_and_delays_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
     judged(case.setting, case.steps(cut))
@@ -32,8 +33,8 @@ def test_event_time_bounds_windows_and_delays_however_late_tuples_come(case: Cas
 @FEW
 def test_nothing_raw_leaves_but_means_and_the_ends_of_intervals(k: int, drawn: list[int], output: str) -> None:
     # Values like no count and no number of anything: what turns up in a release or a log is raw.
-    policy = Policy((Numeric("age"), Numeric("pay", (0, 2**41))), passthrough=(IDENTITY,), subject="who")
-    parameters = SuhdsaParameters(tuples=10, output=output)  # type: ignore[arg-type]
+    policy = Policy({"age": Numeric(), "pay": Numeric((0, 2**41))}, passthrough=(IDENTITY,), subject="who")
+    parameters = Suhdsa(tuples=10, output=output)  # type: ignore[arg-type]
     setting = WindowSetting(policy, Privacy(k), parameters, (pa.int64(),))
     rows = [Row((x + 0.25, x + 0.75), (-1 - i,), subject=x + 2**50) for i, x in enumerate(drawn)]
     raw = {value for row in rows for value in (*row.values, row.subject)}

@@ -9,12 +9,14 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
+from crenel.anonymity.algorithms.suhdsa.parameters import Adaptive, Target
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -26,12 +28,12 @@ from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.window_drive import WindowSetting, released_and_repairs, take, taken_by
 
-POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), event_time="at")
+POLICY = Policy({"x": Numeric((0, 100))}, sensitive=("s",), passthrough=(IDENTITY,), event_time="at")
 TYPES = (pa.string(), pa.int64())
 
 
 def setting(k: int, l: int = 1, **parameters: object) -> WindowSetting:  # noqa: E741
-    return WindowSetting(POLICY, Privacy(k, l), SuhdsaParameters(**parameters), TYPES)  # type: ignore[arg-type]
+    return WindowSetting(POLICY, Privacy(k, l), Suhdsa(**parameters), TYPES)  # type: ignore[arg-type]
 
 
 def rows(values: Sequence[float], sensitive: str, start: int = 0) -> tuple[Row, ...]:
@@ -90,7 +92,7 @@ def test_what_is_left_at_the_end_closes() -> None:
 
 def test_tuples_without_enough_subjects_wait_for_the_next_window_and_count_in_it() -> None:
     policy = replace(POLICY, subject="who")
-    made = WindowSetting(policy, Privacy(3), SuhdsaParameters(4, delay_tuples=100), TYPES)
+    made = WindowSetting(policy, Privacy(3), Suhdsa(4, delay=Delay(100)), TYPES)
     window = made.shard()
     people = [1, 1, 2, 2, 2, 1, 3, 4]
     given = [replace(row, subject=who) for row, who in zip(rows([1] * 8, "a" * 8), people, strict=True)]
@@ -100,7 +102,7 @@ def test_tuples_without_enough_subjects_wait_for_the_next_window_and_count_in_it
 
 
 def test_tuples_that_find_no_release_are_suppressed_when_their_delay_is_over() -> None:
-    made = setting(2, 2, tuples=4, delay_tuples=6)
+    made = setting(2, 2, tuples=4, delay=Delay(6))
     window = made.shard()
     suppressed = []
     for row in rows([1] * 10, "a" * 10):
@@ -113,7 +115,7 @@ def test_tuples_that_find_no_release_are_suppressed_when_their_delay_is_over() -
 
 
 def test_a_tuple_that_its_event_time_makes_overdue_is_suppressed_with_its_reason() -> None:
-    made = setting(2, event_time=10, delay_event_time=25)
+    made = setting(2, event_time=10, delay=Delay(event_time=25))
     window = made.shard()
     take(made, window, Push(rows([1], "a")))
     assert len(take(made, window, Advance(10)).suppressed_reason) == 0
@@ -123,16 +125,16 @@ def test_a_tuple_that_its_event_time_makes_overdue_is_suppressed_with_its_reason
 
 
 def test_a_new_tuple_that_is_overdue_closes_the_window_for_its_chance() -> None:
-    made = setting(2, tuples=100, delay_tuples=200, delay_event_time=10)
+    made = setting(2, tuples=100, delay=Delay(200, 10))
     window = made.shard()
     take(made, window, Push(rows([1, 1], "aa")))
     assert members(take(made, window, Advance(10))) == [{0, 1}]
 
 
 def test_the_default_delay_is_two_windows() -> None:
-    assert SuhdsaParameters(50).delay_tuples == 100
-    both = SuhdsaParameters(50, 30)
-    assert (both.delay_tuples, both.delay_event_time) == (100, 60)
+    assert Suhdsa(50).longest_delay.tuples == 100
+    both = Suhdsa(50, event_time=30)
+    assert (both.longest_delay.tuples, both.longest_delay.event_time) == (100, 60)
 
 
 # Repair.
@@ -190,7 +192,7 @@ def test_a_swap_keeps_k_subjects_in_both_groups() -> None:
     # The nearest pair is x = 2 and x = 90. But person 6 is in the second group already, which would be left with two.
     people = [5, 7, 6, 4, 5, 6, 6]
     policy = replace(POLICY, subject="who")
-    made = WindowSetting(policy, Privacy(3, 2), SuhdsaParameters(7, distortion_weight=1.0), TYPES)
+    made = WindowSetting(policy, Privacy(3, 2), Suhdsa(7, distortion_weight=1.0), TYPES)
     given = rows([0, 1, 2, 90, 91, 92, 93], "aaababb")
     window = made.shard()
     out, repairs = released_and_repairs(
@@ -212,7 +214,7 @@ def test_a_low_distortion_weight_takes_the_quicker_action() -> None:
 
 
 def test_a_weight_of_zero_takes_an_attribute_out_of_the_distances() -> None:
-    policy = replace(POLICY, quasi_identifiers=(Numeric("x", (0, 100)), Numeric("y", (0, 100))))
+    policy = replace(POLICY, quasi_identifiers={"x": Numeric((0, 100)), "y": Numeric((0, 100))})
     given = [
         Row((0.0, 0.0), ("a", 0)),
         Row((0.0, 90.0), ("a", 1)),
@@ -221,7 +223,7 @@ def test_a_weight_of_zero_takes_an_attribute_out_of_the_distances() -> None:
     ]
 
     def grouped(**weights: float) -> list[set[int]]:
-        parameters = SuhdsaParameters(4, weights=tuple(weights.items()))
+        parameters = Suhdsa(4, weights=weights)
         made = WindowSetting(replace(policy, event_time=None), Privacy(2), parameters, TYPES)
         return members(take(made, made.shard(), Push(tuple(given))))
 
@@ -238,8 +240,8 @@ def test_a_weight_of_zero_takes_an_attribute_out_of_the_distances() -> None:
 )
 def test_a_representative_stands_for_its_group(numeric: str, categorical: str, number: float, label: str) -> None:
     tree = from_paths([["a", "ab", "*"], ["b", "ab", "*"], ["c", "*"]])
-    policy = Policy((Numeric("x", (0, 10)), Categorical("c", tree)), passthrough=(IDENTITY,))
-    parameters = SuhdsaParameters(3, output="representative", numeric=numeric, categorical=categorical)  # type: ignore[arg-type]
+    policy = Policy({"x": Numeric((0, 10)), "c": Categorical(tree)}, passthrough=(IDENTITY,))
+    parameters = Suhdsa(3, output="representative", numeric=numeric, categorical=categorical)  # type: ignore[arg-type]
     made = WindowSetting(policy, Privacy(3), parameters, (pa.int64(),))
     out = take(made, made.shard(), Push((Row((0.0, "b"), (0,)), Row((2.0, "a"), (1,)), Row((10.0, "b"), (2,)))))
     assert (out.lower.tolist(), out.upper.tolist()) == ([[number]], [[number]])
@@ -250,9 +252,9 @@ def test_a_representative_stands_for_its_group(numeric: str, categorical: str, n
 # Controllers.
 
 
-def targets(sensitive: str, target: AdaptiveTarget, l: int = 2) -> list[int]:  # noqa: E741
+def targets(sensitive: str, target: Target, l: int = 2) -> list[int]:  # noqa: E741
     """l_t after each window of eight tuples."""
-    made = setting(4, l, tuples=8, delay_tuples=8, target=target)
+    made = setting(4, l, tuples=8, delay=Delay(8), target=target)
     window = made.shard()
     found = []
     for at in range(0, len(sensitive), 8):
@@ -265,32 +267,32 @@ EVEN, SKEWED = "aabbccdd", "aaaaaaab"
 
 
 def test_the_target_rises_where_entropy_drops_and_falls_where_it_is_high() -> None:
-    assert targets(EVEN + SKEWED * 3 + EVEN, AdaptiveTarget(4, smoothing=1.0, band=0.01, dwell=0)) == [2, 3, 3, 3, 2]
+    assert targets(EVEN + SKEWED * 3 + EVEN, Target(4, smoothing=1.0, band=0.01, dwell=0)) == [2, 3, 3, 3, 2]
 
 
 def test_a_smoothed_target_moves_later() -> None:
-    found = targets(EVEN + SKEWED * 6, AdaptiveTarget(4, smoothing=0.2, band=0.01, dwell=0))
+    found = targets(EVEN + SKEWED * 6, Target(4, smoothing=0.2, band=0.01, dwell=0))
     assert found[:2] == [2, 2]
     assert found[-1] == 3
 
 
 def test_a_target_dwells() -> None:
-    found = targets(EVEN + SKEWED * 3 + EVEN * 5, AdaptiveTarget(4, smoothing=1.0, band=0.01, dwell=3))
+    found = targets(EVEN + SKEWED * 3 + EVEN * 5, Target(4, smoothing=1.0, band=0.01, dwell=3))
     assert found == [2, 2, 2, 2, 2, 2, 2, 2, 2]
-    found = targets(EVEN + SKEWED * 6, AdaptiveTarget(4, smoothing=1.0, band=0.01, dwell=3))
+    found = targets(EVEN + SKEWED * 6, Target(4, smoothing=1.0, band=0.01, dwell=3))
     assert found == [2, 2, 2, 2, 3, 3, 3]
 
 
 def test_a_change_within_the_band_moves_no_target() -> None:
-    assert set(targets(EVEN + SKEWED * 4, AdaptiveTarget(4, smoothing=1.0, band=1.0, dwell=0))) == {2}
+    assert set(targets(EVEN + SKEWED * 4, Target(4, smoothing=1.0, band=1.0, dwell=0))) == {2}
 
 
 def test_a_target_never_falls_below_l() -> None:
-    assert min(targets(EVEN * 4, AdaptiveTarget(4, smoothing=1.0, band=0.0, dwell=0), l=3)) == 3
+    assert min(targets(EVEN * 4, Target(4, smoothing=1.0, band=0.0, dwell=0), l=3)) == 3
 
 
 def test_a_group_that_reaches_l_and_not_the_target_is_released() -> None:
-    made = setting(4, 2, tuples=8, target=AdaptiveTarget(4, smoothing=1.0, band=0.0, dwell=0))
+    made = setting(4, 2, tuples=8, target=Target(4, smoothing=1.0, band=0.0, dwell=0))
     window = made.shard()
     out, repairs = released_and_repairs(made, window, Push(rows([1] * 8, SKEWED)))
     assert repairs.windows.target.tolist() == [2]
@@ -301,7 +303,7 @@ def test_a_group_that_reaches_l_and_not_the_target_is_released() -> None:
 
 @pytest.mark.parametrize(("weight", "smaller"), [(1.0, True), (0.0, False)])
 def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weight: float, smaller: bool) -> None:
-    made = setting(2, tuples=40, adaptive=AdaptiveWindow(8, delay_weight=weight, windows=1))
+    made = setting(2, tuples=40, adaptive=Adaptive(8, delay_weight=weight, windows=1))
     window, sizes = made.shard(), []
     for step in in_blocks(rows([(i * 37) % 101 % 100 for i in range(4000)], "ab" * 2000), 40):
         take(made, window, step)
@@ -360,8 +362,8 @@ def test_a_shard_is_restored_under_another_k() -> None:
 
 
 def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_next_step() -> None:
-    stored = stored_after(setting(2, 2, tuples=4, delay_tuples=50), Push(rows([1] * 6, "aaaaaa")))
-    made = setting(2, 2, tuples=4, delay_tuples=4)
+    stored = stored_after(setting(2, 2, tuples=4, delay=Delay(50)), Push(rows([1] * 6, "aaaaaa")))
+    made = setting(2, 2, tuples=4, delay=Delay(4))
     out = take(made, restored(made, stored), Advance(NO_TIME))
     assert out.suppressed_position.tolist() == [0, 1]
 
@@ -369,12 +371,12 @@ def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_next_step() -> None
 def test_damaged_state_and_state_of_another_kind_are_refused() -> None:
     made = setting(2, tuples=4)
     stored = stored_after(made, Push(rows([1, 1, 1], "aaa")))
-    with pytest.raises(StateError, match=r"window state of key 3, format version 3: checksum"):
+    with pytest.raises(StateError, match=r"suhdsa state of key 3, format version 1: checksum"):
         restored(made, replace(stored, shard=stored.shard[:-1] + b"?"))
     damaged = stored.entries["blocks"][0][:-1] + b"?"
-    with pytest.raises(StateError, match=r"held state of shard 0 \(key 3\), block 0"):
+    with pytest.raises(StateError, match=r"buffered state of shard 0 \(key 3\), block 0"):
         restored(made, replace(stored, entries={"blocks": {0: damaged}}))
-    castle = Kept(Setting(POLICY, Privacy(2), CastleParameters(9), TYPES))
+    castle = Kept(Setting(POLICY, Privacy(2), Castle(Delay(9)), TYPES))
     castle.take(Push(rows([1], "a")))
     with pytest.raises(StateError, match="found shard state"):
         restored(made, castle.stored)
@@ -389,24 +391,36 @@ def test_damaged_state_and_state_of_another_kind_are_refused() -> None:
     ("parameters", "message"),
     [
         ({}, "suhdsa: give 'tuples', 'event_time', or both"),
-        ({"tuples": 0}, "suhdsa.tuples: must be 1 or more, not 0"),
-        ({"event_time": -1}, "suhdsa.event_time: must be 0 or more, not -1"),
-        ({"tuples": 5, "delay_tuples": 4}, r"suhdsa.delay.tuples: must be suhdsa.tuples \(5\) or more, not 4"),
-        ({"tuples": 5, "delay_event_time": -1}, "suhdsa.delay.event_time: must be 0 or more, not -1"),
-        ({"tuples": 5, "distortion_weight": 1.5}, "suhdsa.distortion_weight: must be from 0 to 1, not 1.5"),
-        ({"tuples": 5, "distortion_weight": float("nan")}, "suhdsa.distortion_weight: must be from 0 to 1, not nan"),
-        ({"tuples": 5, "neighbors": 0}, "suhdsa.neighbors: must be 1 or more, not 0"),
-        ({"tuples": 5, "growth_cap": 1.9}, "suhdsa.growth_cap: must be 2 or more, not 1.9"),
-        ({"tuples": 5, "weights": (("x", -1.0),)}, "suhdsa.weights.x: must be 0 or more, not -1.0"),
-        ({"tuples": 5, "weights": (("z", 1.0),)}, "suhdsa.weights.z: must be one of x"),
-        ({"tuples": 5, "target": AdaptiveTarget(9)}, "suhdsa.target.most: must be from 2 to 3, not 9"),
-        ({"tuples": 5, "target": AdaptiveTarget(2, smoothing=0.0)}, "suhdsa.target.smoothing: must be above 0"),
-        ({"tuples": 5, "target": AdaptiveTarget(2, band=2.0)}, "suhdsa.target.band: must be from 0 to 1, not 2.0"),
-        ({"tuples": 5, "target": AdaptiveTarget(2, dwell=-1)}, "suhdsa.target.dwell: must be 0 or more, not -1"),
-        ({"event_time": 5, "adaptive": AdaptiveWindow(5)}, "suhdsa.adaptive: needs suhdsa.tuples"),
-        ({"tuples": 5, "adaptive": AdaptiveWindow(6)}, "suhdsa.adaptive.least: must be from 1 to 5, not 6"),
-        ({"tuples": 5, "adaptive": AdaptiveWindow(2)}, r"suhdsa.adaptive.least: must be k \(3\) or more, not 2"),
-        ({"tuples": 5, "adaptive": AdaptiveWindow(3, windows=0)}, "suhdsa.adaptive.windows: must be 1 or more, not 0"),
+        ({"tuples": 0}, "suhdsa.tuples: is too small; a whole number, 1 or more"),
+        ({"event_time": -1}, "suhdsa.event_time: is too small; a duration"),
+        ({"tuples": 5, "delay": Delay(4)}, r"suhdsa.delay.tuples: must be suhdsa.tuples \(5\) or more, not 4"),
+        ({"tuples": 5, "delay": {"event_time": -1}}, "suhdsa.delay.event_time: is too small; a duration"),
+        ({"tuples": 5, "distortion_weight": 1.5}, "suhdsa.distortion_weight: is too large; a number from 0 to 1"),
+        (
+            {"tuples": 5, "distortion_weight": float("nan")},
+            "suhdsa.distortion_weight: is not finite; a number from 0 to 1",
+        ),
+        ({"tuples": 5, "neighbors": 0}, "suhdsa.neighbors: is too small; a whole number, 1 or more"),
+        ({"tuples": 5, "growth_cap": 1.9}, "suhdsa.growth_cap: is too small; a number, 2 or more"),
+        ({"tuples": 5, "weights": {"x": -1.0}}, "suhdsa.weights.x: is too small; .* numbers from 0"),
+        ({"tuples": 5, "weights": {"z": 1.0}}, "suhdsa.weights.z: must be one of x"),
+        ({"tuples": 5, "target": Target(9)}, "suhdsa.target.most: must be from 2 to 3, not 9"),
+        (
+            {"tuples": 5, "target": {"most": 2, "smoothing": 0}},
+            "suhdsa.target.smoothing: is too small; a number above 0",
+        ),
+        ({"tuples": 5, "target": {"most": 2, "band": 2}}, "suhdsa.target.band: is too large; a number from 0 to 1"),
+        (
+            {"tuples": 5, "target": {"most": 2, "dwell": -1}},
+            "suhdsa.target.dwell: is too small; a whole number, 0 or more",
+        ),
+        ({"event_time": 5, "adaptive": Adaptive(5)}, "suhdsa.adaptive: needs suhdsa.tuples"),
+        ({"tuples": 5, "adaptive": Adaptive(6)}, "suhdsa.adaptive.least: must be from 1 to 5, not 6"),
+        ({"tuples": 5, "adaptive": Adaptive(2)}, r"suhdsa.adaptive.least: must be k \(3\) or more, not 2"),
+        (
+            {"tuples": 5, "adaptive": {"least": 3, "windows": 0}},
+            "suhdsa.adaptive.windows: is too small; a whole number",
+        ),
     ],
 )
 def test_parameters_that_cannot_be_kept_are_refused(parameters: dict[str, object], message: str) -> None:
@@ -415,14 +429,12 @@ def test_parameters_that_cannot_be_kept_are_refused(parameters: dict[str, object
 
 
 def test_event_time_needs_its_column() -> None:
-    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), SuhdsaParameters(event_time=5), TYPES)
+    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), Suhdsa(event_time=5), TYPES)
     with pytest.raises(PolicyError, match=r"suhdsa.event_time: needs a column of the role policy.event_time"):
         made.shard()
-    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), SuhdsaParameters(5, delay_event_time=5), TYPES)
+    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), Suhdsa(5, delay=Delay(event_time=5)), TYPES)
     with pytest.raises(PolicyError, match=r"suhdsa.delay.event_time: needs a column"):
         made.shard()
-    made = WindowSetting(
-        replace(POLICY, sensitive=()), Privacy(2), SuhdsaParameters(5, target=AdaptiveTarget(2)), TYPES[1:]
-    )
+    made = WindowSetting(replace(POLICY, sensitive=()), Privacy(2), Suhdsa(5, target=Target(2)), TYPES[1:])
     with pytest.raises(PolicyError, match=r"suhdsa.target: needs a sensitive column"):
         made.shard()

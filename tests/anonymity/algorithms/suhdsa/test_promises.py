@@ -10,23 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from examples.own_privacy_model import AT_MOST
 from tests.support.drive import Kept, columns_of, in_blocks, judged
 from tests.support.example_counts import FEW, LAWS, reach
+from tests.support.settings import models_of
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.window_drive import WindowSetting, released_and_repairs, take
 
-POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who")
+POLICY = Policy({"x": Numeric((0, 100))}, sensitive=("illness",), passthrough=(IDENTITY,), subject="who")
 TYPES = (pa.string(), pa.int64())
 
 
 def setting(privacy: Privacy, **parameters: object) -> WindowSetting:
-    return WindowSetting(POLICY, privacy, SuhdsaParameters(**parameters), TYPES)  # type: ignore[arg-type]
+    return WindowSetting(POLICY, privacy, Suhdsa(**parameters), TYPES)  # type: ignore[arg-type]
 
 
 def rows(people: str, illnesses: str, values: str = "") -> list[Row]:
@@ -44,7 +46,7 @@ def rows(people: str, illnesses: str, values: str = "") -> list[Row]:
 @pytest.mark.parametrize("order", ["0123", "3210", "1302"])
 def test_people_who_all_have_one_value_do_not_leave_together(order: str) -> None:
     # A:flu, A:hiv, B:hiv, C:hiv has two values, and everybody has hiv.
-    made = setting(Privacy(3, 2), tuples=4, delay_tuples=4)
+    made = setting(Privacy(3, 2), tuples=4, delay=Delay(4))
     given = rows("AABC", "fhhh")
     outputs, counters, _ = judged(made, in_blocks([given[int(i)] for i in order], 4))
     assert sum(map(len, outputs)) == 0
@@ -107,7 +109,7 @@ def common(out: Releases, stream: list[Row]) -> list[float]:
 def test_a_swap_seeks_a_further_promise() -> None:
     # Of the first group three in four have a; the second can spare b, c and d.
     stream = rows("ABCDEFGH", "aaabbcda", "00009999")
-    made = setting(Privacy(4, 1, ((AT_MOST, 0.5),)), tuples=8, distortion_weight=1.0)
+    made = setting(Privacy(4, 1, models=models_of(((AT_MOST, 0.5),))), tuples=8, distortion_weight=1.0)
     out, repairs = released_and_repairs(made, made.shard(), Push(tuple(stream)))
     assert (repairs.windows.swaps.tolist(), repairs.windows.merges.tolist()) == ([1], [0])
     assert common(out, stream) == [0.5, 0.5]
@@ -115,14 +117,14 @@ def test_a_swap_seeks_a_further_promise() -> None:
 
 def test_a_merge_seeks_a_further_promise_where_a_swap_would_break_the_other() -> None:
     stream = rows("ABCDEFGH", "aaabaabc", "00009999")
-    made = setting(Privacy(4, 1, ((AT_MOST, 0.65),)), tuples=8)
+    made = setting(Privacy(4, 1, models=models_of(((AT_MOST, 0.65),))), tuples=8)
     out, repairs = released_and_repairs(made, made.shard(), Push(tuple(stream)))
     assert (repairs.windows.swaps.tolist(), repairs.windows.merges.tolist()) == ([0], [1])
     assert common(out, stream) == [5 / 8]
 
 
 def test_what_breaks_a_further_promise_is_suppressed_by_its_reason() -> None:
-    made = setting(Privacy(2, 1, ((AT_MOST, 0.5),)), tuples=4, delay_tuples=4)
+    made = setting(Privacy(2, 1, models=models_of(((AT_MOST, 0.5),))), tuples=4, delay=Delay(4))
     window = made.shard()
     for step in in_blocks(rows("ABCD", "aaaa"), 4):
         out = take(made, window, step)
@@ -140,7 +142,7 @@ def test_a_further_promise_holds_with_k_and_l_and_after_a_restore(
 ) -> None:
     if alone:
         stream = [replace(row, subject=i) for i, row in enumerate(stream)]
-    made = setting(Privacy(3, l, ((AT_MOST, share),)), tuples=12, growth_cap=4)
+    made = setting(Privacy(3, l, models=models_of(((AT_MOST, share),))), tuples=12, growth_cap=4)
     outputs, _, _ = judged(made, in_blocks(stream, 5))
     assert all(found <= share for out in outputs for found in common(out, stream))
     shard, again_outputs = Kept(made), []
@@ -155,7 +157,7 @@ def test_a_further_promise_holds_with_k_and_l_and_after_a_restore(
 
 def test_a_row_dated_far_ahead_dates_no_release_but_its_own() -> None:
     policy = replace(POLICY, event_time="at")
-    made = WindowSetting(policy, Privacy(2), SuhdsaParameters(4), TYPES)
+    made = WindowSetting(policy, Privacy(2), Suhdsa(4), TYPES)
     stream = [replace(row, event_time=i) for i, row in enumerate(rows("ABCDEFGH", "abababab", "00990099"))]
     stream[1] = replace(stream[1], event_time=10**12)
     window = made.shard()

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.algorithms.suhdsa.log import ACTIONS
-from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -38,7 +38,7 @@ def windows(draw: st.DrawFn, *, repeats: bool) -> tuple[WindowSetting, list[Row]
     """Return a setting and the tuples of one window; where no pattern ``repeats``, no two of them are alike."""
     subject, sensitive = draw(st.sampled_from((None, "who"))), draw(st.integers(1, 2))
     policy = Policy(
-        (Numeric("x", (0, 1)), Categorical("c", TREE), Numeric("y", (-4, 4))),
+        {"x": Numeric((0, 1)), "c": Categorical(TREE), "y": Numeric((-4, 4))},
         sensitive=("s", "t")[:sensitive],
         passthrough=(IDENTITY,),
         subject=subject,
@@ -46,14 +46,14 @@ def windows(draw: st.DrawFn, *, repeats: bool) -> tuple[WindowSetting, list[Row]
     )
     k = draw(st.integers(2, 5))
     l = draw(st.integers(1, 1 if repeats else k))  # noqa: E741
-    parameters = SuhdsaParameters(
+    parameters = Suhdsa(
         event_time=2**40,
         distortion_weight=1.0,
         neighbors=draw(st.integers(1, 4)),
         growth_cap=draw(st.sampled_from((2, 2.5, 3, 5))),
         numeric=draw(st.sampled_from(("mean", "median"))),
         categorical=draw(st.sampled_from(("mode", "ancestor"))),
-        weights=(("y", draw(st.sampled_from((0.5, 2.0)))),),
+        weights={"y": draw(st.sampled_from((0.5, 2.0)))},
     )
     chance = Random(draw(st.integers(0, 2**32)))
     rows: list[Row] = []
@@ -86,7 +86,7 @@ def released(setting: WindowSetting, rows: list[Row]) -> tuple[list[set[int]], l
 
 def reference(setting: WindowSetting, rows: list[Row]) -> Reference:
     """Return the same window, grouped and repaired by the reference."""
-    slow = Reference(setting.policy, setting.parameters, rows, setting.privacy.k, setting.privacy.l)
+    slow = Reference(setting.policy, setting.algorithm, rows, setting.privacy.k, setting.privacy.l)
     if not slow.unsatisfiable():
         slow.group()
         slow.repair()
@@ -124,8 +124,8 @@ def test_windows_with_several_swaps_and_merges_are_among_them() -> None:
 
 
 def test_a_tuple_has_no_event_time_in_a_stream_without_any() -> None:
-    policy = Policy((Numeric("x", (0, 1)),), passthrough=(IDENTITY,))
-    setting = WindowSetting(policy, Privacy(2), SuhdsaParameters(10), (pa.int64(),))
+    policy = Policy({"x": Numeric((0, 1))}, passthrough=(IDENTITY,))
+    setting = WindowSetting(policy, Privacy(2), Suhdsa(10), (pa.int64(),))
     window = setting.shard()
     outputs = [take(setting, window, step) for step in in_blocks([Row((0.5,), (i,)) for i in range(3)], 3)]
     assert [out.event_time.tolist() for out in outputs] == [[], [NO_TIME]]

@@ -18,14 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.model.builders import codes
-from crenel.anonymity.model.builders.addresses import Addresses
-from crenel.anonymity.model.builders.builder import ROOT, Builder, BuilderError, built
+from crenel.anonymity.model.builders.addresses import Ip
+from crenel.anonymity.model.builders.builder import ROOT, Builder, built
 from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import PERIODS, WEEKS, Dates
 from crenel.anonymity.model.builders.hexagons import H3
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import MINUTES, Times, Weekdays
+from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.fingerprint import hierarchy_digest
 from crenel.anonymity.model.hierarchy import (
     MISSING,
@@ -156,7 +157,7 @@ def addresses(draw: st.DrawFn) -> Case:
         return value not in odd and any(IPv4Address(value) in network for network in networks)
 
     return Case(
-        Addresses(tuple(networks), levels),
+        Ip(tuple(networks), levels),
         [*draw(st.lists(near, max_size=20)), *odd],
         known,
         in_network,
@@ -352,9 +353,7 @@ def test_labels_are_what_a_reader_takes_them_for() -> None:
     assert shown(Weekdays(), 0, 6) == ["Monday < weekday < *", "Sunday < weekend < *"]
     assert shown(Geohash((3, 2, 1), ("u4",)), 21) == ["u4p < u4 < u < *"]
     assert shown(Quadkey((3, 2), ("12",)), 3) == ["123 < 12 < *"]
-    assert shown(Addresses((IPv4Network("10.0.3.0/29"),)), 7) == [
-        "10.0.3.7 < 10.0.3.0/24 < 10.0.0.0/16 < 10.0.0.0/8 < *"
-    ]
+    assert shown(Ip((IPv4Network("10.0.3.0/29"),)), 7) == ["10.0.3.7 < 10.0.3.0/24 < 10.0.0.0/16 < 10.0.0.0/8 < *"]
 
 
 def test_h3_cells_have_the_parents_and_children_of_the_package_h3() -> None:
@@ -410,7 +409,7 @@ def test_an_end_between_intervals_is_the_decimal_that_was_written() -> None:
         (lambda: Times(()), "levels", "must nest"),
         (lambda: Weekdays(("part", "day")), "levels", "in this order"),
         (lambda: Times(("hour", "minute")), "levels", "in this order"),
-        (lambda: Geohash((0,)), "levels", "from 1"),
+        (lambda: Geohash((0,)), "levels[0]", "is too small; lengths of codes"),
         (lambda: Geohash((2, 3), ("u",)), "levels", "each shorter"),
         (lambda: Geohash((5,)), "within", "33554432 leaves are too many"),
         (lambda: Geohash((5,), ("U",)), "within", "must be codes of the characters"),
@@ -422,26 +421,27 @@ def test_an_end_between_intervals_is_the_decimal_that_was_written() -> None:
         (lambda: H3((11,), ("823007fffffffff", BERLIN[9])), "within", "73981613 leaves are too many"),
         (lambda: H3((3,), ("80f5fffffffffff",)), "within", "must be H3 indices"),
         (lambda: H3((3,), (BERLIN[3].upper(),)), "within", "in lower case"),
-        (lambda: Addresses(()), "networks", "at least one"),
-        (lambda: Addresses((IPv4Network("10.0.0.0/7"),)), "networks", "33554432 leaves are too many"),
-        (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (24, 32)), "levels", "must nest"),
-        (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (32, 0)), "levels", "must nest"),
+        (lambda: Ip(()), "networks", "at least one"),
+        (lambda: Ip((IPv4Network("10.0.0.0/7"),)), "networks", "33554432 leaves are too many"),
+        (lambda: Ip((IPv4Network("10.0.0.0/24"),), (24, 32)), "levels", "must nest"),
+        (lambda: Ip((IPv4Network("10.0.0.0/24"),), (32, 0)), "levels[1]", "is too small; lengths of prefixes"),
     ],
 )
 def test_what_makes_no_hierarchy_is_refused_by_its_field(
     build: Callable[[], Builder], field: str, problem: str
 ) -> None:
-    with pytest.raises(BuilderError) as error:
+    with pytest.raises(ConfigError) as error:
         build()
-    assert error.value.field == field
-    assert problem in str(error.value)
+    (found,) = error.value.problems
+    assert found.startswith(f"{field}: ")
+    assert problem in found
 
 
 def test_the_largest_that_are_allowed_are_allowed() -> None:
     assert len(Numbers((0, 2**20 - 1), (2.0**18,)).paths()) == 4
     assert Numbers((1, 2**20), (1,)).domain[1] == 2**20
     assert Mask((1,), length=20, alphabet="01").paths() == [("0" + "*" * 19, "*"), ("1" + "*" * 19, "*")]
-    assert Addresses((IPv4Network("10.0.0.0/8"), IPv4Network("10.1.0.0/16")), (24,)).levels == (24,)
+    assert Ip((IPv4Network("10.0.0.0/8"), IPv4Network("10.1.0.0/16")), (24,)).levels == (24,)
     assert Geohash((4,)).within == Quadkey((10,)).within == ()
     assert H3((4,)).within == ()
     assert H3((11,), (BERLIN[7], BERLIN[4])).levels == (11,)
@@ -498,7 +498,7 @@ def test_a_large_hierarchy_goes_to_another_process_as_what_builds_it_and_refuses
     [
         (Mask((4, 3, 2, 0), length=4), Mask((5, 4, 3, 2, 0), length=5)),
         (Dates((date(1900, 1, 1), date(1912, 12, 31))), Dates((date(1900, 1, 1), date(2028, 12, 31)))),
-        (Addresses((IPv4Network("10.0.0.0/20"),)), Addresses((IPv4Network("10.0.0.0/16"),))),
+        (Ip((IPv4Network("10.0.0.0/20"),)), Ip((IPv4Network("10.0.0.0/16"),))),
         (Numbers((0, 9_999), (1, 10, 100)), Numbers((0, 99_999), (1, 10, 100))),
     ],
     ids=lambda builder: type(builder).__name__,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN, MondrianParameters
-from crenel.anonymity.model.attributes import Noised, Numeric
+from crenel.anonymity.algorithms.mondrian.algorithm import Mondrian
+from crenel.anonymity.model.attributes import Noised, Numeric, by_name
+from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import NoiseWithin, Privacy
+from crenel.anonymity.model.privacy import NoiseWithinRelease, Privacy
 from crenel.state.block import Block
 from tests.anonymity.noise.test_perturb import UNLIKELY, clamped
 from tests.support.drive import KEY, PRINT
@@ -25,13 +25,13 @@ CELL = 0.03
 """Least probability of a cell; of less, a scale that is 2 % too large would not be noticed."""
 
 # The ends of the second domain do not lie on its grid.
-HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.2, 90.3), 0.5)
-NOISE = NoiseWithin(6.0, (1 / 3, 2 / 3), least=0.02)
-POLICY = Policy((Numeric("x", (0.0, 1.0)),), noised=(HEIGHT, WEIGHT), passthrough=("row",))
+HEIGHT, WEIGHT = Noised((100.0, 220.0), 1.0).named("height"), Noised((30.2, 90.3), 0.5).named("weight")
+NOISE = NoiseWithinRelease(6.0, {"height": 1 / 3, "weight": 2 / 3}, least=0.02)
+POLICY = Policy({"x": Numeric((0.0, 1.0))}, noised=by_name((HEIGHT, WEIGHT)), passthrough=("row",))
 TERMS = ShardContext(
     POLICY,
-    Privacy(CLASS, noise_within=NOISE),
-    MondrianParameters(ClosedBy(CLASS)),
+    Privacy(CLASS, noise_within_release=NOISE),
+    Mondrian(Window(CLASS)),
     pa.schema([("height", pa.int64()), ("weight", pa.float64()), ("row", pa.int64())]),
     fingerprint=PRINT,
 )
@@ -67,7 +67,7 @@ def test_a_million_draws_follow_the_law_of_the_width_of_their_class(
 ) -> None:
     # Nothing tells the tuples of a window apart: each is one class, of three values that take turns.
     values = [np.resize(np.array(column, np.float64), CLASS) for column in (tall, heavy)]
-    shard, step = MONDRIAN.new(TERMS, 0, KEY), 20 * CLASS
+    shard, step = Mondrian.new(TERMS, 0, KEY), 20 * CLASS
     columns = [np.tile(column, 20) for column in values]
     original: list[list[float]] = [[], []]
     published: list[list[float]] = [[], []]
@@ -78,7 +78,7 @@ def test_a_million_draws_follow_the_law_of_the_width_of_their_class(
         for a in range(2):
             original[a].extend(columns[a][rows].tolist())
             published[a].extend(out.members[a])
-    for a, (attribute, epsilon) in enumerate(zip(POLICY.noised, NOISE.of(2), strict=True)):
+    for a, (attribute, epsilon) in enumerate(zip(POLICY.noised.values(), NOISE.of(list(POLICY.noised)), strict=True)):
         assert len(published[a]) == DRAWS
         check_law(attribute, epsilon, np.array(original[a]), np.array(published[a]))
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pyarrow as pa
 import pytest
 
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.jobs.config.load import load
+from crenel.state.columns import with_roles
 from tests.jobs.cli.test_savepoint import STATE, savepoint
 from tests.support.launch import Host
 
@@ -30,18 +32,29 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
     published = {"diagnosis": "STRING", "clinic": "STRING"}
     another = {"source.query": "SELECT another"}
     name = config.algorithm.name
-    was = fingerprint(config.policy, config.shards, config.subject_key, published, algorithm=name, source=another)
-    place = savepoint(tmp_path, *(b"." + replace(STATE, shard=i, fingerprint=was).to_bytes() + b"." for i in (0, 2, 3)))
+    was = fingerprint(
+        config.policy,
+        config.shards,
+        config.subject_key,
+        published,
+        algorithm=name,
+        subject_type="STRING",
+        source=another,
+    )
+    members = with_roles(pa.schema([(name, pa.string()) for name in published]), config.policy.roles)
+    states = [replace(STATE, shard=i, fingerprint=was, members=members) for i in (0, 2, 3)]
+    place = savepoint(tmp_path, *(b"." + state.to_bytes() + b"." for state in states))
     may = ["--set", "privacy.k=20", "--set", "nearest.loss_window=9", "--set", "seed=8", "--set", "sinks.audit=null"]
     domain = "policy.quasi_identifiers.age.domain"
     may_not = ["--set", f"{domain}=[18, 99]", "--set", "policy.missing=value", "--set", "policy.passthrough=null"]
+    may_not += ["--set", "policy.sensitive=[diagnosis, clinic]"]
 
     def check(arguments: list[str]) -> CompletedProcess[str]:
         return mini.crenel("check", DEMO, "--against", place, *arguments)
 
     noised = "sampling_and_noise={sample_rate: 1, phi: 9, range: observed}"
     fits = check(may)
-    differs = check([*may_not, "--set", "policy.drop=[name, clinic]", "--set", noised])
+    differs = check([*may_not, "--set", noised])
     assert fits.returncode == 0, fits.stderr
     assert fits.stdout.startswith(
         f"{DEMO} is valid.\nIt can go on from {place}: the state of 3 of 4 shards.\n"
@@ -58,8 +71,8 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
         "  - policy.quasi_identifiers.area.hierarchy: has changed",
         "  - policy.quasi_identifiers.education.hierarchy: has changed",
         "  - policy.quasi_identifiers.salary.step: is new",
+        "  - policy.sensitive: has changed",
         "  - sampling_and_noise: is new",
-        "  - type of the column clinic: is gone",
     ]
 
 

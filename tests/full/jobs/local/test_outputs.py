@@ -20,17 +20,17 @@ from crenel.evidence.outputs import elements
 from crenel.jobs.config.load import load
 from crenel.jobs.local.sink_tables import read_tables
 from crenel.jobs.local.outputs import cast_texts, read_outputs
-from crenel.jobs.pipeline.sink_columns import written
+from crenel.operators.plan import output_schemas
 
 config = load(sys.argv[1], sys.argv[2:])
-schemas, plain = written(config), read_outputs(config)
+schemas, plain = output_schemas(config, chained=config.audit_chain is not None), read_outputs(config)
 texts = read_tables(config, {name: schemas[name].names for name in ("released", "audit") if name in config.sinks})
 for name, text in texts.items():
     both = [cast_texts(name, text, schemas[name]), getattr(plain, name).combine_chunks()]
-    for column, _ in config.policy.arrays:
+    for column in config.policy.arrays:
         left, right = ([text and elements(text) for text in table[column].to_pylist()] for table in both)
         assert left == right != [None] * len(left), column
-    both = [table.drop_columns([*dict(config.policy.arrays)]) for table in both]
+    both = [table.drop_columns([*config.policy.arrays]) for table in both]
     assert both[0].equals(both[1]), name
 for connector in ("hive", "kafka"):
     config.sinks["released"] = {"connector": connector}
@@ -65,7 +65,7 @@ def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
     shown = read_both_ways(path)
     lines = shown.splitlines()
     assert [line.split(": ")[0] for line in lines] == ["OutputsError sinks.released.connector"] * 2
-    assert "Flink has no connector 'kafka' without its jar; name the file of flink-sql-connector-kafka in" in lines[1]
+    assert "in the classpath; name the file of flink-sql-connector-kafka in flink.pipeline.jars" in lines[1]
     assert json.dumps(str(tmp_path)) not in shown
 
 

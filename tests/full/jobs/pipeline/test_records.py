@@ -20,29 +20,31 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.cli.init_source import describe
-from crenel.jobs.config.file import ConfigError
 from crenel.jobs.config.load import load
 from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection, ProtobufRecords
 from crenel.jobs.config.source import SourceSection
 from crenel.jobs.local.flags import prepare_java
-from crenel.jobs.pipeline.build import read_layout
-from crenel.jobs.pipeline.encoder_arguments import Reader
+from crenel.jobs.pipeline import build
 from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.json_arrays import json_array_function
+from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.packing import packing_functions
-from crenel.jobs.pipeline.records import json_functions, records_plan, records_query
+from crenel.jobs.pipeline.records import json_functions, record_arguments, records_query
 from crenel.jobs.pipeline.source_table import create_table, source_table
-from crenel.jobs.pipeline.sql_types import literal, parse
+from crenel.jobs.pipeline.sql_expressions import argument, literal
+from crenel.operators.column_types import parse
+from crenel.operators.encode.arguments import Reader
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.schema import parse as parse_schema
 from crenel.operators.encode.cells import ArrayCells, CellType
-from crenel.operators.encode.columns import Batch
+from crenel.operators.encode.columns import Argument, Batch
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.json_fields import JsonField, JsonFields
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.schema import MessageType
-from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.records import RecordArguments
 from crenel.operators.encode.schema_registry import SchemaRegistry
 from tests.support import protobuf
 from tests.support.arrays import ELEMENTS, arrays
@@ -74,7 +76,7 @@ RECORDS = {
 }
 
 
-def test_an_event_time_is_read_from_json_as_flink_reads_it(tmp_path: Path) -> None:
+def test_an_event_time_is_read_from_json_as_flink_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(7)
     records = [json_record(chance) for _ in range(2000)]
     usual = [b'{"b": [{"c": "\\n"}, {}, [], -0.5, true, 1e2], "a" : %d}' % 10**digits for digits in range(25)]
@@ -96,8 +98,11 @@ sinks: {{released: {{connector: blackhole}}}}
     )
     prepare_java()
     tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
-    found = read_layout(tables, load(tmp_path / "job.yaml"))
-    assert "JSON_VALUE" in found.source["source.ddl"], "the text, which identifies stored state, has changed"
+    sources: list[SourceColumns] = []
+    monkeypatch.setattr(build, "layout", lambda config, source: sources.append(source) or layout(config, source))
+    build.read_layout(tables, load(tmp_path / "job.yaml"))
+    (source,) = sources
+    assert "JSON_VALUE" in source.texts["source.ddl"], "the text, which identifies stored state, has changed"
     assert "JSON_VALUE" not in " ".join(source_table(tables).computed)
     query = "SELECT record, a, TRY_CAST(JSON_VALUE(record, '$.a') AS BIGINT) FROM source"
     with tables.execute_sql(query).collect() as rows:
@@ -349,10 +354,10 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
         if not field["type"].startswith(("DOUBLE", "STRING")):
             reader.subject(name)  # as text
         if field["type"] != "BOOLEAN" and not name.startswith("wide"):
-            reader.quasi_identifier(Numeric(name, (0.0, 1.0)))
+            reader.quasi_identifier(Numeric((0.0, 1.0)).named(name))
         reader.member("passthrough", name)
     assert not reader.problems
-    plan = records_plan(records, reader.argument_forms)
+    plan = record_arguments(records, reader.arguments)
     assert plan is not None
     assert None not in plan.arguments
     assert isinstance(plan.fields, JsonFields)
@@ -367,15 +372,17 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
         "CREATE TEMPORARY TABLE source (record STRING) WITH "
         f"('connector' = 'filesystem', 'path' = '{tmp_path / 'records'}', 'format' = 'raw')"
     )
-    argument_forms = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(reader.arguments))
-    with tables.execute_sql(f"SELECT {argument_forms} FROM ({records_query(records, ['record'])})").collect() as rows:
+    types = {name: parse(field["type"]) for name, field in fields.items()}
+    expressions = [argument(of, types[of[0]]) for of in reader.arguments]
+    selected = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(expressions))
+    with tables.execute_sql(f"SELECT {selected} FROM ({records_query(records, ['record'])})").collect() as rows:
         by_flink = [list(row) for row in rows]
     here = zip(*(column.tolist() for column in plan.read(pd.Series(written, dtype=object))), strict=True)
     assert len(by_flink) == len(written)
     otherwise = [
         (record, sql, one, other)
         for record, wanted, found in zip(written, by_flink, here, strict=True)
-        for sql, one, other in zip(reader.arguments, wanted, found, strict=True)
+        for sql, one, other in zip(expressions, wanted, found, strict=True)
         if not _alike(one, other) and record not in ODD
     ]
     assert not otherwise
@@ -399,10 +406,10 @@ def test_what_encode_does_not_read_is_left_to_the_query() -> None:
         "escaped": {"type": "STRING", "path": "$['\\u0061']"},
     }
     records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
-    argument_forms = [(name, "text") for name in fields] + [None, ("other", "text")]
-    plan = records_plan(records, argument_forms)  # type: ignore[arg-type]
-    assert plan == RecordsPlan(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
-    assert records_plan(records, argument_forms[1:]) is None  # type: ignore[arg-type]
+    wanted: list[Argument] = [(name, "text") for name in fields] + [("moment", "watermark"), ("other", "text")]
+    plan = record_arguments(records, wanted)
+    assert plan == RecordArguments(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
+    assert record_arguments(records, wanted[1:]) is None
 
 
 def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() -> None:
@@ -430,14 +437,22 @@ def test_lines_of_csv_are_read_by_encode_alone() -> None:
         "SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `it's`, CAST(NULL AS DOUBLE) AS `real`, "
         "CAST(NULL AS TIMESTAMP) AS `seen`, CAST(NULL AS DECIMAL(5, 2)) AS `paid`, `ts` FROM source"
     )
-    argument_forms = [("paid", "text"), None, ("a", "number"), ("ts", "time"), ("a", "missing"), ("seen", "text")]
-    plan = records_plan(records, argument_forms)  # type: ignore[arg-type]
+    mark: Argument = ("ts", "watermark")
+    wanted: list[Argument] = [
+        ("paid", "text"),
+        mark,
+        ("a", "number"),
+        ("ts", "time"),
+        ("a", "missing"),
+        ("seen", "text"),
+    ]
+    plan = record_arguments(records, wanted)
     kinds = (4, CellType("DECIMAL", 5, 2)), (0, CellType("INT")), (3, CellType("TIMESTAMP", 6))
     arguments = (0, "text"), None, (1, "number"), None, (1, "missing"), (2, "text")
-    assert plan == RecordsPlan(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
-    assert records_plan(records, [None, ("ts", "time")]) is None
+    assert plan == RecordArguments(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
+    assert record_arguments(records, [mark, ("ts", "time")]) is None
     with pytest.raises(ConfigError) as raised:
-        records_plan(records, [("real", "integer"), ("it's", "text"), ("paid", "integer")])
+        record_arguments(records, [("real", "integer"), ("it's", "text"), ("paid", "integer")])
     assert raised.value.problems == (
         "source.from_csv.fields.real: DOUBLE is not read as integer; declare it as STRING",
         "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
@@ -456,9 +471,9 @@ def test_fields_of_avro_are_read_by_encode_alone_and_fit_their_schema() -> None:
         "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, CAST(`record` AS BYTES) AS `bytes`, `ts` "
         "FROM source"
     )
-    plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
+    plan = record_arguments(records, [("zip", "text"), ("moment", "watermark"), ("age", "number")])
     made = AvroFields(schema, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
-    assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
+    assert plan == RecordArguments(made, ((0, "text"), None, (1, "number")))
     assert records_query(AvroRecords("record", {"all": ("ARRAY<BIGINT>", ("all[*]",))}, schema), ["record"]) == (
         "SELECT CAST(NULL AS ARRAY<BIGINT>) AS `all` FROM source"
     )
@@ -497,7 +512,7 @@ def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
             records_query(of("record", fields, known), ["record"])
         except ConfigError as error:
             return error.problems
-        plan = records_plan(of("record", fields, known), [(name, "packed") for name in fields])
+        plan = record_arguments(of("record", fields, known), [(name, "packed") for name in fields])
         assert plan is not None
         assert all(of.name != "TIMESTAMP_LTZ" for _, of in plan.fields.fields)  # type: ignore[attr-defined]
         return ()
@@ -551,8 +566,7 @@ def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None
         reader.member("sensitive", name)
     reader.event_time("seen")
     assert not reader.problems
-    forms = [(name, form) for name, form in filter(None, reader.argument_forms)]
-    assert forms == [("seen", "text"), ("moment", "text"), ("clock", "text"), ("seen", "time")]
+    assert reader.arguments == [("seen", "text"), ("moment", "text"), ("clock", "text"), ("seen", "time")]
     content = io.BytesIO()
     values = {"seen": -1, "moment": 1_700_000_000_123_456, "clock": 28_800_500}
     fastavro.schemaless_writer(content, {"type": "record", "name": "Visit", "fields": listed}, values)
@@ -560,7 +574,7 @@ def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None
     message = visit(seen={"seconds": -1, "nanos": 999_000_000}, moment={"seconds": 1_700_000_000, "nanos": 123_456_000})
     expected = ["1969-12-31 23:59:59.999", "2023-11-14 22:13:20.123456", "08:00:00.5"]
     for records, record in ((avro, content.getvalue()), (messages, message.SerializeToString())):
-        plan = records_plan(records, [form for form in forms if form[0] in records.fields])
+        plan = record_arguments(records, [of for of in reader.arguments if of[0] in records.fields])
         assert plan is not None
         *texts, seen = plan.read(pd.Series([record, None]))
         assert [each.to_pylist() for each in texts] == [[text, None] for text in expected[: len(texts)]]
@@ -596,9 +610,9 @@ def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> 
     assert records_query(records, ["record", "ts"]) == (
         "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, `ts` FROM source"
     )
-    plan = records_plan(records, [("zip", "text"), None, ("age", "number")])
+    plan = record_arguments(records, [("zip", "text"), ("moment", "watermark"), ("age", "number")])
     made = ProtobufFields(message, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))), registry)
-    assert plan == RecordsPlan(made, ((0, "text"), None, (1, "number")))
+    assert plan == RecordArguments(made, ((0, "text"), None, (1, "number")))
     bad = {"age": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "home[*].zip": "ARRAY<STRING>"}
     bad |= {"map": "ARRAY<INT>"}
     with pytest.raises(ConfigError) as raised:

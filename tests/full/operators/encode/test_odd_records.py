@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import Categorical, Numeric, by_name
 from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.hierarchy import from_paths
@@ -22,16 +22,16 @@ from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.config.records import CsvSection, JsonSection
-from crenel.jobs.pipeline.records import records_plan
+from crenel.jobs.pipeline.records import record_arguments
 from crenel.operators.encode.cells import FORMS as CSV_FORMS
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.columns import members_schema
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.csv_fields import CsvFields
-from crenel.operators.encode.encoder import EncodePlan
 from crenel.operators.encode.json_fields import FORMS as JSON_FORMS
 from crenel.operators.encode.json_fields import JsonField, JsonFields
-from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.records import RecordArguments
+from crenel.operators.plan import AnonymizationPlan
 from crenel.state.block import Block
 from tests.support.encoding import tuples_of
 from tests.support.example_counts import IS_NIGHTLY
@@ -55,20 +55,20 @@ CSV_KINDS = (
 CSV_WAYS: tuple[dict[str, Any], ...] = ({}, {"delimiter": ";", "quote": "'"}, {"quote": None, "null": "NaN"})
 
 
-def all_forms(fields: JsonFields | CsvFields) -> RecordsPlan:
+def all_forms(fields: JsonFields | CsvFields) -> RecordArguments:
     """Return each field in each form of its type."""
     if isinstance(fields, JsonFields):
         forms = [JSON_FORMS[field.type] for field in fields.fields]
     else:
         forms = [CSV_FORMS[kind.name] for _, kind in fields.fields]
-    return RecordsPlan(fields, tuple((number, form) for number, forms_of in enumerate(forms) for form in forms_of))
+    return RecordArguments(fields, tuple((number, form) for number, forms_of in enumerate(forms) for form in forms_of))
 
 
-def read(plan: RecordsPlan, records: list[bytes | None]) -> list[list[Any]]:
+def read(plan: RecordArguments, records: list[bytes | None]) -> list[list[Any]]:
     return [column.tolist() for column in plan.read(pd.Series(records, dtype=object))]
 
 
-def require_as_alone(plan: RecordsPlan, records: list[bytes | None]) -> None:
+def require_as_alone(plan: RecordArguments, records: list[bytes | None]) -> None:
     """Require that each record gives the same without its neighbors, and that none makes the reader raise.
 
     A column of whole numbers comes as float64 where a neighbor has none, and every user of it takes it as float64.
@@ -116,12 +116,12 @@ COLUMNS = {
 }
 DAYS = Dates((date(2024, 1, 1), date(2024, 12, 31)))
 POLICY = Policy(
-    quasi_identifiers=(
-        Numeric("age", (-100, 100)),
-        Numeric("paid"),
-        Categorical("area", AREAS.with_missing()),
-        Categorical("day", from_paths(DAYS.paths()).with_missing(), DAYS),
-    ),
+    quasi_identifiers={
+        "age": Numeric((-100, 100)),
+        "paid": Numeric(),
+        "area": Categorical(AREAS.with_missing()),
+        "day": Categorical(DAYS),
+    },
     sensitive=("illness", "sick"),
     passthrough=("note", "real"),
     subject="person",
@@ -132,7 +132,7 @@ POLICY = Policy(
 PATHS = dict(zip(COLUMNS, ("a", "b", "a", "c", "a.b", "b", "c", "a", "b", "a", "c"), strict=True))
 
 
-def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
+def encoding(kind: str, **way: Any) -> tuple[AnonymizationPlan, RecordArguments]:
     """Return the options with which a job reads records of JSON, or lines of CSV."""
     found = layout_of(POLICY, COLUMNS)
     if kind == "json":
@@ -141,12 +141,12 @@ def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
     else:
         way = {"null_literal" if name == "null" else name: value for name, value in way.items()}
         records = CsvSection.model_validate({"column": "record", "fields": COLUMNS, **way})
-    plan = records_plan(records.core(), found.argument_forms)
+    plan = record_arguments(records.core(), found.plan.arguments)
     assert plan is not None
-    return encode_plan(found, Shards(3), (0, 1, 2), SubjectKey.of(b"a key", "direct")), plan
+    return encode_plan(found, Shards(3), (0, 1, 2), SubjectKey.of(b"a key")), plan
 
 
-def outcome(encoder: ContainedEncoder, plan: EncodePlan, *batches: list[bytes | None]) -> dict[Any, list[Any]]:
+def outcome(encoder: ContainedEncoder, plan: AnonymizationPlan, *batches: list[bytes | None]) -> dict[Any, list[Any]]:
     """Return the tuples of each shard, and what was rejected, in order."""
     found: dict[Any, list[Any]] = {}
     for batch in batches:
@@ -218,15 +218,20 @@ class FaultyBuilder(Mask):
         return find
 
 
-def faulty() -> tuple[EncodePlan, RecordsPlan]:
-    builder = FaultyBuilder((1,), ("a", "b"))
-    area = Categorical("area", from_paths(builder.paths()), builder)
-    policy = Policy((Numeric("age", (0, 99)), area), passthrough=("note",), event_time="ms", reference="line")
+def faulty() -> tuple[AnonymizationPlan, RecordArguments]:
+    builder = FaultyBuilder((1,), values=("a", "b"))
+    area = Categorical(builder).named("area")
+    policy = Policy(
+        by_name((Numeric((0, 99)).named("age"), area)),
+        passthrough=("note",),
+        event_time="ms",
+        reference="line",
+    )
     columns = {"age": "INT", "area": "STRING", "note": "STRING", "ms": "BIGINT NOT NULL", "line": "STRING"}
     found = layout_of(policy, columns)
     forms: dict[str, Any] = {"age": (0, "number"), "note": (1, "text"), "area": (1, "text")}
-    forms_of = tuple(forms.get(argument[0]) if argument else None for argument in found.argument_forms)
-    return encode_plan(found, Shards(), (5,), SubjectKey.of(b"a key", "direct")), RecordsPlan(Faulty(), forms_of)
+    forms_of = tuple(forms.get(name) for name, _ in found.plan.arguments)
+    return encode_plan(found, Shards(), (5,), SubjectKey.of(b"a key")), RecordArguments(Faulty(), forms_of)
 
 
 def test_a_record_that_meets_a_defect_is_rejected_alone_with_its_field(caplog: pytest.LogCaptureFixture) -> None:

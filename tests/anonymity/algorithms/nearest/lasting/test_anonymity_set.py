@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import Numeric, by_name
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.model.privacy import Persons, Privacy
 from crenel.state.anonymity_sets import AnonymitySets
 from crenel.state.codec import StateError
 from crenel.state.shard import StoredShard
@@ -25,7 +26,7 @@ from tests.support.nearest_drive import NearestSetting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 
 POLICY = Policy(
-    tuple(Numeric(f"q{i}", (0.0, 99.0)) for i in range(2)),
+    by_name(tuple(Numeric((0.0, 99.0)).named(f"q{i}") for i in range(2))),
     sensitive=("illness",),
     passthrough=(IDENTITY,),
     subject="person",
@@ -35,10 +36,10 @@ TYPES = (pa.string(), pa.int64())
 AGAIN, WIDENED = KINDS.index("again"), KINDS.index("widened")
 
 
-def setting(k: int = 3, l: int = 1, lasting: Lasting | None = None, **given: Any) -> LastingSetting:  # noqa: E741
-    reusing = {"delay_tuples": 6, "delay_event_time": 1000, "reuse_limit": 1000}
-    parameters = NearestParameters(**{**reusing, **given})
-    return LastingSetting(POLICY, Privacy(k, l, lasting=lasting or Lasting()), parameters, TYPES)
+def setting(k: int = 3, l: int = 1, lasting: Persons | None = None, **given: Any) -> LastingSetting:  # noqa: E741
+    reusing = {"delay": Delay(6, 1000), "reuse_limit": 1000}
+    parameters = Nearest(**{**reusing, **given})
+    return LastingSetting(POLICY, Privacy(k, l, persons=lasting or Persons("lasting")), parameters, TYPES)
 
 
 class Stream:
@@ -84,7 +85,7 @@ def test_later_rows_leave_under_the_same_generalization_with_what_waits_of_compa
 def test_a_companion_who_has_moved_widens_the_generalization_or_counts(
     moved: Any, kind: str, upper: float, size: int
 ) -> None:
-    stream = found(setting(lasting=Lasting(None, moved)))
+    stream = found(setting(lasting=Persons("lasting", None, moved)))
     out = stream.push((0, 10), (1, 50), *[(8, 95)] * 6)
     first = next(one for one in out if set(one.kind.tolist()) & {AGAIN, WIDENED})
     assert KINDS[int(first.kind[0])] == kind
@@ -94,7 +95,7 @@ def test_a_companion_who_has_moved_widens_the_generalization_or_counts(
 
 
 def test_a_row_is_suppressed_as_linkable_where_nobody_may_move() -> None:
-    of = setting(lasting=Lasting(None, "suppress"))
+    of = setting(lasting=Persons("lasting", None, "suppress"))
     stream = found(of)
     stream.push((1, 50), (0, 10), *[(8, 95)] * 6)
     suppressed = stream.shard.live.counters.suppressed
@@ -115,7 +116,7 @@ def test_diversity_is_that_of_all_that_was_published_of_companions() -> None:
 
 
 def test_whoever_stays_away_for_the_horizon_is_new_and_nothing_is_stored_of_them() -> None:
-    of = setting(lasting=Lasting(10_000))
+    of = setting(lasting=Persons("lasting", 10_000))
     stream = found(of)
     known = {0, 1, 2}
     assert subjects(stream.shard.stored) >= known
@@ -127,7 +128,7 @@ def test_whoever_stays_away_for_the_horizon_is_new_and_nothing_is_stored_of_them
 
 def subjects(stored: StoredShard) -> set[int]:
     """Return the persons with stored hashes."""
-    held = [AnonymitySets.from_bytes(blob) for blob in stored.entries.get("companions", {}).values()]
+    held = [AnonymitySets.from_bytes(blob) for blob in stored.entries.get("anonymity_sets", {}).values()]
     return {names()[code] for entry in held for code in entry.subject.tolist()}
 
 
@@ -164,29 +165,32 @@ def test_more_that_is_promised_after_a_restore_holds_from_then_on() -> None:
 
 def test_companions_are_forgotten_where_the_promise_lasts_no_more() -> None:
     stream = found(setting())
-    assert stream.shard.stored.entries["companions"]
+    assert stream.shard.stored.entries["anonymity_sets"]
     of = setting()
-    plain = NearestSetting(POLICY, replace(of.privacy, lasting=None), of.parameters, TYPES)
+    plain = NearestSetting(POLICY, replace(of.privacy, persons=None), of.algorithm, TYPES)
     stream.shard.restore(plain)
     stream.shard.take(Finish())
-    assert not stream.shard.stored.entries["companions"]
+    assert not stream.shard.stored.entries["anonymity_sets"]
     stream.shard.restore(plain)
 
 
 def test_damaged_companions_are_refused() -> None:
     stream = found(setting())
     stored = stream.shard.stored
-    number, blob = next(iter(stored.entries["companions"].items()))
+    number, blob = next(iter(stored.entries["anonymity_sets"].items()))
     entry = AnonymitySets.from_bytes(blob)
     for broken in (replace(entry, leaf=entry.leaf[:, :0][:1]), replace(entry, value_count=entry.value_count + 1)):
-        entries = {**stored.entries, "companions": {**stored.entries["companions"], number: broken.to_bytes()}}
-        with pytest.raises(StateError, match="companions state of shard 0"):
+        entries = {**stored.entries, "anonymity_sets": {**stored.entries["anonymity_sets"], number: broken.to_bytes()}}
+        with pytest.raises(StateError, match="anonymity_sets state of shard 0"):
             setting().again(StoredShard(stored.shard, entries))
 
 
 def test_an_entry_of_a_person_is_small_and_what_is_stored_is_bounded_by_who_is_known() -> None:
-    policy = replace(POLICY, quasi_identifiers=tuple(Numeric(f"q{i}", (0.0, 99.0)) for i in range(10)))
-    of = replace(setting(10, delay_tuples=200), policy=policy)
+    policy = replace(
+        POLICY,
+        quasi_identifiers=by_name(tuple(Numeric((0.0, 99.0)).named(f"q{i}") for i in range(10))),
+    )
+    of = replace(setting(10, delay=Delay(200)), policy=policy)
     shard, chance, number = Kept(of), Random(2), 0
     values = [tuple(float(chance.randrange(100)) for _ in range(10)) for _ in range(400)]
     for _ in range(120):
@@ -194,7 +198,7 @@ def test_an_entry_of_a_person_is_small_and_what_is_stored_is_bounded_by_who_is_k
         rows = tuple(Row(values[p], ("flu", number + i), p, 0) for i, p in enumerate(people))
         number += 100
         shard.take(Push(rows, 0))
-    held = shard.stored.entries["companions"]
+    held = shard.stored.entries["anonymity_sets"]
     standing = shard.live.arrays.persons.now.used
     assert standing > 390
     newest = max(held)

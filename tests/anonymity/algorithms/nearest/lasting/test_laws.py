@@ -10,11 +10,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.nearest.algorithm import NearestParameters
-from crenel.anonymity.algorithms.nearest.shard import Nearest
+from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.algorithms.nearest.shard import NearestShard
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.model.privacy import Persons, Privacy
 from crenel.state.block import NO_TIME
 from tests.support.drive import Kept, columns_of, judged, judged_as_restored, steps_of
 from tests.support.example_counts import LAWS, examples, reach
@@ -84,21 +85,24 @@ def moving(chance: Random) -> Case:
         watermark = max(watermark, now - 5) if chance.random() < 0.5 else watermark
         passed.append(watermark)
     policy = Policy(
-        (Numeric("place", (0.0, 99.0) if chance.random() < 0.8 else None, ends=chance.choice((None, 10.0))),),
+        {"place": Numeric((0.0, 99.0) if chance.random() < 0.8 else None, ends=chance.choice((None, 10.0)))},
         sensitive=("illness",),
         passthrough=(IDENTITY,),
         subject="who",
         event_time="at",
     )
-    lasting = Lasting(chance.choice((None, 20, 60, 200)), chance.choice(("widen", "widen", "suppress")))
-    parameters = NearestParameters(
-        delay_tuples=chance.choice((1, 3, 8)),
-        delay_event_time=chance.choice((5, 20, 40)),
-        reuse_limit=chance.choice((0, 0, 20)),
+    lasting = Persons("lasting", chance.choice((None, 20, 60, 200)), chance.choice(("widen", "widen", "suppress")))
+    parameters = Nearest(
+        Delay(chance.choice((1, 3, 8)), chance.choice((5, 20, 40))), reuse_limit=chance.choice((0, 0, 20))
     )
     if lasting.horizon is not None:
-        parameters = replace(parameters, delay_event_time=min(parameters.delay_event_time or 0, lasting.horizon))
-    privacy = Privacy(chance.choice((2, 2, 3)), chance.choice((1, 1, 2)), lasting=lasting)
+        parameters = replace(
+            parameters,
+            delay=Delay(
+                parameters.delay.tuples, min(parameters.delay.event_time or 0, lasting.horizon), parameters.delay.jitter
+            ),
+        )
+    privacy = Privacy(chance.choice((2, 2, 3)), chance.choice((1, 1, 2)), persons=lasting)
     return Case(LastingSetting(policy, privacy, parameters, (pa.string(), pa.int64())), tuple(rows), tuple(passed))
 
 
@@ -117,21 +121,24 @@ def test_they_are_where_persons_move_and_return_late_or_after_a_request() -> Non
 def test_the_observer_finds_persons_where_each_release_stands_alone() -> None:
     def found(case: Case) -> bool:
         old = case.setting
-        privacy = replace(old.privacy, lasting=None)
-        setting = NearestSetting(old.policy, privacy, old.parameters, old.types)
+        privacy = replace(old.privacy, persons=None)
+        setting = NearestSetting(old.policy, privacy, old.algorithm, old.types)
         shard, observer = setting.shard(), Observer(old.policy, None)
         for step, out in steps_of(setting, shard, case.steps(ONE_BY_ONE)):
             observer.observe(step, out)
-        assert isinstance(shard, Nearest)
+        assert isinstance(shard, NearestShard)
         return observer.fewest == 1 and privacy.k > 2
 
     assert reach(lasting_cases(), found)
 
 
 def test_a_person_whose_anonymity_set_has_lost_all_members_is_suppressed() -> None:
-    policy = Policy((Numeric("q"),), passthrough=(IDENTITY,), subject="who")
+    policy = Policy({"q": Numeric()}, passthrough=(IDENTITY,), subject="who")
     setting = LastingSetting(
-        policy, Privacy(1, lasting=Lasting()), NearestParameters(0, loss_window=1, reuse_limit=1), (pa.int64(),)
+        policy,
+        Privacy(1, persons=Persons("lasting")),
+        Nearest(Delay(0), loss_window=1, reuse_limit=1),
+        (pa.int64(),),
     )
     rows = [Row((5.0,), (i,), subject=person) for i, person in enumerate((0, 1, 1))]
     first, _, checker = judged(setting, [Push((rows[0],)), Push((rows[1],)), Forget((0,)), Push((rows[2],))])

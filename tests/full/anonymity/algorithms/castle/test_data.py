@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithms.castle.algorithm import CastleParameters
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.algorithms.castle.algorithm import Castle
+from crenel.anonymity.model.attributes import Categorical, Numeric, by_name
+from crenel.anonymity.model.delay import Delay
+from crenel.anonymity.model.durations import LONGEST
 from crenel.anonymity.model.hierarchy import from_paths, load
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -51,12 +53,12 @@ def adult() -> list[dict[str, str]]:
 @pytest.mark.parametrize("l", [1, 2])
 def test_adult_is_anonymous_and_diverse_in_time(adult: list[dict[str, str]], l: int) -> None:  # noqa: E741
     ranges = {name: [float(row[name]) for row in adult] for name in NUMERIC}
-    numeric = tuple(Numeric(name, (min(values), max(values))) for name, values in ranges.items())
-    trees = tuple(Categorical(name, load(DATA / "adult" / f"hierarchy_{name}.csv")) for name in CATEGORICAL)
+    numeric = tuple(Numeric((min(values), max(values))).named(name) for name, values in ranges.items())
+    trees = tuple(Categorical(load(DATA / "adult" / f"hierarchy_{name}.csv")).named(name) for name in CATEGORICAL)
     made = Setting(
-        Policy((*numeric, *trees), sensitive=("income",), passthrough=(IDENTITY,)),
+        Policy(by_name((*numeric, *trees)), sensitive=("income",), passthrough=(IDENTITY,)),
         Privacy(10, l),
-        CastleParameters(1000),
+        Castle(Delay(1000)),
         (pa.string(), pa.int64()),
     )
     rows = [
@@ -77,13 +79,13 @@ def test_taxi_trips_of_a_hundred_people_hide_people_and_not_trips(l: int, suppre
     trips = records(DATA / "taxi" / "yellow_2019-01_sample1000.csv")
     made = Setting(
         Policy(
-            (Numeric("TripDistance", needed(suppression)), Numeric("PickupLocationID", (1, 265))),
+            {"TripDistance": Numeric(needed(suppression)), "PickupLocationID": Numeric((1, 265))},
             sensitive=("FareAmount",),
             passthrough=(IDENTITY,),
             subject="pid",
         ),
         Privacy(10, l),
-        CastleParameters(200, max_clusters=25, suppression=suppression),  # type: ignore[arg-type]
+        Castle(Delay(200), max_clusters=25, suppression=suppression),  # type: ignore[arg-type]
         (pa.float64(), pa.int64()),
     )
     rows = [
@@ -100,9 +102,9 @@ def test_pima_has_two_outcomes_in_every_release() -> None:
     patients = records(DATA / "pima" / "diabetes.csv")
     columns = [name for name in patients[0] if name != "outcome"]
     made = Setting(
-        Policy(tuple(map(Numeric, columns)), sensitive=("outcome",), passthrough=(IDENTITY,)),
+        Policy({name: Numeric() for name in columns}, sensitive=("outcome",), passthrough=(IDENTITY,)),
         Privacy(5, 2),
-        CastleParameters(100),
+        Castle(Delay(100)),
         (pa.string(), pa.int64()),
     )
     rows = [Row(tuple(float(row[n]) for n in columns), (row["outcome"], i)) for i, row in enumerate(patients)]
@@ -113,12 +115,12 @@ def test_pima_has_two_outcomes_in_every_release() -> None:
 
 CITIES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
 VISITS = Policy(
-    (
-        Numeric("age"),
-        Numeric("pay", (0, 0)),
-        Categorical("place", CITIES),
-        Categorical("one", from_paths([("only", "*")])),
-    ),
+    {
+        "age": Numeric(),
+        "pay": Numeric((0, 0)),
+        "place": Categorical(CITIES),
+        "one": Categorical(from_paths([("only", "*")])),
+    },
     sensitive=("illness",),
     passthrough=(IDENTITY,),
     subject="who",
@@ -159,10 +161,10 @@ def test_bad_streams_end_well(rows: list[Row], suppression: str) -> None:
         *map(Advance, (NO_TIME + 1, -1, 0, 2**62)),
         Push(tuple(rows[250:]), 2**62),
     ]
-    for delay in ({"delay_tuples": 20}, {"delay_event_time": 1000}, {"delay_tuples": 40, "delay_event_time": 2**62}):
-        parameters = CastleParameters(**delay, suppression=suppression)  # type: ignore[arg-type]
-        age, *others = VISITS.quasi_identifiers
-        policy = replace(VISITS, quasi_identifiers=(Numeric(age.name, needed(suppression)), *others))
+    for delay in ({"delay": Delay(20)}, {"delay": Delay(event_time=1000)}, {"delay": Delay(40, LONGEST)}):
+        parameters = Castle(suppression=suppression, **delay)  # type: ignore[arg-type]
+        age, *others = VISITS.attributes
+        policy = replace(VISITS, quasi_identifiers=by_name((Numeric(needed(suppression)).named(age.name), *others)))
         made = Setting(policy, Privacy(4, 2), parameters, (pa.string(), pa.int64()))
         _, counters, _ = judged(made, [*steps, Finish()])
         assert counters.buffered == 0

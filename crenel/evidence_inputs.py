@@ -1,0 +1,84 @@
+"""Inputs of evidence that follow from a configuration; apart, because a job needs no evidence of its outputs."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+
+from crenel.anonymity.model.durations import format_duration
+from crenel.anonymity.model.fingerprint import hierarchy_digest
+from crenel.anonymity.model.secret import Secret
+from crenel.description import guarantee_lines, roles
+from crenel.evidence.report.context import About
+from crenel.evidence.verify.chain import Chained
+from crenel.evidence.verify.verify import Guarantees
+from crenel.operators.digests import code_version, hierarchies_digest, policy_digest, settings_digest
+from crenel.operators.output_columns import numbers_in_force
+from crenel.settings import Settings
+
+
+def guarantees(settings: Settings, audit_chain: Secret | None = None) -> Guarantees:
+    """Return the guarantees that outputs can be checked against; ``audit_chain``: key of the hash chain, if any."""
+    return Guarantees(
+        privacy=settings.privacy,
+        in_force=numbers_in_force(settings.privacy, settings.sampling_and_noise),
+        shards=settings.shards.count,
+        generalizes=getattr(settings.algorithm, "suppression", None) == "generalize",
+        noise=settings.sampling_and_noise is not None,
+        synthetic=settings.algorithm.is_synthetic,
+        chained=None if audit_chain is None else _chained(settings, audit_chain),
+    )
+
+
+def _chained(settings: Settings, key: Secret) -> Chained:
+    return Chained(key.read(), policy_digest(settings), hierarchies_digest(settings), settings_digest(settings))
+
+
+def about(
+    settings: Settings, name: str, warnings: Sequence[str], *, further: Sequence[tuple[str, str]] = (), flink: str = ""
+) -> About:
+    """Return the settings of a run for its report.
+
+    Parameters
+    ----------
+    name : of the configuration
+    further : lines of ``guarantee_lines`` that only a job has
+    flink : version of Flink; empty: the run needed none
+    """
+    # Knowledge of the seed would allow an attacker to reproduce the random choices.
+    seed = {"seed": "fixed"} if settings.seed is not None else {}
+    settings_text = ((name, seed.get(name, _timed(text))) for name, text in guarantee_lines(settings, further))
+    return About(
+        name=name,
+        made=datetime.now(timezone.utc).strftime("%d %B %Y, %H:%M UTC"),
+        privacy=settings.privacy,
+        algorithm=settings.algorithm.name,
+        settings={"Roles of columns": tuple(roles(settings)), "Privacy models and settings": tuple(settings_text)},
+        sampling_and_noise=settings.sampling_and_noise,
+        representative=settings.algorithm.has_representative,
+        published=getattr(settings.algorithm, "suppression", "withhold") == "generalize",
+        private=settings.algorithm.private,
+        synthetic=settings.algorithm.is_synthetic,
+        versions=tuple(_versions(settings, flink)),
+        warnings=tuple(warnings),
+    )
+
+
+def _timed(text: str) -> str:
+    """Write the durations in a text as a configuration does."""
+    return re.sub(r"\b(\d+) ms\b", lambda found: format_duration(int(found[1])), text)
+
+
+def _versions(settings: Settings, flink: str) -> Iterator[tuple[str, str]]:
+    """Yield versions of programs, and hashes of policy, hierarchies and code as in a chained audit log."""
+    yield "Crenel, with a hash of its code", code_version()
+    if flink:
+        yield "Apache Flink", flink
+    yield "Python", platform.python_version()
+    yield "policy", policy_digest(settings)
+    yield "privacy models and settings", settings_digest(settings)
+    yield "hierarchies", hierarchies_digest(settings)
+    for attribute in settings.policy.with_hierarchy:
+        yield f"hierarchy of {attribute.name}", hierarchy_digest(attribute.hierarchy)

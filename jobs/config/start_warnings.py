@@ -1,0 +1,127 @@
+"""Warnings about tables and settings that affect a starting or running job silently, each with its field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from crenel.jobs.config.connectors import TIMEOUT, Options, as_raw, in_transactions
+from crenel.jobs.config.delivery import OF_RECORDS, milliseconds
+from crenel.jobs.config.flink_settings import INTERVAL
+from crenel.jobs.config.paths import holds_files, local_folder
+
+STARTUP = "scan.startup.mode"
+IDLE = "scan.watermark.idle-timeout"
+IDLE_OF_ALL = "table.exec.source.idle-timeout"
+"""Flink setting for the idle timeout of sources whose table does not set one."""
+
+DRAIN_FIRST = "drain it (flink stop --drain) and go on from its savepoint with another epoch"
+
+_UNFIT = {
+    "avro": "does not fit its schema",
+    "avro-confluent": "does not fit its schema",
+    "protobuf": "is no message",
+    "json": "is no JSON or has a value of another type",
+}
+"""Records that end a job, by their format."""
+
+_SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
+_AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
+
+_CHECKPOINT = 60_000
+"""Milliseconds to allow for a checkpoint and a preceding restart, beyond the checkpoint interval."""
+
+
+def start_warnings(options: Options) -> Iterator[str]:
+    """Yield warnings about the first position of a source without state; ``options``: of the table ``source``."""
+    if options.get("connector") != "kafka":
+        return
+    mode = options.get(STARTUP)
+    if mode is None:
+        yield (
+            f"source.ddl: '{STARTUP}' is not given, so a job that starts without state begins at the offsets that were "
+            "committed under 'properties.group.id'. The tuples that the job before it had buffered are lost then, "
+            "unless it was drained (flink stop --drain); and where no offset was committed, it fails, unless "
+            "'properties.auto.offset.reset' is given. Name a mode"
+        )
+    elif mode.lower() in _AGAIN:
+        yield (
+            f"source.ddl: '{STARTUP}' = '{mode}' reads again what an earlier job has read, and publishes it once more, "
+            "under another generalization. That is right for the first start alone: go on from the state "
+            f"of the earlier job (flink run -s); where that is refused, {DRAIN_FIRST}"
+        )
+
+
+def leftover_warnings(sinks: Mapping[str, Options]) -> Iterator[str]:
+    """Yield a warning if a job without initial state would publish into folders with files.
+
+    ``sinks``: options of the connector by output.
+    """
+    folders = {name: local_folder(sinks.get(name, {})) for name in OF_RECORDS}
+    filled = [f"sinks.{name}.path" for name, folder in folders.items() if folder is not None and holds_files(folder)]
+    if filled:
+        yield (
+            f"{', '.join(filled)}: there are files already. A job that starts without state publishes beside them, and "
+            "what it reads once more leaves once more, under another generalization; give an empty folder, or go on "
+            "from the state of the job that wrote them"
+        )
+
+
+def row_warnings(field: str, options: Options) -> Iterator[str]:
+    """Yield warnings about the fate of unreadable records.
+
+    Parameters
+    ----------
+    field : the statement that creates the table
+    options : of the table
+    """
+    silent = [name for name, value in options.items() if _SILENT.fullmatch(name) and value.lower() == "true"]
+    for name in silent:
+        remedy = as_raw(next((form for form in ("csv", "protobuf") if form in name), "json"))
+        yield (
+            f"{field}: '{name}' = 'true' drops records that cannot be read, and counts them nowhere, so none of them "
+            f"comes to 'rejected'; {remedy}"
+        )
+    for name in () if silent else dict.fromkeys((options.get("format", ""), options.get("value.format", ""))):
+        if name in _UNFIT and not (name.startswith("avro") and options.get("connector") != "kafka"):
+            yield (  # files of Avro hold their schema
+                f"{field}: 'format' = '{name}' ends the job at the first record that {_UNFIT[name]}, and a cluster "
+                f"starts it again at that record for ever; {as_raw(name.partition('-')[0])}"
+            )
+
+
+def idleness_warnings(options: Options, counted_by: str | None, settings: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning if a partition without rows would stop event time.
+
+    Parameters
+    ----------
+    options : of the table ``source``
+    counted_by : a field that depends on event time; None without one
+    settings : Flink's, for ``IDLE_OF_ALL``
+    """
+    given = options.get(IDLE, settings.get(IDLE_OF_ALL, ""))
+    # Zero in any unit is no timeout: Flink then waits forever.
+    if options.get("connector") == "kafka" and counted_by is not None and not re.search("[1-9]", given):
+        yield (
+            f"source.ddl: '{IDLE}' is not given, and {counted_by} counts event time, which passes only as it does in "
+            "every partition: one that brings no rows holds back what waits from all of them. Give it, as '1 min', or "
+            f"flink.{IDLE_OF_ALL}"
+        )
+
+
+def timeout_warnings(sinks: Mapping[str, Options], interval: int) -> Iterator[str]:
+    """Yield warnings about transactions that Kafka aborts, and their records with them.
+
+    Parameters
+    ----------
+    sinks : options of the connector by output
+    interval : milliseconds between two checkpoints
+    """
+    for name, options in sinks.items():
+        timeout = milliseconds(options.get(TIMEOUT, "")) if in_transactions(options) else None
+        if timeout is not None and timeout < interval + _CHECKPOINT:
+            yield (
+                f"sinks.{name}.{TIMEOUT}: is {timeout} ms, and a transaction is open from one checkpoint to the end of "
+                f"the next, with {INTERVAL} at {interval} ms. Kafka takes back what is open for longer; give "
+                f"{interval + _CHECKPOINT} or more, and no less than the longest outage of the job"
+            )

@@ -1,0 +1,107 @@
+"""Silent effects of a source on a job."""
+
+from __future__ import annotations
+
+import pytest
+
+from crenel.jobs.config.start_warnings import idleness_warnings, row_warnings, start_warnings
+
+KAFKA = {"connector": "kafka", "format": "raw"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (None, "begins at the offsets that were committed under 'properties.group.id'"),
+        ("earliest-offset", "reads again what an earlier job has read"),
+        ("Timestamp", "reads again what an earlier job has read"),
+        ("specific-offsets", "reads again what an earlier job has read"),
+        ("group-offsets", None),
+        ("latest-offset", None),
+    ],
+)
+def test_where_a_source_of_kafka_begins_without_state(mode: str | None, expected: str | None) -> None:
+    warnings = list(start_warnings(KAFKA if mode is None else KAFKA | {"scan.startup.mode": mode}))
+    assert len(warnings) == (expected is not None)
+    for warning in warnings:
+        assert warning.startswith("source.ddl: 'scan.startup.mode'")
+        assert expected is not None
+        assert expected in warning
+        assert "flink stop --drain" in warning
+
+
+def test_a_source_of_files_begins_where_it_begins() -> None:
+    assert list(start_warnings({"connector": "filesystem"})) == []
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "json.ignore-parse-errors",
+        "csv.ignore-parse-errors",
+        "value.json.ignore-parse-errors",
+        "debezium-json.ignore-parse-errors",
+        "value.protobuf.ignore-parse-errors",
+    ],
+)
+def test_rows_that_are_dropped_in_silence_are_told_of(option: str) -> None:
+    (warning,) = row_warnings("source.forget.ddl", KAFKA | {"format": "json", option: "TRUE"})
+    assert warning.startswith(f"source.forget.ddl: '{option}' = 'true' drops records that cannot be read")
+    assert warning.endswith(
+        "#lines-of-csv"
+        if "csv" in option
+        else "#protobuf-records"
+        if "protobuf" in option
+        else "#records-that-cannot-be-read"
+    )
+    assert list(row_warnings("source.ddl", KAFKA | {option: "false"})) == []
+
+
+@pytest.mark.parametrize("option", ["format", "value.format"])
+def test_json_that_would_end_the_job_is_told_of(option: str) -> None:
+    (warning,) = row_warnings("source.ddl", {"connector": "kafka", option: "json"})
+    assert warning.startswith("source.ddl: 'format' = 'json' ends the job at the first record")
+    assert "source.from_json" in warning
+    assert list(row_warnings("source.ddl", {"connector": "kafka", option: "raw"})) == []
+
+
+@pytest.mark.parametrize("name", ["avro", "avro-confluent"])
+def test_avro_that_would_end_the_job_is_told_of(name: str) -> None:
+    (warning,) = row_warnings("source.ddl", {"connector": "kafka", "value.format": name})
+    assert warning.startswith(f"source.ddl: 'format' = '{name}' ends the job at the first record")
+    assert "source.from_avro" in warning
+    assert list(row_warnings("source.ddl", {"connector": "filesystem", "format": name})) == []
+
+
+def test_protobuf_that_would_end_the_job_or_drop_records_causes_a_warning() -> None:
+    for more, beginning in [
+        ({}, "source.ddl: 'format' = 'protobuf' ends the job at the first record that is no message"),
+        ({"protobuf.ignore-parse-errors": "true"}, "source.ddl: 'protobuf.ignore-parse-errors' = 'true' drops records"),
+    ]:
+        (warning,) = row_warnings("source.ddl", {"connector": "kafka", "value.format": "protobuf", **more})
+        assert warning.startswith(beginning)
+        assert warning.endswith("docs/reference/configuration/source.md#protobuf-records")
+        assert "source.from_protobuf" in warning
+
+
+@pytest.mark.parametrize(
+    ("options", "counted_by", "of_all", "expected"),
+    [
+        ({}, "castle.delay.event_time", "", True),
+        ({}, None, "", False),
+        ({}, "castle.delay.event_time", "1 min", False),
+        ({}, "castle.delay.event_time", "0 ms", True),
+        ({"scan.watermark.idle-timeout": "30 s"}, "suhdsa.event_time", "", False),
+        ({"scan.watermark.idle-timeout": "0 s"}, "suhdsa.event_time", "1 min", True),
+        ({"connector": "filesystem"}, "suhdsa.event_time", "", False),
+    ],
+)
+def test_partitions_that_stand_still_hold_up_event_time(
+    options: dict[str, str], counted_by: str | None, of_all: str, expected: bool
+) -> None:
+    settings = {"table.exec.source.idle-timeout": of_all}
+    warnings = list(idleness_warnings(KAFKA | options, counted_by, settings))
+    assert [warning.split(",")[0] for warning in warnings] == [
+        "source.ddl: 'scan.watermark.idle-timeout' is not given"
+    ] * expected
+    assert all(f"and {counted_by} counts event time" in warning for warning in warnings)
