@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, InstanceOf, ValidationError
 
-from crenel.anonymity.algorithm import Algorithm, known_algorithms
+from crenel.anonymity.algorithm import REPAIRS, Algorithm, known_algorithms
 from crenel.anonymity.model.errors import ConfigError, PolicyError
 from crenel.anonymity.model.explain import explain, listed, suggestion
 from crenel.anonymity.model.fields import Column
@@ -99,7 +99,8 @@ def sink_descriptions() -> dict[str, tuple[str, str]]:
     """Return the valid values and the meaning of each sink, by name."""
     found = {name: (_SINK if name == "released" else _DISCARDED, meaning) for name, meaning in OUTPUTS.items()}
     for name, algorithms in _writers().items():
-        found[name] = _DISCARDED, f"output of {listed(algorithms)}, into any connector; None: discarded"
+        secret = "; tells how releases were formed, so it is not for recipients" if name == REPAIRS else ""
+        found[name] = _DISCARDED, f"output of {listed(algorithms)}, into any connector; None: discarded{secret}"
     return found
 
 
