@@ -134,7 +134,7 @@ def one_by_one(kind: CellType, text: str) -> Any:
 def a_time(text: str) -> datetime | None:
     day, middle, clock = text[:10], text[10:11].upper(), text[11:]
     if zone := re.search(r"([Zz]|[+-]\d\d(:?\d\d)?)$", clock, re.ASCII):
-        without = a_time(text[: zone.start() - len(text)])
+        without = a_time(text[: 11 + zone.start()])
         hours, minutes = zone[0][1:3] or "0", zone[0][3:].lstrip(":") or "0"
         if without is None or not clock[: zone.start()] or int(hours) > 23 or int(minutes) > 59:
             return None
