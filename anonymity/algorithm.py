@@ -336,14 +336,14 @@ class Algorithm(ABC):
     outputs: ClassVar[tuple[Output, ...]] = ()
     section: ClassVar[str] = ""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
+    def new(cls, context: ShardContext, number: int, key: bytes) -> Shard:
         """Return an empty shard, from its context, its number from 0, and the 32 bytes of its random key."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+    def restored(cls, context: ShardContext, stored: StoredShard, where: str) -> Shard:
         """Return a stored shard under a context that may differ where that is safe.
 
         Parameters

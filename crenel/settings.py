@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib import import_module
 from ipaddress import IPv4Network
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -358,7 +358,7 @@ class _Validation:
         shards: Any = self.values.get("shards", defaults.get("shards"))
         self._read_files(shards, paths, with_regions)
         if not self.problems:
-            self.problems += contradictions(_View(defaults | self.values))
+            self.problems += contradictions(SimpleNamespace(**(defaults | self.values)))
 
     def _validate(
         self, name: str, adapter: TypeAdapter[Any], value: Any, kind: type, prefix: str, about: FieldInfo | None = None
@@ -406,13 +406,6 @@ class _Validation:
             except ConfigError as error:
                 self.problems += [f"{name}.{f.name}: {path}: {problem}" for problem in error.problems]
         return section
-
-
-class _View:
-    """Fields of settings by attribute, before there are settings."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.__dict__.update(values)
 
 
 def _class_of(section: _Section) -> Any:

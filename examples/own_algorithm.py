@@ -12,15 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 import crenel
-from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext, add_algorithm
-from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
-from crenel.anonymity.algorithms.batch.stored import ENTRIES, initial_snapshot, read
+from crenel.anonymity.algorithm import add_algorithm
+from crenel.anonymity.algorithms.batch.shard import BatchAlgorithm, BatchShard, Choice
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.model.fields import Positive, about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.batch import BatchState
-from crenel.state.shard import StoredShard
 
 
 class InOrderShard(BatchShard):
@@ -40,7 +37,7 @@ class InOrderShard(BatchShard):
 
 @add_algorithm
 @setting
-class InOrder(Algorithm):
+class InOrder(BatchAlgorithm):
     """Release tuples in order of arrival, as soon as they satisfy the privacy models.
 
     Attributes
@@ -51,18 +48,9 @@ class InOrder(Algorithm):
     most: Annotated[Positive, about("a whole number, privacy.k or more")] = 100
 
     name: ClassVar[str] = "in_order"
+    shard: ClassVar = InOrderShard
     example: ClassVar[str] = "{most: 100}"
-    state: ClassVar = ("batch", BatchState)
-    entries: ClassVar[tuple[str, ...]] = ENTRIES
     counted: ClassVar = {"tuples_in": "tuples admitted", "released": "tuples released"}
-
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
-        return InOrderShard(context, initial_snapshot(context, number, key))
-
-    @staticmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-        return InOrderShard(context, read(context, stored, where))
 
     @classmethod
     def compile(cls, privacy: Privacy) -> None:

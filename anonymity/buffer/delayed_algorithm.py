@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.buffer.repair_rows import OUTPUT
-from crenel.anonymity.buffer.stored_clusters import ENTRIES
+from crenel.anonymity.buffer.stored_clusters import ENTRIES, initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.delay import DelayedSettings, describe_delay
 from crenel.anonymity.model.fields import setting
@@ -16,12 +16,19 @@ from crenel.anonymity.model.policy import Policy, without_domain
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.weights import describe_weights, problems_of_weights
 from crenel.state.castle import CastleState
+from crenel.state.shard import StoredShard
 
 
 @setting
 class DelayedAlgorithm(Algorithm, DelayedSettings):
-    """An algorithm whose shards are ``crenel.anonymity.buffer.delayed_shard.DelayedShard``."""
+    """An algorithm whose shards are ``DelayedShard``.
 
+    Attributes
+    ----------
+    shard : class of the shards, or a function that makes one, from a ``ShardContext`` and a ``ClusterSnapshot``
+    """
+
+    shard: ClassVar[Any]
     example: ClassVar[str] = "{delay: {tuples: 1000}}"
     state: ClassVar = ("shard", CastleState)
     entries: ClassVar[tuple[str, ...]] = (*ENTRIES, SEEN)
@@ -34,6 +41,14 @@ class DelayedAlgorithm(Algorithm, DelayedSettings):
     noise: ClassVar[bool] = True
     arrays: ClassVar[bool] = True
     outputs: ClassVar = (OUTPUT,)
+
+    @classmethod
+    def new(cls, context: ShardContext, number: int, key: bytes) -> Shard:
+        return cls.shard(context, initial_snapshot(context, number, key))
+
+    @classmethod
+    def restored(cls, context: ShardContext, stored: StoredShard, where: str) -> Shard:
+        return cls.shard(context, read(context, stored, where))
 
     @property
     def delay_tuples(self) -> int | None:

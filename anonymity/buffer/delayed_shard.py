@@ -45,7 +45,6 @@ class DelayedShard(Shard):
     ----------
     context : policy, privacy models and algorithm of the shard
     snapshot : the stored state of the shard (``crenel.anonymity.buffer.stored_clusters``)
-    remembers : whether each step returns the state changes to store; a discarded shard needs none
     """
 
     _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "metric", "clusters", "omega", "totals")
@@ -53,13 +52,13 @@ class DelayedShard(Shard):
 
     _description: Description | None = None
 
-    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
+    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot) -> None:
         self.context, self.number = context, snapshot.state.shard
         for problem in context.algorithm.problems(context.policy, context.privacy):
             raise PolicyError(problem)
         self.offsets = node_offsets(context.policy)
         self._slots = Slots(context.policy, context.members, _FEWEST_SLOTS)
-        self._ledger = ClusterLedger(context, snapshot, self._buffered) if remembers else None
+        self._ledger = ClusterLedger(context, snapshot, self._buffered) if context.remembers else None
         self.arrays = self._restored_arrays(snapshot)
         self._seen = StoredSeen(self._counted, snapshot.seen, f"shard {self.number}")
         self._history = LifetimeCounters(self.arrays.totals, context.privacy, snapshot.state)

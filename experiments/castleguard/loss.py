@@ -72,8 +72,8 @@ class Run:
 
 def run(tuples: Stream, privacy: Privacy, parameters: Castle, noise: SamplingAndNoise | None, seed: int) -> Run:
     """Push a stream through one shard as one block, to the end."""
-    terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema, noise)
-    castle = CastleShard(terms, initial_snapshot(terms, 0, bytes([seed]) * 32), remembers=False)
+    terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema, noise, remembers=False)
+    castle = CastleShard(terms, initial_snapshot(terms, 0, bytes([seed]) * 32))
     releases = [castle.push(block).releases for block in tuples.blocks(len(tuples))]
     still_open, tau = _open_losses(castle), castle.counters.tau
     releases.append(castle.finish().releases)

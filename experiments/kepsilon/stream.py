@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crenel.anonymity.algorithm import Shard, ShardContext
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.castle.algorithm import Castle
-from crenel.anonymity.algorithms.castle.shard import CastleShard
 from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
-from crenel.anonymity.buffer import stored_clusters as castle
 from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Confidence, NoiseWithinRelease, Privacy
 from experiments.harness import REUSE, Drawing, Table, drawing, in_processes, legend_below, panels, percent, seeds
@@ -69,11 +67,10 @@ def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: i
     policy = people.policy(by_levels=False, noised=True)
     members = people.members(policy)
     if method == "CASTLE":
-        terms = ShardContext(policy, privacy, Castle(Delay(delay), reuse_limit=REUSE), members)
-        return CastleShard(terms, castle.initial_snapshot(terms, 0, key(seed)), remembers=False)
-    if method == "nearest":
-        return Nearest.new(ShardContext(policy, privacy, Nearest(Delay(delay)), members, remembers=False), 0, key(seed))
-    return Suhdsa.new(ShardContext(policy, privacy, Suhdsa(delay), members, remembers=False), 0, key(seed))
+        algorithm: Algorithm = Castle(Delay(delay), reuse_limit=REUSE)
+    else:
+        algorithm = Nearest(Delay(delay)) if method == "nearest" else Suhdsa(delay)
+    return algorithm.new(ShardContext(policy, privacy, algorithm, members, remembers=False), 0, key(seed))
 
 
 def run(people: Population, method: str, privacy: Privacy, seed: int, delay: int = DELTA) -> tuple[Run, float]:

@@ -195,8 +195,8 @@ def ubdsa(policy: Policy, privacy: Privacy, parameters: Suhdsa) -> SuhdsaShard:
 def castle(policy: Policy, privacy: Privacy, parameters: Suhdsa) -> CastleShard:
     """Return a shard of CASTLE with k and l, whose delay is the length of the window."""
     algorithm = Castle(Delay(parameters.tuples, parameters.event_time), reuse_limit=REUSE)
-    terms = ShardContext(policy, privacy, algorithm, MEMBERS)
-    return CastleShard(terms, castle_snapshot(terms, 0, bytes(32)), remembers=False)
+    terms = ShardContext(policy, privacy, algorithm, MEMBERS, remembers=False)
+    return CastleShard(terms, castle_snapshot(terms, 0, bytes(32)))
 
 
 METHODS: dict[str, Maker] = {"ours": ours, "SUHDSA": suhdsa, "UBDSA": ubdsa, "CASTLE": castle}

@@ -20,8 +20,8 @@ class Broken(InOrder):
 
     name: ClassVar[str] = "violating"
 
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> NoReturn:
+    @classmethod
+    def new(cls, context: ShardContext, number: int, key: bytes) -> NoReturn:
         raise InvariantError(SAYS)
 
     @classmethod

@@ -6,26 +6,29 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Counters
+from crenel.anonymity.algorithm import Algorithm, Counters, Shard, ShardContext
 from crenel.anonymity.algorithms.batch import procedures
 from crenel.anonymity.algorithms.batch.buffered_shard import BufferedShard
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
-from crenel.anonymity.algorithms.batch.stored import between
+from crenel.anonymity.algorithms.batch.stored import ENTRIES, between, initial_snapshot, read
 from crenel.anonymity.buffer.departure import Columns
 from crenel.anonymity.buffer.release_buffer import empty_out
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.noise.release_noise import admit, with_slots
 from crenel.anonymity.privacy_models.checks import SUBJECTS
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import empty_counter, first_columns, most_values
 from crenel.anonymity.space.domain import Boxes, boxes
+from crenel.state.batch import BatchState
 from crenel.state.block import BufferedTuples
 from crenel.state.columns import NO_FURTHER
+from crenel.state.shard import StoredShard
 
 
 @dataclass(frozen=True)
@@ -179,3 +182,24 @@ class BatchShard(BufferedShard):
             totals=self._totals,
             noise=noise,
         )
+
+
+class BatchAlgorithm(Algorithm):
+    """An algorithm whose shards are ``BatchShard``.
+
+    Attributes
+    ----------
+    shard : class of the shards, or a function that makes one, from a ``ShardContext`` and a ``BatchSnapshot``
+    """
+
+    shard: ClassVar[Any]
+    state: ClassVar = ("batch", BatchState)
+    entries: ClassVar[tuple[str, ...]] = (*ENTRIES, SEEN)
+
+    @classmethod
+    def new(cls, context: ShardContext, number: int, key: bytes) -> Shard:
+        return cls.shard(context, initial_snapshot(context, number, key))
+
+    @classmethod
+    def restored(cls, context: ShardContext, stored: StoredShard, where: str) -> Shard:
+        return cls.shard(context, read(context, stored, where))

@@ -10,16 +10,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import BeforeValidator
 
-from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
-from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
-from crenel.anonymity.algorithms.batch.stored import ENTRIES
+from crenel.anonymity.algorithm import Counters, ShardContext
+from crenel.anonymity.algorithms.batch.shard import BatchAlgorithm, BatchShard, Choice
 from crenel.anonymity.algorithms.batch.suppress_to_satisfy import suppress_to_satisfy
-from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.fields import about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.batch import BatchState
 
 _LAST = 2**63 - 2
 """Maximum epoch milliseconds at which a timer can fire before the end of the input."""
@@ -30,7 +27,7 @@ def _window(value: object) -> object:
 
 
 @setting
-class WindowedAlgorithm(Algorithm):
+class WindowedAlgorithm(BatchAlgorithm):
     """An algorithm whose shards are ``ShardOfWindows``.
 
     Attributes
@@ -45,8 +42,6 @@ class WindowedAlgorithm(Algorithm):
     ] = Window()
 
     example: ClassVar[str] = "{window: {tuples: 1000}}"
-    state: ClassVar = ("batch", BatchState)
-    entries: ClassVar[tuple[str, ...]] = (*ENTRIES, SEEN)
     counted: ClassVar = {
         "tuples_in": "tuples admitted",
         "released": "tuples released",

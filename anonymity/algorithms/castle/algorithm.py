@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
-from crenel.anonymity.algorithm import Shard, ShardContext, add_algorithm
+from crenel.anonymity.algorithm import add_algorithm
 from crenel.anonymity.algorithms.castle.shard import CastleShard
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.delayed_algorithm import DelayedAlgorithm
-from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.fields import Positive, about, setting
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.shard import StoredShard
 
 
 @add_algorithm
@@ -32,19 +30,12 @@ class Castle(DelayedAlgorithm):
     max_clusters: Annotated[Positive, about("a whole number, 1 or more")] = 50
 
     name: ClassVar[str] = "castle"
+    shard: ClassVar = CastleShard
     counted: ClassVar = {**DelayedAlgorithm.counted, "merges": "clusters merged", "splits": "clusters split"}
     gauges: ClassVar = {
         "open_clusters": lambda shards: sum(shard.open_clusters for shard in shards),
         **DelayedAlgorithm.gauges,
     }
-
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
-        return CastleShard(context, initial_snapshot(context, number, key), remembers=context.remembers)
-
-    @staticmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-        return CastleShard(context, read(context, stored, where))
 
     @classmethod
     def compile(cls, privacy: Privacy) -> None:

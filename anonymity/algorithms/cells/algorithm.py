@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from crenel.anonymity.algorithm import Admission, AdmissionStage, Algorithm, Shard, ShardContext, add_algorithm
-from crenel.anonymity.algorithms.batch.stored import ENTRIES, BatchSnapshot, initial_snapshot, read
+from crenel.anonymity.algorithm import Admission, AdmissionStage, ShardContext, add_algorithm
+from crenel.anonymity.algorithms.batch.shard import BatchAlgorithm, BatchShard
+from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, initial_snapshot, read
 from crenel.anonymity.algorithms.cells.contributions import CONTRIBUTIONS
 from crenel.anonymity.algorithms.cells.shard import CellsShard
 from crenel.anonymity.algorithms.cells.stages import CellStage, PersonStage
 from crenel.anonymity.algorithms.precompile import warm_up
-from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.fields import AboveZero, Duration, Positive, Share, about, setting
@@ -34,7 +34,6 @@ from crenel.anonymity.noise.composition import (
 )
 from crenel.anonymity.noise.privacy_loss import delta_of_losses
 from crenel.anonymity.noise.selection import LEAST_EPSILON, NoisyCounts, noisy_counts, threshold_for
-from crenel.state.batch import BatchState
 from crenel.state.shard import StoredShard
 
 _OFTEN = 0.95
@@ -44,7 +43,7 @@ _RARELY = 0.05
 """Probability with which a key of few persons is published."""
 
 
-def _shard(context: ShardContext, snapshot: BatchSnapshot) -> Shard:
+def _shard(context: ShardContext, snapshot: BatchSnapshot) -> BatchShard:
     return CellStage(context, snapshot) if context.admissions else CellsShard(context, snapshot)
 
 
@@ -58,7 +57,7 @@ def _restored_admission(context: ShardContext, stored: StoredShard, where: str) 
 
 @add_algorithm
 @setting
-class Cells(Algorithm):
+class Cells(BatchAlgorithm):
     """Differentially private k-anonymity: declared cells, and a sample of persons or noisy counts for each window.
 
     Attributes
@@ -95,8 +94,8 @@ class Cells(Algorithm):
 
     name: ClassVar[str] = "cells"
     example: ClassVar[str] = "{window: 10 min, sample_rate: 0.2, partition: FILE, epsilon: 1, delta: 1.0e-6}"
-    state: ClassVar = ("batch", BatchState)
-    entries: ClassVar[tuple[str, ...]] = (*ENTRIES, SEEN, CONTRIBUTIONS)
+    shard: ClassVar = staticmethod(_shard)
+    entries: ClassVar[tuple[str, ...]] = (*BatchAlgorithm.entries, CONTRIBUTIONS)
     counted: ClassVar = {
         "tuples_in": "tuples that count: sampled, or with 'release: noisy' all within the contribution bound",
         "released": "tuples released, synthetic ones included",
@@ -110,14 +109,6 @@ class Cells(Algorithm):
     # Buffered records are of the sample, and contributions have numbers of windows.
     fixed: ClassVar[tuple[str, ...]] = ("window", "release", "sample_rate", "horizon")
     admission: ClassVar = AdmissionStage(_new_admission, _restored_admission)
-
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
-        return _shard(context, initial_snapshot(context, number, key))
-
-    @staticmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-        return _shard(context, read(context, stored, where))
 
     @classmethod
     def compile(cls, privacy: Privacy) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from crenel.anonymity.algorithm import Shard, ShardContext, add_algorithm
+from crenel.anonymity.algorithm import add_algorithm
 from crenel.anonymity.algorithms.batch.shard import Choice
-from crenel.anonymity.algorithms.batch.stored import initial_snapshot, read
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows, WindowedAlgorithm
 from crenel.anonymity.algorithms.mondrian.cuts import partition
 from crenel.anonymity.algorithms.mondrian.scratch_buffers import work_on
@@ -17,7 +16,6 @@ from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.fields import about, setting
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.shard import StoredShard
 
 
 class MondrianShard(ShardOfWindows):
@@ -44,14 +42,7 @@ class Mondrian(WindowedAlgorithm):
     cut: Annotated[Literal["loss", "widest"], about("'loss' or 'widest'")] = "loss"
 
     name: ClassVar[str] = "mondrian"
-
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
-        return MondrianShard(context, initial_snapshot(context, number, key))
-
-    @staticmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-        return MondrianShard(context, read(context, stored, where))
+    shard: ClassVar = MondrianShard
 
     @classmethod
     def compile(cls, privacy: Privacy) -> None:

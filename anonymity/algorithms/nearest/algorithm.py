@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
-from crenel.anonymity.algorithm import Shard, ShardContext, add_algorithm
+from crenel.anonymity.algorithm import ShardContext, add_algorithm
 from crenel.anonymity.algorithms.nearest.lasting.shard import ANONYMITY_SETS, LastingNearestShard
 from crenel.anonymity.algorithms.nearest.shard import NearestShard
 from crenel.anonymity.algorithms.nearest.stored_radii import RADII
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.delayed_algorithm import DelayedAlgorithm
-from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
+from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.fields import Share, about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Persons, Privacy
-from crenel.state.shard import StoredShard
+
+
+def _shard(context: ShardContext, snapshot: ClusterSnapshot) -> NearestShard:
+    return (NearestShard if context.privacy.lasting is None else LastingNearestShard)(context, snapshot)
 
 
 @add_algorithm
@@ -39,16 +42,9 @@ class Nearest(DelayedAlgorithm):
     ] = 0.0
 
     name: ClassVar[str] = "nearest"
+    shard: ClassVar = staticmethod(_shard)
     entries: ClassVar[tuple[str, ...]] = (*DelayedAlgorithm.entries, ANONYMITY_SETS, RADII)
     lasting: ClassVar[bool] = True
-
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
-        return _shard_of(context)(context, initial_snapshot(context, number, key), remembers=context.remembers)
-
-    @staticmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-        return _shard_of(context)(context, read(context, stored, where))
 
     @classmethod
     def compile(cls, privacy: Privacy) -> None:
@@ -75,7 +71,3 @@ class Nearest(DelayedAlgorithm):
     def describe_own(self) -> Iterator[tuple[str, str]]:
         if self.isolation_price:
             yield "isolation_price", f"{self.isolation_price:g}: isolated records near their deadline join earlier"
-
-
-def _shard_of(context: ShardContext) -> type[NearestShard]:
-    return NearestShard if context.privacy.lasting is None else LastingNearestShard

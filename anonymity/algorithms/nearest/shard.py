@@ -39,16 +39,16 @@ class NearestShard(DelayedShard):
     arrays: NearestArrays
     _radii: StoredRadii | None = None
 
-    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
+    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot) -> None:
         # Anonymity sets or radii stored by an earlier configuration that had them; the next step deletes them.
         kept = {SEEN, RADII} if context.algorithm.isolation_price else {SEEN}
         self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind not in kept}
-        super().__init__(context, snapshot, remembers=remembers)
+        super().__init__(context, snapshot)
         if context.algorithm.isolation_price:
             entries = stored_radii.read(snapshot.further.get(RADII, {}), f"shard {self.number}")
             if not stored_radii.restore(self.arrays, entries):
                 self._measure_radii()
-            self._radii = StoredRadii(entries, self.arrays) if remembers else None
+            self._radii = StoredRadii(entries, self.arrays) if context.remembers else None
 
     @property
     def counters(self) -> NearestCounters:

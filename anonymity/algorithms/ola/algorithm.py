@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Annotated, ClassVar, Literal
 
-from crenel.anonymity.algorithm import Shard, ShardContext, add_algorithm
-from crenel.anonymity.algorithms.batch.stored import initial_snapshot, read
+from crenel.anonymity.algorithm import add_algorithm
 from crenel.anonymity.algorithms.batch.windows import WindowedAlgorithm
 from crenel.anonymity.algorithms.ola.shard import OlaShard
 from crenel.anonymity.algorithms.precompile import warm_up
@@ -17,7 +16,6 @@ from crenel.anonymity.model.fields import Share, about, setting
 from crenel.anonymity.model.hierarchy import HierarchyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.shard import StoredShard
 
 MOST_NODES = 100_000
 """Maximum number of nodes in a lattice, the combinations of levels of all attributes."""
@@ -40,14 +38,7 @@ class Ola(WindowedAlgorithm):
     ] = "entropy"
 
     name: ClassVar[str] = "ola"
-
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
-        return OlaShard(context, initial_snapshot(context, number, key))
-
-    @staticmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
-        return OlaShard(context, read(context, stored, where))
+    shard: ClassVar = OlaShard
 
     @classmethod
     def compile(cls, privacy: Privacy) -> None:

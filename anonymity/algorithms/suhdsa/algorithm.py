@@ -45,12 +45,12 @@ class Suhdsa(SuhdsaSettings, Algorithm):
     }
     outputs: ClassVar = (REPAIRS, WINDOWS)
 
-    @staticmethod
-    def new(context: ShardContext, number: int, key: bytes) -> Shard:
+    @classmethod
+    def new(cls, context: ShardContext, number: int, key: bytes) -> Shard:
         return SuhdsaShard(context, initial_snapshot(context, number, key))
 
-    @staticmethod
-    def restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+    @classmethod
+    def restored(cls, context: ShardContext, stored: StoredShard, where: str) -> Shard:
         return SuhdsaShard(context, read(context, stored, where))
 
     @classmethod

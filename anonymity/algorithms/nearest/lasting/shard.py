@@ -39,13 +39,13 @@ class LastingNearestShard(NearestShard):
 
     _outlive: ClassVar[tuple[str, ...]] = (*DelayedShard._outlive, "persons", "groups", "host", "bound")
 
-    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
+    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot) -> None:
         self._entries = record.read(
             snapshot.further.get(ANONYMITY_SETS, {}), context.policy, f"shard {snapshot.state.shard}"
         )
-        super().__init__(context, snapshot, remembers=remembers)
+        super().__init__(context, snapshot)
         procedures.settle(self._shared())
-        if remembers:
+        if context.remembers:
             self._record = record.Record(self.offsets, self._entries, self.arrays)
         self._entries = {}
 
