@@ -62,7 +62,7 @@ class ShardContext:
     @property
     def publishes_in_classes(self) -> bool:
         """Whether no tuple is ever published under the generalization of an earlier class."""
-        return not getattr(self.algorithm, "reuse_limit", 0) and self.privacy.lasting is None
+        return not self.algorithm.reuses and self.privacy.lasting is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Counters(CounterState):
     delays : number of tuples by bucket of delay; ``crenel.anonymity.buffer.release_buffer.delay_of_bucket`` returns the
         delay of a bucket in tuples
     persons_below_k : number of persons with a tuple published under a generalization that covers fewer than k of the
-        anonymity set; nonzero only with a lasting guarantee and ``Lasting.moved: count``, and stored with those sets
+        anonymity set; nonzero only with a lasting guarantee and ``Persons.moved: count``, and stored with those sets
     """
 
     tuples_in: int
@@ -408,6 +408,16 @@ class Algorithm(ABC):
         Where a restore changes one, the guarantees before and after it add up.
         """
         return {}
+
+    @property
+    def reuses(self) -> bool:
+        """Whether a tuple may be published under the generalization of an earlier class."""
+        return False
+
+    @property
+    def generalizes_suppressed(self) -> bool:
+        """Whether suppressed tuples are published, fully generalized."""
+        return False
 
     @property
     def fixed_settings(self) -> dict[str, object]:

@@ -72,14 +72,14 @@ def _unpublishable(settings: Any, policy: Policy) -> Iterator[str]:
         if not attribute.has_representative and attribute not in policy.sets:
             continue
         field = f"{attribute.place}.publish: {attribute.publish!r} is of one class"
-        if getattr(settings.algorithm, "reuse_limit", 0):
+        if settings.algorithm.reuses:
             yield f"{field}, and a reused generalization has none; set {name}.reuse_limit to 0, or remove 'publish'"
         if settings.privacy.lasting is not None:
             yield (
                 f"{field}, and privacy.persons.guarantee: lasting publishes rows under earlier generalizations; choose "
                 "each_release, or remove 'publish'"
             )
-        if attribute.has_representative and getattr(settings.algorithm, "suppression", None) == "generalize":
+        if attribute.has_representative and settings.algorithm.generalizes_suppressed:
             yield f"{field}, and a fully generalized row has none; set {name}.suppression to 'withhold'"
         if settings.algorithm.has_representative:
             yield f"{field}, and {name} publishes a representative of its own; remove one of the two"
@@ -151,11 +151,7 @@ def _indivisible(settings: Any, policy: Policy) -> Iterator[str]:
             f"shards.by: {settings.algorithm.name} bounds the records of each person, which must be in one shard; set "
             f"it to {SHARD_BY_SUBJECT}"
         )
-    elif (
-        settings.shards.count > 1
-        and by != SHARD_BY_SUBJECT
-        and getattr(settings.algorithm, "suppression", None) == "generalize"
-    ):
+    elif settings.shards.count > 1 and by != SHARD_BY_SUBJECT and settings.algorithm.generalizes_suppressed:
         yield (
             f"{settings.algorithm.name}.suppression: generalize publishes a tuple without detail, but a file or "
             f"partition of 'released' holds records of one shard, and shards.by: {by} divides by values, so the file "

@@ -78,9 +78,7 @@ def guarantee_lines(settings: Settings, further: Iterable[tuple[str, str]] = ())
     for name in settings.policy.sensitive:
         if (reference := privacy.reference_of(name)) is not None and reference.of_stream:
             yield "reference", f"the stream of {name} so far, equal distance"
-    if getattr(settings.algorithm, "reuse_limit", 0) and any(
-        privacy.further_of(name) for name in settings.policy.sensitive
-    ):
+    if settings.algorithm.reuses and any(privacy.further_of(name) for name in settings.policy.sensitive):
         yield "reuse", "none, because a singleton release could violate the privacy models beside k and l"
     yield from _noise_within(settings)
     yield "algorithm", settings.algorithm.name

@@ -21,6 +21,9 @@ VERSION = 1
 NO_TIME = np.iinfo(np.int64).min
 """Event time of a tuple without event time."""
 
+LAST_TIMER = 2**63 - 2
+"""Maximum epoch milliseconds at which a timer can fire before the end of the input."""
+
 
 @dataclass(frozen=True)
 class Rejected:

@@ -9,7 +9,7 @@ from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.buffer.repair_rows import OUTPUT
 from crenel.anonymity.buffer.stored_clusters import ENTRIES, initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
-from crenel.anonymity.model.delay import DelayedSettings, describe_delay
+from crenel.anonymity.model.delay import DelayedSettings
 from crenel.anonymity.model.fields import setting
 from crenel.anonymity.model.outcomes import REUSE_RISK
 from crenel.anonymity.model.policy import Policy, without_domain
@@ -51,17 +51,24 @@ class DelayedAlgorithm(Algorithm, DelayedSettings):
         return cls.shard(context, read(context, stored, where))
 
     @property
+    def reuses(self) -> bool:
+        return self.reuse_limit > 0
+
+    @property
+    def generalizes_suppressed(self) -> bool:
+        return self.suppression == "generalize"
+
+    @property
     def delay_tuples(self) -> int | None:
         return self.delay.tuples
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
-        if self.suppression == "generalize":
+        if self.generalizes_suppressed:
             for name in without_domain(policy):
                 yield (
                     f"policy.quasi_identifiers.{name}.domain: is missing; {self.name}.suppression: generalize "
                     "publishes the whole range, and without a domain that is the range seen so far, whose ends are "
-                    "values of "
-                    "persons; give a domain, or withhold"
+                    "values of persons; give a domain, or withhold"
                 )
         if self.delay.event_time is not None and policy.event_time is None:
             yield (
@@ -75,7 +82,7 @@ class DelayedAlgorithm(Algorithm, DelayedSettings):
                 f"{self.name}.reuse_limit: is {self.reuse_limit}, so tuples are published alone under an earlier "
                 f"generalization. {REUSE_RISK}. Set it to 0, unless no recipient can know when records arrive"
             )
-        alone = ("reuse_limit", self.reuse_limit), ("suppression", self.suppression == "generalize")
+        alone = ("reuse_limit", self.reuse_limit), ("suppression", self.generalizes_suppressed)
         named = " and ".join(f"{self.name}.{name}" for name, given in alone if given)
         if named and self.delay.jitter == 0:
             yield (
@@ -85,7 +92,7 @@ class DelayedAlgorithm(Algorithm, DelayedSettings):
             )
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        yield from describe_delay(self.delay)
+        yield from self.delay.describe()
         yield "delay.jitter", f"{self.delay.jitter:g}: a deadline of its own for each tuple, within the delay's end"
         yield from self.describe_own()
         yield "loss_window", str(self.loss_window)

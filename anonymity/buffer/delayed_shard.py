@@ -31,7 +31,7 @@ from crenel.anonymity.privacy_models.lookup import renumber
 from crenel.anonymity.privacy_models.value_frequencies import ValueFrequencies, remove_value
 from crenel.anonymity.space.boxes_by_attribute import lay_rows
 from crenel.anonymity.space.domain import NONE, node_offsets, scales
-from crenel.state.block import NO_TIME, Block, TupleColumns
+from crenel.state.block import LAST_TIMER, NO_TIME, Block, TupleColumns
 from crenel.state.castle import ClusteredTuples
 
 _FEWEST_SLOTS = 1024
@@ -117,7 +117,7 @@ class DelayedShard(Shard):
         arrays = self.arrays
         if self.context.algorithm.delay.event_time is None or not arrays.now.waiting:
             return None
-        return min(int(arrays.by_time.due[arrays.by_time.slots[0]]), np.iinfo(np.int64).max - 1)
+        return min(int(arrays.by_time.due[arrays.by_time.slots[0]]), LAST_TIMER)
 
     def _counts(self) -> dict[str, Any]:
         now, position = self.arrays.now, self.arrays.tuples.position

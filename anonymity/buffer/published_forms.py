@@ -68,7 +68,7 @@ def with_forms(
     if not (represented or policy.states_published_loss):
         return releases
     if policy.sets or represented:
-        _require_classes(releases, policy)
+        _require_classes(releases, one_value=represented)
     lower, upper, node = releases.lower.copy(), releases.upper.copy(), releases.node.copy()
     lost, listed = releases.loss.copy(), []
     presence = dict(policy.presence)
@@ -108,11 +108,10 @@ def with_forms(
     return replace(releases, lower=lower, upper=upper, node=node, listed=tuple(listed), published_loss=published_loss)
 
 
-def _require_classes(releases: Releases, policy: Policy) -> None:
+def _require_classes(releases: Releases, *, one_value: bool) -> None:
     """Raise if a release is no whole class; fully generalized tuples may have sets, which then are the root."""
     if np.isin(releases.kind, (REUSED, AGAIN, WIDENED)).any():
         raise InvariantError("a reused generalization has no set and no representative; nothing was emitted")
-    one_value = any(attribute.has_representative for attribute in policy.attributes)
     if one_value and (releases.kind == GENERALIZED).any():
         raise InvariantError("a representative would be the value of one tuple; nothing was emitted")
 

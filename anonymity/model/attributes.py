@@ -121,6 +121,20 @@ class Number(Attribute):
         """Whether days or times were given, so that the column must be of these; they are not noised."""
         return False
 
+    def _require_grid(self) -> None:
+        """Raise ``FieldError`` where domain and step do not go together."""
+        width = 0.0 if self.domain is None else self.domain[1] - self.domain[0]
+        if not isfinite(width):
+            raise FieldError("domain", "must be two finite numbers, the lower one first")
+        if 0 < width < sys.float_info.min:  # losses are divided by the width
+            raise FieldError(
+                "domain",
+                f"is narrower than {sys.float_info.min:.4g}, which losses cannot be measured by; give the column "
+                "another unit, or two ends that are the same",
+            )
+        if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
+            raise FieldError("step", problem)
+
 
 def by_name(attributes: Iterable[A]) -> dict[str, A]:
     """Return attributes by the names that they have."""
@@ -191,12 +205,7 @@ class Numeric(Number):
         return self.publish != "interval"
 
     def __post_init__(self) -> None:
-        if self.domain is not None and not isfinite(self.domain[1] - self.domain[0]):
-            raise FieldError("domain", "must be two finite numbers, the lower one first")
-        if self.domain is not None:
-            _require_width(self.domain)
-        if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
-            raise FieldError("step", problem)
+        self._require_grid()
         if self.ends is not None and (problem := _wrong_ends(self.ends, self.domain)):
             raise FieldError("ends", problem)
         if self.ends is not None and self.has_representative:
@@ -234,23 +243,9 @@ class Noised(Number):
     missing: ClassVar[str] = "reject"
 
     def __post_init__(self) -> None:
-        if not isfinite(self.domain[1] - self.domain[0]):
-            raise FieldError("domain", "must be two finite numbers, the lower one first")
         if self.domain[0] == self.domain[1]:
             raise FieldError("domain", "holds one value, which no noise can hide; give two different ends")
-        _require_width(self.domain)
-        if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
-            raise FieldError("step", problem)
-
-
-def _require_width(domain: tuple[float, float]) -> None:
-    # Losses are divided by the width of the domain.
-    if 0 < domain[1] - domain[0] < sys.float_info.min:
-        raise FieldError(
-            "domain",
-            f"is narrower than {sys.float_info.min:.4g}, which losses cannot be measured by; give the column another "
-            "unit, or two ends that are the same",
-        )
+        self._require_grid()
 
 
 def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:

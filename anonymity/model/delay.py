@@ -11,8 +11,6 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.weights import require_weights
 
-NO_DELAY = "give 'tuples', 'event_time', or both; without either nothing would leave"
-
 
 @setting
 class Delay:
@@ -38,7 +36,14 @@ class Delay:
 
     def __post_init__(self) -> None:
         if self.tuples is None and self.event_time is None:
-            raise ValueError(NO_DELAY)
+            raise ValueError("give 'tuples', 'event_time', or both; without either nothing would leave")
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """Yield the bounds as ``crenel check`` shows them."""
+        if self.tuples is not None:
+            yield "delay.tuples", f"{self.tuples} later tuples of the shard"
+        if self.event_time is not None:
+            yield "delay.event_time", f"{self.event_time} ms"
 
 
 @setting
@@ -73,14 +78,6 @@ class DelayedSettings:
     def cluster_limit(self) -> int:
         """Maximum number of open clusters; without clusters, the whole buffer is one."""
         return 1
-
-
-def describe_delay(delay: Delay) -> Iterator[tuple[str, str]]:
-    """Yield the bounds as ``crenel check`` shows them."""
-    if delay.tuples is not None:
-        yield "delay.tuples", f"{delay.tuples} later tuples of the shard"
-    if delay.event_time is not None:
-        yield "delay.event_time", f"{delay.event_time} ms"
 
 
 @setting

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import date, datetime, timedelta, timezone
 from functools import wraps
 from ipaddress import IPv4Network
@@ -118,16 +118,19 @@ class Instant(Milliseconds):
 
 
 def _duration(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("is a Boolean, and no duration")
+    _refuse_boolean(value)
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     return parse_duration(value) if isinstance(value, str) else value
 
 
-def _as_typed(value: object) -> object:
+def _refuse_boolean(value: object) -> None:
     if isinstance(value, bool):
         raise ValueError("is a Boolean, and no number")  # true would be 1
+
+
+def _as_typed(value: object) -> object:
+    _refuse_boolean(value)
     # Only Python reads 1_000 as a number; the user may have intended 1.000.
     if isinstance(value, str) and "_" in value:
         raise ValueError("is not a number; digits without '_' between them")
@@ -153,6 +156,18 @@ def _span(value: object, validate: Callable[[object], float]) -> float:
         return Milliseconds(validate(parse_duration(value)))
     number = validate(value)
     return value if isinstance(value, Milliseconds) else number
+
+
+def require_path(value: object) -> str:
+    """Return the text of a path; raise ``ValueError`` for another value or an empty one."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("is not text" if value != "" else "is empty")
+    return str(value)
+
+
+def loaded(path: str | Path, info: ValidationInfo, load: Callable[[Path], Any]) -> Any:
+    """Return what a file holds, with its path as ``source``; the path where the folder of the settings is unknown."""
+    return replace(load(folder_of(info) / path), source=str(path)) if info.context else str(path)
 
 
 def _path(value: object) -> object:

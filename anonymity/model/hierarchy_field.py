@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -18,7 +18,7 @@ from crenel.anonymity.model.builders.hexagons import H3
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import Times, Weekdays
-from crenel.anonymity.model.fields import Column, about, folder_of, setting
+from crenel.anonymity.model.fields import Column, about, loaded, setting
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from crenel.anonymity.model.values import texts
 
@@ -74,9 +74,7 @@ def hierarchy_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, Builder):
         return built(value)
     if isinstance(value, str | Path) and str(value):
-        if not info.context:
-            return str(value)
-        return replace(load(folder_of(info) / value), source=str(value))
+        return loaded(value, info, load)
     if isinstance(value, Mapping):
         return _built(value)
     if not isinstance(value, Hierarchy):
@@ -122,8 +120,7 @@ def section_of(hierarchy: Hierarchy | str) -> Any:
     """
     source = hierarchy if isinstance(hierarchy, str) else hierarchy.source
     if isinstance(source, Builder):
-        name = next(field.name for field in fields(HierarchySection) if field.name == type(source).__name__.lower())
-        return {name: source}
+        return {type(source).__name__.lower(): source}
     if source is None:
         raise ValueError("is an object; save it as a file, and give its path")
     return source

@@ -190,13 +190,8 @@ class Policy:
             raise PolicyError("policy.subject_normalization: policy.subject names no column; name one, or remove it")
         for role in ("quasi_identifiers", "noised", "generalized"):
             object.__setattr__(self, role, {n: self._named(n, each) for n, each in getattr(self, role).items()})
-        roles = [(role, name) for role in ("quasi_identifiers", "noised") for name in getattr(self, role)]
-        roles += [(role, name) for role in ("sensitive", "passthrough", "drop") for name in getattr(self, role)]
-        roles += [
-            (role, name) for role in ("subject", "event_time", "reference") if (name := getattr(self, role)) is not None
-        ]
         taken: dict[str, str] = {}
-        for role, name in roles:
+        for role, name in self._columns():
             if name in taken:
                 raise PolicyError(f"policy.{role}: column {name!r} has the role {taken[name]!r} already; give it one")
             taken[name] = role
@@ -249,11 +244,11 @@ class Policy:
                 f"policy.pseudonym.column: {pseudonym.column!r} is published already; give the code another name"
             )
 
-    @property
+    @cached_property
     def numeric(self) -> tuple[Numeric, ...]:
         return tuple(a for a in self.attributes if isinstance(a, Numeric))
 
-    @property
+    @cached_property
     def categorical(self) -> tuple[Categorical, ...]:
         return tuple(a for a in self.attributes if isinstance(a, Categorical))
 
@@ -314,13 +309,15 @@ class Policy:
     @property
     def roles(self) -> dict[str, str]:
         """Role by column of the source."""
-        named = dict.fromkeys(self.quasi_identifiers, "quasi_identifier") | dict.fromkeys(self.noised, "noised")
-        for role in ("sensitive", "passthrough", "drop"):
-            named.update(dict.fromkeys(getattr(self, role), role))
+        return {name: "quasi_identifier" if role == "quasi_identifiers" else role for role, name in self._columns()}
+
+    def _columns(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and the column of each role."""
+        for role in ("quasi_identifiers", "noised", "sensitive", "passthrough", "drop"):
+            yield from ((role, name) for name in getattr(self, role))
         for role in ("subject", "event_time", "reference"):
             if (name := getattr(self, role)) is not None:
-                named[name] = role
-        return named
+                yield role, name
 
 
 def _require_one_value(role: str, name: str) -> None:

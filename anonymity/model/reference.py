@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import PlainValidator, ValidationInfo
 
 from crenel.anonymity.model.errors import read_text
-from crenel.anonymity.model.fields import folder_of
+from crenel.anonymity.model.fields import loaded, require_path
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 
 Distance: TypeAlias = Literal["equal", "ordered", "hierarchical"]
@@ -130,11 +130,7 @@ def _amount(text: str) -> float | None:
 def _reference_of(value: object, info: ValidationInfo) -> object:
     if isinstance(value, Reference):
         return value
-    if not isinstance(value, str | Path) or not str(value):
-        raise ValueError("is not text" if value != "" else "is empty")
-    if not info.context:
-        return str(value)  # ``Settings`` reads it
-    return replace(load(folder_of(info) / value), source=str(value))
+    return loaded(require_path(value), info, load)
 
 
 if TYPE_CHECKING:

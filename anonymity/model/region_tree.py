@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import PlainValidator
 
 from crenel.anonymity.compiled.jit import Int, entry
+from crenel.anonymity.model.fields import require_path
 
 NO_CUT = -1
 """The attribute of a node that is a region."""
@@ -213,9 +213,7 @@ def assign_regions(
 def _regions(value: object) -> object:
     if isinstance(value, RegionTree):
         return value
-    if not isinstance(value, str | Path) or not str(value):
-        raise ValueError("is not text" if value != "" else "is empty")
-    return str(value)
+    return require_path(value)
 
 
 if TYPE_CHECKING:

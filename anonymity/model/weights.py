@@ -44,8 +44,7 @@ def relative_weights(policy: Policy, weights: Weights) -> tuple[NDArray[np.float
 
     Equal weights give 1 exactly. At least one weight is above 0.
     """
-    names = [*(attribute.name for attribute in policy.numeric), *(attribute.name for attribute in policy.categorical)]
-    weight = np.array([weights.get(name, 1.0) for name in names], np.float64)
+    weight = np.array([weights.get(attribute.name, 1.0) for attribute in policy.coded], np.float64)
     if len(weight):
         weight /= weight.max()  # the sum of great weights would overflow
         weight /= weight.mean()

@@ -28,7 +28,7 @@ from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.noise.release_noise import within
-from crenel.anonymity.privacy_models.checks import checks_of
+from crenel.anonymity.privacy_models.checks import Checks, checks_of
 from crenel.anonymity.privacy_models.value_frequencies import remove_value
 from crenel.anonymity.space.domain import Boxes, domain, node_offsets, scales
 from crenel.state.batch import BatchState
@@ -71,7 +71,7 @@ class BufferedShard(Shard):
         self._state.next_position, self._state.next_release = state.numbers.tolist()
         self._config = record("k by_name")
         self._config.k, self._config.by_name = context.privacy.k, context.policy.subject is not None
-        self._checks = checks_of(context.policy, context.privacy)
+        self._checks = self._checks_of(context)
         self._seen = StoredSeen(self._checks.lookup.seen, snapshot.seen, f"shard {self.number}")
         self._noise = within(context.policy, context.privacy, 0)
 
@@ -85,6 +85,10 @@ class BufferedShard(Shard):
     def changed_entries(self) -> dict[str, dict[int, bytes | None]]:
         """Return entries of the algorithm's own kinds that changed since the last step; None for those to delete."""
         return {}
+
+    def _checks_of(self, context: ShardContext) -> Checks:
+        """Return the checks of the privacy models."""
+        return checks_of(context.policy, context.privacy)
 
     @classmethod
     def problems(cls, context: ShardContext) -> Iterator[str]:

@@ -17,9 +17,7 @@ from crenel.anonymity.model.delay import Window
 from crenel.anonymity.model.fields import about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-
-_LAST = 2**63 - 2
-"""Maximum epoch milliseconds at which a timer can fire before the end of the input."""
+from crenel.state.block import LAST_TIMER
 
 
 def _window(value: object) -> object:
@@ -55,6 +53,9 @@ class WindowedAlgorithm(BatchAlgorithm):
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
         yield from self.window.problems(policy, privacy, self.name)
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        yield from self.window.describe()
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class ShardOfWindows(BatchShard):
 
     @property
     def next_deadline(self) -> int | None:
-        return None if self._over is None else min(self._over, _LAST)
+        return None if self._over is None else min(self._over, LAST_TIMER)
 
     @property
     def counters(self) -> WindowsCounters:

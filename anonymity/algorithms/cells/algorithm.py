@@ -302,7 +302,7 @@ class Cells(BatchAlgorithm):
         if least is None:
             yield (
                 f"cells.sample_rate: no k gives {guarantee} at {rate:g}; set it to "
-                f"{_rate(epsilon, self.delta, windows)} or less, or cells.windows to a smaller number"
+                f"{_feasible_rate(epsilon, self.delta, windows)} or less, or cells.windows to a smaller number"
             )
         else:
             yield (
@@ -311,7 +311,7 @@ class Cells(BatchAlgorithm):
             )
 
 
-def _rate(epsilon: float, delta: float, windows: int) -> str:
+def _feasible_rate(epsilon: float, delta: float, windows: int) -> str:
     """Return a sample rate of two digits or less for which some k gives the guarantee."""
     for digits in range(1, 7):
         for part in range(9, 0, -1):

@@ -53,17 +53,17 @@ class CellsShard(BatchShard):
 
     def __init__(self, context: ShardContext, snapshot: BatchSnapshot) -> None:
         super().__init__(context, snapshot)
-        parameters = self._parameters
-        self._boxes = boxes_of_cells(parameters.regions, context.policy)
-        rate, noisy = parameters.sample_rate, parameters.noisy_counts(context.privacy.k)
+        settings = self._settings
+        self._boxes = boxes_of_cells(settings.regions, context.policy)
+        rate, noisy = settings.sample_rate, settings.noisy_counts(context.privacy.k)
         self._coins = None if rate is None else Coins(self.random_key, rate)
         self._noise_of_counts = None if noisy is None else CountNoise(self.random_key, noisy)
         self._threshold = context.privacy.k if noisy is None else noisy.threshold
         if noisy is not None:
             self._config.by_name = False
         self._contributions = Contributions(
-            parameters.windows,
-            parameters.reach,
+            settings.windows,
+            settings.reach,
             snapshot.further.get(CONTRIBUTIONS, {}),
             f"shard {self.number}",
         )
@@ -71,7 +71,7 @@ class CellsShard(BatchShard):
         self._first_open = self._first_window()
 
     @property
-    def _parameters(self) -> Any:
+    def _settings(self) -> Any:
         return self.context.algorithm
 
     def observe_clock(self, now: int, since: int) -> None:
@@ -79,7 +79,7 @@ class CellsShard(BatchShard):
 
     @property
     def next_alarm(self) -> int | None:
-        if self._first_open is None or self._clock is None or self._parameters.lateness is None:
+        if self._first_open is None or self._clock is None or self._settings.lateness is None:
             return None
         return self._closing(self._first_open, self._clock[1])
 
@@ -152,7 +152,7 @@ class CellsShard(BatchShard):
         batch : (tuples,) for each of a shard's publications of a window, a number of its own
         """
         waiting, arrays = self.waiting, self.arrays()
-        cell = self._parameters.regions.regions(waiting.numeric[leaving], waiting.categorical[leaving])
+        cell = self._settings.regions.regions(waiting.numeric[leaving], waiting.categorical[leaving])
         # Every published value is part of the key: what fewer than k persons share may not show.
         key = np.column_stack((window, cell, batch, waiting.sensitive[leaving].view(np.int64)))
         key_number = _numbers(key)
@@ -184,7 +184,7 @@ class CellsShard(BatchShard):
     def _depart(self, choice: Choice) -> Releases:
         releases = super()._depart(choice)
         self._first_open = self._first_window()
-        window = self._parameters.window
+        window = self._settings.window
         times = np.full(len(releases), NO_TIME) if window is None else releases.event_time // window * window
         return replace(releases, event_time=times)
 
@@ -199,33 +199,33 @@ class CellsShard(BatchShard):
 
     def _windows(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return (tuples,) the number of each tuple's window."""
-        window = self._parameters.window
+        window = self._settings.window
         return np.zeros(len(times), np.int64) if window is None else times // window
 
     def _in_time(self, window: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return (windows,) whether each window is still open."""
-        width, lateness = self._parameters.window, self._parameters.lateness
+        width, lateness = self._settings.window, self._settings.lateness
         if self._clock is None or lateness is None or width is None:
             return np.ones(len(window), np.bool_)
         now, since = self._clock
         end = (window + 1) * width
         is_open: NDArray[np.bool_] = np.maximum(end, since) + lateness > now
-        if self._parameters.horizon is not None:  # after a restart, older windows do not open again
-            is_open &= end + lateness + self._parameters.horizon > now
+        if self._settings.horizon is not None:  # after a restart, older windows do not open again
+            is_open &= end + lateness + self._settings.horizon > now
         return is_open
 
     def _closed(self, window: int | None) -> bool:
         return window is not None and not self._in_time(np.array([window]))[0]
 
     def _closing(self, window: int, since: int) -> int:
-        width, lateness = self._parameters.window, self._parameters.lateness
+        width, lateness = self._settings.window, self._settings.lateness
         assert width is not None
         assert lateness is not None
         return max((window + 1) * width, since) + lateness
 
     def _forgotten(self) -> int | None:
         """Return the window from which on contributions must be remembered; None: all of them."""
-        width, lateness, horizon = self._parameters.window, self._parameters.lateness, self._parameters.horizon
+        width, lateness, horizon = self._settings.window, self._settings.lateness, self._settings.horizon
         if self._clock is None or lateness is None or horizon is None or width is None:
             return None
         return (self._clock[0] - lateness - 2 * horizon) // width

@@ -32,7 +32,7 @@ class PersonStage(CellsShard, Admission):
         tuples = buffered_of(block, int(self._state.next_position))
         self._state.next_position += len(tuples)
         own = np.flatnonzero(self.in_sample(tuples, self._windows(tuples.event_time)))
-        cell = self._parameters.regions.regions(tuples.numeric[own], tuples.categorical[own])
+        cell = self._settings.regions.regions(tuples.numeric[own], tuples.categorical[own])
         shard = np.full(len(tuples), -1, np.int64)
         # Neighboring numbers of cells are spread, so that each shard has as many cells, up to one.
         shard[own] = cell % self.context.admissions
@@ -44,7 +44,7 @@ class PersonStage(CellsShard, Admission):
 
     @property
     def next_alarm(self) -> int | None:
-        width, lateness = self._parameters.window, self._parameters.lateness
+        width, lateness = self._settings.window, self._settings.lateness
         if self._clock is None or width is None or lateness is None:
             return None
         now, since = self._clock
@@ -55,7 +55,7 @@ class PersonStage(CellsShard, Admission):
     @property
     def report(self) -> Mapping[str, int]:
         counted = {name: self.counted.get(name, 0) for name in _COUNTED}
-        width, lateness, horizon = self._parameters.window, self._parameters.lateness, self._parameters.horizon
+        width, lateness, horizon = self._settings.window, self._settings.lateness, self._settings.horizon
         if self._clock is None or width is None or lateness is None:
             return counted
         now, since = self._clock

@@ -53,5 +53,5 @@ class Mondrian(WindowedAlgorithm):
         return "windows", f"{counts['windows']:,}", "cut by Mondrian"
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        yield from self.window.describe()
+        yield from super().describe()
         yield "cut", self.cut

@@ -63,7 +63,7 @@ class Ola(WindowedAlgorithm):
             try:
                 levels.append(int(attribute.hierarchy.levels()[attribute.hierarchy.root]) + 1)
             except HierarchyError as error:
-                yield f"policy.quasi_identifiers.{attribute.name}.hierarchy: {error}"
+                yield f"{attribute.place}.hierarchy: {error}"
         if (nodes := prod(levels)) > MOST_NODES:
             yield (
                 f"policy.quasi_identifiers: have {nodes} combinations of levels, and ola looks through {MOST_NODES} at "
@@ -71,6 +71,6 @@ class Ola(WindowedAlgorithm):
             )
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        yield from self.window.describe()
+        yield from super().describe()
         yield "max_suppression", f"{self.max_suppression:g} of a window"
         yield "metric", self.metric

@@ -15,7 +15,6 @@ from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaSettings
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
-from crenel.anonymity.model.delay import describe_delay
 from crenel.anonymity.model.fields import setting
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.weights import describe_weights
@@ -84,7 +83,7 @@ class Suhdsa(SuhdsaSettings, Algorithm):
         return self.output == "representative"
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        yield from describe_delay(self.longest_delay)
+        yield from self.longest_delay.describe()
         if self.tuples is not None:
             yield "tuples", f"{self.tuples} close a window"
         if self.event_time is not None:

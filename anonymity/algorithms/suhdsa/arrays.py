@@ -72,7 +72,7 @@ class Groups(NamedTuple):
 class SuhdsaArrays(BatchArrays):
     """Arrays of one shard.
 
-    They outlast a window; ``loaded`` writes the buffered tuples to them.
+    They outlast a step; ``SuhdsaShard`` copies the buffered tuples into them.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class SuhdsaArrays(BatchArrays):
         ``opened``: event time of the window's first new tuple; ``window_tuples``: window size in tuples; ``target``:
         l_t; ``merges``, ``swaps``: numbers so far; ``alone``: 0 or 1, whether each subject has one tuple in the window;
         from ``dwelt`` to ``last_cost``: state of the controllers (``crenel.anonymity.algorithms.suhdsa.controllers``)
-    config : settings: the fields of ``SuhdsaSettings`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
+    config : settings: the fields of ``Suhdsa`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
         ``most_subjects``: maximum number of subjects in a merged group
     tuples : columns of the tuples, oldest first; ``value`` is that of ``work.code``
     bits : (slots, numeric) the memory of ``tuples.points.lower`` as integers
@@ -122,11 +122,11 @@ def empty_now() -> Any:
 
 
 def empty_arrays(
-    policy: Policy, parameters: SuhdsaSettings, slots: int, *, checks: Checks, domain: Domain, **of: Any
+    policy: Policy, settings: SuhdsaSettings, slots: int, *, checks: Checks, domain: Domain, **of: Any
 ) -> SuhdsaArrays:
     """Return arrays with room for ``slots`` tuples; ``of`` has those that do not depend on it, and ``noise``."""
     checks, sensitive = checks._replace(lookup=with_numbers(checks.lookup, slots)), len(policy.sensitive)
-    work = empty_work(slots, policy, parameters, len(domain.parent))
+    work = empty_work(slots, policy, settings, len(domain.parent))
     codes, numeric = zeros((slots, 1 + sensitive), np.uint64), zeros((slots, len(policy.numeric)))
     return SuhdsaArrays(  # type: ignore[call-arg]  # mypy knows no further fields in a subclass of a NamedTuple
         **of,
@@ -144,7 +144,7 @@ def empty_arrays(
         codes=codes,
         waits=zeros(slots, np.bool_),
         reason=zeros(slots, np.int8),
-        scale=scale(policy, parameters.weights),
+        scale=scale(policy, settings.weights),
         held=zeros(slots, np.int32),
         groups=_groups(slots, policy, checks),
         work=work,
@@ -157,7 +157,7 @@ def empty_arrays(
     )
 
 
-def config_of(policy: Policy, privacy: Privacy, window: SuhdsaSettings) -> Any:
+def config_of(policy: Policy, privacy: Privacy, settings: SuhdsaSettings) -> Any:
     """Return ``SuhdsaArrays.config``."""
     config = record(
         "k tuples event_time delay_tuples delay_event_time by_name neighbors most_subjects representative median "
@@ -165,28 +165,28 @@ def config_of(policy: Policy, privacy: Privacy, window: SuhdsaSettings) -> Any:
         "distortion_weight smoothing band delay_weight",
     )
     config.k = privacy.k
-    delay = window.longest_delay
+    delay = settings.longest_delay
     for name, value in (
-        ("tuples", window.tuples),
-        ("event_time", window.event_time),
+        ("tuples", settings.tuples),
+        ("event_time", settings.event_time),
         ("delay_tuples", delay.tuples),
         ("delay_event_time", delay.event_time),
     ):
         setattr(config, name, NONE if value is None else value)
     config.by_name = policy.subject is not None
-    config.neighbors = window.neighbors
-    config.most_subjects = int(min(window.growth_cap * privacy.k, 2**62))
-    config.representative = window.output == "representative"
-    config.median = window.numeric == "median"
-    config.ancestor = window.categorical == "ancestor"
-    config.distortion_weight = window.distortion_weight
+    config.neighbors = settings.neighbors
+    config.most_subjects = int(min(settings.growth_cap * privacy.k, 2**62))
+    config.representative = settings.output == "representative"
+    config.median = settings.numeric == "median"
+    config.ancestor = settings.categorical == "ancestor"
+    config.distortion_weight = settings.distortion_weight
     config.least_target = privacy.l
-    if window.target is not None:
-        config.most_target, config.dwell = window.target.most, window.target.dwell
-        config.smoothing, config.band = window.target.smoothing, window.target.band
-    if window.adaptive is not None:
-        config.least_window, config.judge = window.adaptive.least, window.adaptive.windows
-        config.delay_weight = window.adaptive.delay_weight
+    if settings.target is not None:
+        config.most_target, config.dwell = settings.target.most, settings.target.dwell
+        config.smoothing, config.band = settings.target.smoothing, settings.target.band
+    if settings.adaptive is not None:
+        config.least_window, config.judge = settings.adaptive.least, settings.adaptive.windows
+        config.delay_weight = settings.adaptive.delay_weight
     return config
 
 

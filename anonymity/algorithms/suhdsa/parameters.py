@@ -11,7 +11,7 @@ from pydantic import Field
 
 from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.durations import LONGEST
-from crenel.anonymity.model.errors import FieldError, PolicyError
+from crenel.anonymity.model.errors import FieldError
 from crenel.anonymity.model.fields import MOST, Duration, Natural, Positive, Real, Share, Weights, about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -124,11 +124,6 @@ class SuhdsaSettings:
             return self.delay
         tuples = None if self.tuples is None else min(2 * self.tuples, MOST)
         return Delay(tuples, None if self.event_time is None else min(2 * self.event_time, LONGEST))
-
-    def check(self, policy: Policy, privacy: Privacy) -> None:
-        """Raise ``PolicyError`` with the first of ``problems``, if there is one."""
-        for problem in self.problems(policy, privacy):
-            raise PolicyError(problem)
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
         """Yield each conflict with a policy, with its field and the valid values."""

@@ -50,9 +50,9 @@ class Work(NamedTuple):
     box: Boxes
 
 
-def empty_work(slots: int, policy: Policy, window: SuhdsaSettings, nodes: int) -> Work:
+def empty_work(slots: int, policy: Policy, settings: SuhdsaSettings, nodes: int) -> Work:
     """Return empty buffers for ``slots`` tuples; ``nodes`` is the number of nodes in all hierarchies."""
-    near = min(window.neighbors, max(slots, 1))
+    near = min(settings.neighbors, max(slots, 1))
     return Work(
         next=zeros(slots, np.int32),
         code=zeros((slots, 1 + 2 * len(policy.sensitive)), np.int32),

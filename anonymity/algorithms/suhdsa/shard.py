@@ -21,9 +21,9 @@ from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.buffer.slots import mask_of_subjects
 from crenel.anonymity.compiled.reference import share
 from crenel.anonymity.noise.release_noise import admit, with_slots
-from crenel.anonymity.privacy_models.checks import checks_of
+from crenel.anonymity.privacy_models.checks import Checks, checks_of
 from crenel.anonymity.space.domain import NONE
-from crenel.state.block import BufferedTuples
+from crenel.state.block import LAST_TIMER, BufferedTuples
 from crenel.state.suhdsa import SuhdsaState
 
 _FEWEST_SLOTS = 256
@@ -67,7 +67,7 @@ class SuhdsaShard(BufferedShard):
 
     Parameters
     ----------
-    context : context of the shard; its algorithm is ``SuhdsaSettings``
+    context : context of the shard; its algorithm is ``Suhdsa``
     snapshot : stored state (``crenel.anonymity.algorithms.suhdsa.stored``)
     clock : nanoseconds from any start, to measure windows; it decides nothing
     """
@@ -79,16 +79,17 @@ class SuhdsaShard(BufferedShard):
         self, context: ShardContext, snapshot: SuhdsaSnapshot, *, clock: Callable[[], int] = time.perf_counter_ns
     ) -> None:
         super().__init__(context, snapshot)
-        policy, privacy, state = context.policy, context.privacy, snapshot.state
-        checks = checks_of(policy, privacy, aimed=context.algorithm.target is not None)
-        self._checks = checks._replace(lookup=self._checks.lookup)
-        self._config = config_of(policy, privacy, context.algorithm)
+        privacy, state = context.privacy, snapshot.state
+        self._config = config_of(context.policy, privacy, context.algorithm)
         self._state = _restored(context, state)
         self._reason = _positions_of(state.reasons, privacy.reasons)[state.reason]  # of carried tuples
         self._note_times(self.waiting.event_time, len(self._reason))
         self._clock, self._closed = clock, list[Closed]()
         self._used = self._spare_steps = 0
         self._resize(_FEWEST_SLOTS)
+
+    def _checks_of(self, context: ShardContext) -> Checks:
+        return checks_of(context.policy, context.privacy, aimed=context.algorithm.target is not None)
 
     @classmethod
     def problems(cls, context: ShardContext) -> Iterator[str]:
@@ -105,12 +106,12 @@ class SuhdsaShard(BufferedShard):
     @property
     def next_deadline(self) -> int | None:
         """Earliest epoch milliseconds at which a window closes or a tuple is due; None if there is no such time."""
-        now, parameters, due = self._state, self.context.algorithm, []
-        if parameters.event_time is not None and len(self._buffer) > len(self._reason):
-            due.append(int(now.opened) + parameters.event_time)
-        if parameters.longest_delay.event_time is not None and len(self._buffer):
-            due.append(int(now.earliest) + parameters.longest_delay.event_time)
-        return min(*due, FOREVER - 1) if due else None
+        now, settings, due = self._state, self.context.algorithm, []
+        if settings.event_time is not None and len(self._buffer) > len(self._reason):
+            due.append(int(now.opened) + settings.event_time)
+        if settings.longest_delay.event_time is not None and len(self._buffer):
+            due.append(int(now.earliest) + settings.longest_delay.event_time)
+        return min(*due, LAST_TIMER) if due else None
 
     @property
     def counters(self) -> SuhdsaCounters:
@@ -243,12 +244,12 @@ def _positions_of(stored: Sequence[str], current: Sequence[str]) -> NDArray[np.i
 
 def _restored(context: ShardContext, state: SuhdsaState) -> Any:
     """Return ``SuhdsaArrays.now``; the controllers resume their state, clipped to the current ranges."""
-    parameters, least = context.algorithm, context.privacy.l
+    settings, least = context.algorithm, context.privacy.l
     now = empty_now()
     now.next_position, now.next_release = state.numbers.tolist()
     for name, value in state.kept.items():
         setattr(now, name, value)
-    size, adaptive, aim = parameters.tuples or NONE, parameters.adaptive, parameters.target
+    size, adaptive, aim = settings.tuples or NONE, settings.adaptive, settings.target
     resumed = adaptive is not None and bool(state.kept)
     now.window_tuples = min(max(int(now.window_tuples), adaptive.least), size) if resumed else size
     now.target = least if aim is None else min(max(int(now.target), least), aim.most)

@@ -248,7 +248,7 @@ def forget_subject(shard: LastingArrays, subject: Int) -> None:
 def generalize_group(shard: LastingArrays, group: Int) -> None:
     """Fully generalize the box of a group with a forgotten member, so that it contains the member's values for ever.
 
-    With ``Lasting.moved: suppress``, or an attribute without a domain, whose full generalization is a range of observed
+    With ``Persons.moved: suppress``, or an attribute without a domain, whose full generalization is a range of observed
     values, the group may publish no more instead.
     """
     domain, groups = shard.domain, shard.groups

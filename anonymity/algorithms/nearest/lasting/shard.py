@@ -25,7 +25,7 @@ from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.compiled.reference import share
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import round_all
-from crenel.state.block import Block
+from crenel.state.block import LAST_TIMER, Block
 
 ANONYMITY_SETS = "anonymity_sets"
 """Kind of the stored entries of anonymity sets."""
@@ -54,7 +54,7 @@ class LastingNearestShard(NearestShard):
         due, now, bound = super().next_deadline, self.arrays.groups.now, self.arrays.bound
         if bound.horizon < 0 or not now.known:
             return due
-        forgets = min(int(now.earliest) + int(bound.horizon) + 2 * int(bound.step), np.iinfo(np.int64).max - 1)
+        forgets = min(int(now.earliest) + int(bound.horizon) + 2 * int(bound.step), LAST_TIMER)
         return forgets if due is None else min(due, forgets)
 
     @property
