@@ -494,3 +494,8 @@ def add_algorithm(kind: type[A]) -> type[A]:
 def known_algorithms() -> dict[str, type[Algorithm]]:
     """Return the classes of all registered algorithms, by name."""
     return dict(sorted(_KNOWN.items()))
+
+
+def algorithms_with(has: Callable[[type[Algorithm]], object]) -> str:
+    """Return the settings of the algorithms with a property, as a message offers them."""
+    return " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if has(other))

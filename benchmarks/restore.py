@@ -23,7 +23,7 @@ from benchmarks import job
 from benchmarks.measure import Table
 from benchmarks.state import SIZES, start, worker
 from crenel.jobs.config import load as config
-from crenel.jobs.config.load import Source
+from crenel.jobs.config.source import Source
 from crenel.operators.shards.function import KeyedShard, ShardFunction
 
 _BACKENDS = {"hashmap": "hashmap", "RocksDB": "rocksdb"}

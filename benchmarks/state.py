@@ -27,7 +27,7 @@ from crenel.anonymity.algorithms.nearest.algorithm import Nearest
 from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config import load as config
-from crenel.jobs.config.load import Source
+from crenel.jobs.config.source import Source
 from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.run import LOCAL, rest_address
 from crenel.jobs.pipeline import build as pipeline

@@ -175,19 +175,17 @@ def budget(
     >>> figures.to_dict()["noise"][0]["scale"]
     11.0
     """
-    config = settings
-    if config.sampling_and_noise is None:
+    if settings.sampling_and_noise is None:
         raise PolicyError("sampling_and_noise: is missing, so there is no budget to account for")
-    return account(config.policy, config.privacy.k, config.sampling_and_noise, epsilons, wanted)
+    return account(settings.policy, settings.privacy.k, settings.sampling_and_noise, epsilons, wanted)
 
 
 def outputs_of(result: Result, settings: Settings) -> RunOutputs:
     """Return outputs in the types in which those of a job are read back."""
-    config = settings
-    schemas = output_schemas(config, chained=False)
+    schemas = output_schemas(settings, chained=False)
     frames = {name: Frame.of(getattr(result, name)) for name in ("released", "audit", "suppressed", "rejected")}
-    sets = {attribute.name for attribute in config.policy.sets}
-    arrays = dict(config.policy.arrays)
+    sets = {attribute.name for attribute in settings.policy.sets}
+    arrays = dict(settings.policy.arrays)
     kinds = {column.name: column.type for column in frames["released"].schema}
     found = {name: _typed(name, frame, schemas[name], sets, arrays) for name, frame in frames.items()}
     others = {name: Frame.of(table) for name, table in result.further.items()}
@@ -199,7 +197,7 @@ def outputs_of(result: Result, settings: Settings) -> RunOutputs:
     ]
     further["summary"] = pa.Table.from_pylist(counts, _SUMMARY)
     return RunOutputs(
-        config.policy, **found, further=further, read=result.summary.read if counts else None, kinds=kinds
+        settings.policy, **found, further=further, read=result.summary.read if counts else None, kinds=kinds
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.algorithm import algorithms_with
 from crenel.anonymity.model.attributes import NO_ENDS, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.explain import listed, suggestion
@@ -35,7 +35,7 @@ def contradictions(settings: Any) -> Iterator[str]:
     if settings.privacy.lasting is not None:
         yield from _not_lasting(settings, policy)
     if policy.arrays and not algorithm.arrays:
-        fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.arrays)
+        fit = algorithms_with(attrgetter("arrays"))
         yield (
             f"policy.arrays: {algorithm.name} counts one value of a record; choose {fit}, or make each value a record "
             "of the same person by CROSS JOIN UNNEST in source.query"
@@ -43,7 +43,7 @@ def contradictions(settings: Any) -> Iterator[str]:
     if policy.pseudonym is not None:
         yield from _not_pseudonymous(settings, policy.pseudonym)
     if settings.sampling_and_noise is not None and not algorithm.noise:
-        fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.noise)
+        fit = algorithms_with(attrgetter("noise"))
         yield f"sampling_and_noise: its argument is not made for {algorithm.name}; remove it, or choose {fit}"
     elif settings.sampling_and_noise is not None:
         yield from _unnoisable(settings, policy)
@@ -89,7 +89,7 @@ def _not_lasting(settings: Any, policy: Policy) -> Iterator[str]:
     """Yield settings that are incompatible with a lasting privacy model."""
     field = "privacy.persons.guarantee: lasting"
     if not settings.algorithm.lasting:
-        fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.lasting)
+        fit = algorithms_with(attrgetter("lasting"))
         yield f"{field} is not made for {settings.algorithm.name}; choose {fit}, or each_release"
     if policy.arrays:
         yield f"{field} counts one value of a record; remove policy.arrays, or choose each_release"
@@ -162,7 +162,7 @@ def _indivisible(settings: Any, policy: Policy) -> Iterator[str]:
 
 def _unnoisable(settings: Any, policy: Policy) -> Iterator[str]:
     """Yield settings that are incompatible with sampling and noise."""
-    if settings.sampling_and_noise is not None and not settings.sampling_and_noise.has_observed_range:
+    if not settings.sampling_and_noise.has_observed_range:
         for name in without_domain(policy):
             yield (
                 f"policy.quasi_identifiers.{name}.domain: is missing; sampling_and_noise scales noise by the range, "

@@ -17,7 +17,7 @@ from crenel.anonymity.algorithm import Output
 from crenel.anonymity.model.errors import ConfigError, PolicyError
 from crenel.anonymity.model.explain import listed, suggestion
 from crenel.anonymity.model.secret_field import read_secret
-from crenel.jobs.config.delivery import OR_ACCEPT, clashing_sinks, repeating_sinks, unfit_timeouts
+from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks, unfit_timeouts
 from crenel.jobs.config.flink_settings import CHECKPOINTING, FOLDERS, INTERVAL, repeating_settings
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
@@ -37,6 +37,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _MODE = "execution.runtime-mode"
 
 _CAST = "the table of requests"
+_OR_ACCEPT = "or accept that with delivery='caller'"
 _OF_A_JOB = {"source.query": "the query of the table", "source.ddl": "the statement of its source"}
 """Fields of a configuration file in messages, and the place in a program."""
 
@@ -126,7 +127,7 @@ def anonymize(
         kind = type(settings).__qualname__
         raise TypeError(f"settings: is a {kind}; give crenel.Settings, such as crenel.load('visits.yaml')")
     keep_java_threads(get_gateway()._gateway_client)
-    sinks: dict[str, dict[str, str]] = {name: {} for name in settings.outputs(repairs=repairs)}
+    sinks: dict[str, dict[str, str]] = {output: {} for output in settings.outputs(repairs=repairs)}
     config, unfit_key = _chained(Config(settings, sinks=sinks), audit_chain)
     try:
         table = flattened(t_env, table, config.policy.roles)
@@ -315,8 +316,8 @@ class Outputs:
             )
         if self._delivery == "checked":
             settings = {name: value for name in CHECKPOINTING if (value := used.get(name, ""))}
-            for problem in (*repeating_sinks(options), *repeating_settings({INTERVAL: "0"} | settings)):
-                yield problem.replace(OR_ACCEPT, "or accept that with delivery='caller'")
+            yield from repeating_sinks(options, _OR_ACCEPT)
+            yield from repeating_settings({INTERVAL: "0"} | settings, _OR_ACCEPT)
 
     def _handed_out(self, name: str) -> Table:
         if self._delivery != "caller":

@@ -166,18 +166,14 @@ def changed(settings: Settings, point: Point, regions: str | None) -> Settings:
     for name, text in point.further:
         first, *rest = name.split(".")
         section = "algorithm" if first == point.algorithm else first
-        value = made.get(section, getattr(settings, section, None))
-        if section not in fields_of_settings():
-            raise ConfigError(
-                "settings", [f"{name}: is no field of settings; such as privacy.t or castle.max_clusters"]
-            )
-        made[section] = _with_field(value, rest, parse(text), name)
+        if section not in {f.name for f in fields(Settings)}:
+            raise _unknown(name)
+        made[section] = _with_field(made.get(section, getattr(settings, section)), rest, parse(text), name)
     return replace(settings, **made)
 
 
-def fields_of_settings() -> frozenset[str]:
-    """Return the names of the fields of ``Settings``."""
-    return frozenset(f.name for f in fields(Settings))
+def _unknown(name: str) -> ConfigError:
+    return ConfigError("settings", [f"{name}: is no field of settings; such as privacy.t or castle.max_clusters"])
 
 
 def _with_field(value: Any, path: list[str], given: Any, name: str) -> Any:
@@ -194,13 +190,13 @@ def _with_field(value: Any, path: list[str], given: Any, name: str) -> Any:
     if value is None:
         return {first: _with_field(None, rest, given, name)}
     if not is_dataclass(value) or first not in fields_of(type(value)):
-        raise ConfigError("settings", [f"{name}: is no field of settings; such as privacy.t or castle.max_clusters"])
+        raise _unknown(name)
     return _replaced(value, {first: _with_field(getattr(value, first), rest, given, name)}, name)
 
 
-def _replaced(value: Any, fields: Mapping[str, Any], name: str) -> Any:
+def _replaced(value: Any, changes: Mapping[str, Any], name: str) -> Any:
     try:
-        return replace(value, **fields)
+        return replace(value, **changes)
     except ConfigError as error:
         place = name.partition(".")[0]
         raise ConfigError("settings", [f"{place}.{problem}" for problem in error.problems]) from None

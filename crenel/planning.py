@@ -21,7 +21,7 @@ from crenel.evidence.why.explanation import Explanation, explain
 from crenel.plan_settings import PlannedSettings
 from crenel.results import Result
 from crenel.settings import Settings
-from crenel.stream import milliseconds_of, read_sample
+from crenel.stream import read_sample
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,7 @@ def _delay_limit(delay: Delay, *, timed: bool) -> float:
         raise ValueError("max_delay: the data has event time; give Delay(event_time=...)")
     if not timed and delay.tuples is None:
         raise ValueError("max_delay: the data has no event time; give Delay(tuples=...), or set policy.event_time")
-    bound = milliseconds_of(delay.event_time) if timed and delay.event_time is not None else delay.tuples
-    return float(bound or 0)
+    return float((delay.event_time if timed else delay.tuples) or 0)
 
 
 def _varied(vary: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
@@ -226,7 +225,7 @@ def _whole(value: Any) -> int:
 def _wait(value: Any) -> Wait:
     if not isinstance(value, Delay):
         raise ValueError("vary['delay']: must be a list of Delay, such as Delay(tuples=1000)")
-    return value.tuples, None if value.event_time is None else milliseconds_of(value.event_time)
+    return value.tuples, value.event_time
 
 
 def _division(value: Any) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import EXACT, Numeric, QuasiIdentifier
 from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.explain import explain, listed
 from crenel.anonymity.model.fields import Column, Natural, Real
@@ -33,7 +33,6 @@ _PRIVATE_HEAD = """\
 # loss: of the cell's declared box; share: 1 / cells.
 """
 _ANEW = "learn the regions anew with 'crenel regions'"
-_EXACT = 2**53
 
 _Share = Annotated[Real, Field(ge=0, le=1)]
 
@@ -135,7 +134,7 @@ def _described(attribute: QuasiIdentifier) -> dict[str, Any]:
 
 def _short(number: float) -> float:
     """Return whole numbers as integers."""
-    return int(number) if number == round(number) and abs(number) < _EXACT else float(number)
+    return int(number) if number == round(number) and abs(number) < EXACT else float(number)
 
 
 def _written(branch: Branch, attributes: tuple[QuasiIdentifier, ...], numbers: Iterator[int]) -> dict[str, Any]:

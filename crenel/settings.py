@@ -19,11 +19,10 @@ from typing import Annotated, Any, get_args, get_type_hints
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from crenel.anonymity.algorithm import REPAIRS, Algorithm, known_algorithms
-from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.algorithm import REPAIRS, Algorithm, algorithms_with, known_algorithms
+from crenel.anonymity.model.attributes import EXACT, Categorical, Numeric
 from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.errors import ConfigError
-from crenel.anonymity.model.explain import UNDECIDED as UNDECIDED
 from crenel.anonymity.model.explain import explain, explain_undecided, fields_of, listed, suggestion
 from crenel.anonymity.model.fields import Columns, Milliseconds, Positive, Whole, about, is_duration
 from crenel.anonymity.model.hierarchy import Hierarchy
@@ -269,8 +268,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
 
 def without_output(algorithm: type[Algorithm], name: str) -> str:
     """Return the problem of an output that an algorithm does not have, with the algorithms that have it."""
-    others = [other.name for other in known_algorithms().values() if name in {each.name for each in other.outputs}]
-    choose = " or ".join(f"'algorithm: {other}'" for other in others)
+    choose = algorithms_with(lambda other: name in {each.name for each in other.outputs})
     return f"{algorithm.name} has no such output; remove it, or choose {choose}"
 
 
@@ -448,7 +446,7 @@ def _written(value: Any, place: str, field_info: FieldInfo | None) -> Any:
         return [_written(each, place, None) for each in value]
     if isinstance(value, str):
         return value.replace("$", "$$")
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
         return int(value)
     if field_info is not None and isinstance(value, int) and not isinstance(value, bool) and is_duration(field_info):
         return format_duration(value)

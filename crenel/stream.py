@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from crenel.anonymity.compiled.notice import announce_compilation
 from crenel.anonymity.model.attributes import EXACT, SEPARATOR
 from crenel.anonymity.model.errors import ConfigError
-from crenel.anonymity.model.fields import DurationLike
+from crenel.anonymity.model.fields import Duration, DurationLike
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Privacy
@@ -200,7 +201,7 @@ class Stream:
     ) -> None:
         announce_compilation()
         self._settings = settings
-        self._config, self._outputs = settings, settings.outputs(repairs=repairs)
+        self._outputs = settings.outputs(repairs=repairs)
         self._lateness, self._row_numbers, self._restorable = (
             milliseconds_of(lateness, "lateness"),
             row_numbers,
@@ -211,7 +212,7 @@ class Stream:
         self._next_row = 0
         self._rejected = np.zeros(len(REJECTIONS), np.int64)
         self._rejected_in, self._first_row, self._late = Counter[tuple[int, int]](), 0, 0
-        self._delay = max(self._config.algorithm.durations.values(), default=None)
+        self._delay = max(self._settings.algorithm.durations.values(), default=None)
         self._finished = False
         if snapshot is not None:
             self._restore(snapshot)
@@ -234,12 +235,12 @@ class Stream:
             The columns do not fit the policy; the message lists all problems.
         """
         try:
-            schema = plain_schema(flat_schema(schema, self._config.policy.roles))
+            schema = plain_schema(flat_schema(schema, self._settings.policy.roles))
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
         if self._tables is None:
-            tables = _Tables.of(self._config, schema, self._outputs, restorable=self._restorable)
-            if self._row_numbers and "row" in output_schemas(self._config, chained=False)["released"].names:
+            tables = _Tables.of(self._settings, schema, self._outputs, restorable=self._restorable)
+            if self._row_numbers and "row" in output_schemas(self._settings, chained=False)["released"].names:
                 raise ConfigError("data", ["row_numbers: adds a column 'row', and released has one; rename that one"])
             self._tables, self._rows = tables, _Rows(schema, tables.kept)
             return
@@ -265,7 +266,7 @@ class Stream:
         self._require_open()
         frame = Frame.of(data)
         self.open(frame.schema)
-        frame = frame.flattened(self._config.policy.roles)
+        frame = frame.flattened(self._settings.policy.roles)
         parts: list[ShardOutput] = []
         refused: list[_Refused] = []
         for batch in frame.batches():
@@ -311,14 +312,14 @@ class Stream:
             the column.
         """
         self._require_open()
-        name = self._config.policy.subject
+        name = self._settings.policy.subject
         if name is None:
             raise ValueError("policy.subject: names no column, so no person can be forgotten; name one")
         if self._tables is None:
             return self._result([], [])
         values = texts(_exactly(subjects, name, decoded_type(self._tables.schema.field(name).type)))
-        key = self._config.subject_key.hash_key
-        values = normalized(values, self._config.policy.subject_normalization)
+        key = self._settings.subject_key.hash_key
+        values = normalized(values, self._settings.policy.subject_normalization)
         hashes = text_codes(values.to_numpy(zero_copy_only=False), key, repeated=False)
         found = self._result([*self._tables.shards.forget(hashes)], [])
         self._drop_rows()  # of the persons, nothing stays
@@ -329,19 +330,19 @@ class Stream:
         """Figures of the stream so far."""
         counters = {} if self._tables is None else self._tables.shards.counters
         return summarize(
-            self._config, counters, self._next_row, self._rejected, finished=self._finished, warnings=self._warnings()
+            self._settings, counters, self._next_row, self._rejected, finished=self._finished, warnings=self._warnings()
         )
 
     def _warnings(self) -> Iterator[str]:
         """Yield warnings about input of which much is rejected or late, since the stream was opened."""
-        config, rows = self._config, self._next_row - self._first_row
+        settings, rows = self._settings, self._next_row - self._first_row
         if self._tables is not None:
             encoded = self._tables.plan.checked
             rejected = {(encoded[column], REJECTIONS[of]): n for (column, of), n in self._rejected_in.items()}
-            yield from rejection_warnings(config.policy, rows, rejected)
-        if config.counts_event_time is not None:
+            yield from rejection_warnings(settings.policy, rows, rejected)
+        if settings.counts_event_time is not None:
             admitted = rows - self._rejected_in.total()
-            yield from late_warnings(config.counts_event_time, self._late, admitted, LATENESS)
+            yield from late_warnings(settings.counts_event_time, self._late, admitted, LATENESS)
 
     def snapshot(self) -> bytes:
         """Return the state of the stream, including buffered records as they were read: keep it as safe as these."""
@@ -435,7 +436,7 @@ class Stream:
         ``rows``: maximum number of records; None: all.
         """
         self.open(frame.schema)
-        frame = frame.flattened(self._config.policy.roles)
+        frame = frame.flattened(self._settings.policy.roles)
         plan, blocks = self._opened.plan, list[Block]()
         for batch in frame.batches():
             if batch.num_rows:
@@ -452,11 +453,11 @@ class Stream:
 
     def _watermarks(self, columns: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64] | None, int]:
         """Return the watermark at the arrival of each record, and the one after all of them."""
-        name = self._config.policy.event_time
+        name = self._settings.policy.event_time
         if name is None:
             return None, self._watermark
         times = event_times(columns[name])
-        limit = self._config.policy.event_time_limit
+        limit = self._settings.policy.event_time_limit
         watermarks = np.where(times == NO_TIME, np.int64(NO_TIME), times - self._lateness)
         if limit is None:
             after = np.maximum.accumulate(np.maximum(watermarks, self._watermark))
@@ -742,6 +743,9 @@ def _ipc(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
+_DURATION = TypeAdapter[int](Duration)
+
+
 def milliseconds_of(value: DurationLike, name: str = "duration") -> int:
     """Return a duration in milliseconds.
 
@@ -750,17 +754,13 @@ def milliseconds_of(value: DurationLike, name: str = "duration") -> int:
     ValueError
         It is no duration of whole milliseconds from 0 on; the message begins with ``name``.
     """
-    from pydantic import TypeAdapter, ValidationError
-
-    from crenel.anonymity.model.fields import Duration as Milliseconds
-
     given: object = value / timedelta(milliseconds=1) if isinstance(value, timedelta) else value
     try:
-        if not isinstance(value, bool):
-            return int(TypeAdapter(Milliseconds).validate_python(given))
+        return int(_DURATION.validate_python(given))
     except ValidationError:
-        pass
-    raise ValueError(f"{name}: must be whole milliseconds, 0 or more, or a text such as '10 min', not {value!r}")
+        raise ValueError(
+            f"{name}: must be whole milliseconds, 0 or more, or a text such as '10 min', not {value!r}"
+        ) from None
 
 
 def _epoch(watermark: datetime | int) -> int:

@@ -51,7 +51,7 @@ class Totals:
     mean_loss : mean InfoLoss of released tuples, 0 to 1; None where none was released
     fewest_subjects : distinct subjects of the smallest release, without fully generalized tuples; None where there is
         none
-    delay : in later tuples of the shard, as ``crenel.jobs.local.summary.Delay``; None where no tuple was admitted
+    delay : waits in later tuples of the shard; None where no tuple was admitted
     sample_delay : in later tuples of the sample across all shards; with several shards measured as ``event_delay``
     event_delay : in milliseconds of event time, of tuples published before the sample ended: the growth of the newest
         event time, and up to a step more (``crenel.evidence.replay_steps``); None without event time

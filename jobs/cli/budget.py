@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil, floor, inf, log, log10
+from operator import attrgetter
 from typing import Any
 
 from rich.console import Console
 
-from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.algorithm import algorithms_with
 from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.privacy import NoiseWithinRelease
 from crenel.anonymity.noise.budget import log_delta
@@ -29,9 +30,7 @@ class NothingToAccountError(InputError):
     lead = " "
 
     def __init__(self) -> None:
-        private = " or ".join(
-            f"'algorithm: {name}'" for name, algorithm in known_algorithms().items() if algorithm.private
-        )
+        private = algorithms_with(attrgetter("private"))
         super().__init__(
             f"has neither sampling_and_noise nor privacy.noise_within_release nor {private}, so there is nothing to "
             "account for"

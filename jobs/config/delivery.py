@@ -43,8 +43,14 @@ TWICE = "after a failure a record may leave twice, and its two generalizations c
 OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
 
 
-def repeating_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
-    """Yield a message for each sink that may publish a record twice; ``sinks``: options of the connector by output."""
+def repeating_sinks(sinks: Mapping[str, Options], or_accept: str = OR_ACCEPT) -> Iterator[str]:
+    """Yield a message for each sink that may publish a record twice.
+
+    Parameters
+    ----------
+    sinks : options of the connector by output
+    or_accept : how such sinks are accepted
+    """
     for name in OF_RECORDS:
         options = sinks.get(name)
         if options is None:
@@ -54,7 +60,7 @@ def repeating_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
             place = f"catalogs.{options[TABLE].partition('.')[0]}" if TABLE in options else f"sinks.{name}"
             yield (
                 f"{place}.catalog-type: Iceberg may commit the same files twice on recovery where its catalog "
-                f"is REST (apache/iceberg 14425), so {TWICE}; hive, hadoop or jdbc, {OR_ACCEPT}"
+                f"is REST (apache/iceberg 14425), so {TWICE}; hive, hadoop or jdbc, {or_accept}"
             )
         elif connector in PUBLISHES_ONCE:
             continue
@@ -63,10 +69,10 @@ def repeating_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
             place = f"sinks.{name}.{TABLE if TABLE in options and connector else 'connector'}"
             yield (
                 f"{place}: is not known to be exactly-once{similar}, so {TWICE}; one of {', '.join(PUBLISHES_ONCE)}, "
-                f"or kafka with 'sink.delivery-guarantee: exactly-once', {OR_ACCEPT}"
+                f"or kafka with 'sink.delivery-guarantee: exactly-once', {or_accept}"
             )
         elif not in_transactions(options):
-            yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {TWICE}; exactly-once, {OR_ACCEPT}"
+            yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {TWICE}; exactly-once, {or_accept}"
         elif not options.get(PREFIX):
             yield (
                 f"sinks.{name}.{PREFIX}: is missing, and Kafka has no exactly-once without it; "

@@ -61,8 +61,8 @@ def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def repeating_settings(settings: Mapping[str, str]) -> Iterator[str]:
+def repeating_settings(settings: Mapping[str, str], or_accept: str = OR_ACCEPT) -> Iterator[str]:
     """Yield problems of Flink settings under which even an exactly-once sink may publish a record twice."""
     for name, (pattern, valid) in CHECKPOINTING.items():
         if name in settings and not re.fullmatch(pattern, settings[name], re.IGNORECASE | re.DOTALL):
-            yield f"flink.{name}: no longer lets sinks publish once, so {TWICE}; {valid}, {OR_ACCEPT}"
+            yield f"flink.{name}: no longer lets sinks publish once, so {TWICE}; {valid}, {or_accept}"

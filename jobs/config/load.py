@@ -23,13 +23,11 @@ from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks, unfit_t
 from crenel.jobs.config.fields import Catalog, FileSection, Options, Sink
 from crenel.jobs.config.flink_settings import UTC, ZONE, overridden, repeating_settings, without_scheme
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from crenel.jobs.config.source import ForgetSource, Source, SourceSection
+from crenel.jobs.config.source import Source, SourceSection
 from crenel.jobs.config.sql import FIELDS, Statement, statements
 from crenel.privacy_warnings import DUPLICATES, chain_warnings
 from crenel.settings import JOB, Settings, without_output
 from crenel.settings_file import expand, override, read
-
-__all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
 
 OUTPUTS = {
     "released": "published records, into an exactly-once connector",
@@ -246,7 +244,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool 
     except ConfigError as error:
         problems = list(error.problems)
     problems += of_job
-    if job is not None and not problems:
+    if job is not None and settings is not None and not problems:
         problems += _problems(job, settings)
     if problems or job is None or settings is None:
         raise ConfigError(path, problems)
@@ -272,9 +270,8 @@ def _paths(job: JobSections | None) -> dict[str, str]:
     return {name: of.path.removeprefix("$.") for name, of in fields if of.path is not None}
 
 
-def _problems(job: JobSections, settings: Settings | None) -> Iterator[str]:
+def _problems(job: JobSections, settings: Settings) -> Iterator[str]:
     """Yield contradictions between the sections of a job, and with its settings."""
-    assert settings is not None
     if job.audit_chain is not None and job.audit_chain.key is not None:
         try:
             job.audit_chain.key.read()

@@ -40,7 +40,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> RunOutputs:
     OutputsError
         In one line, with the field of the sink: nothing was found, a line is truncated, or the outputs are of another
         configuration or of two runs. The message holds no value of a record.
-    crenel.jobs.config.file.ConfigError, crenel.jobs.local.run.JobError, crenel.jobs.local.java.JavaError
+    crenel.anonymity.model.errors.ConfigError, crenel.jobs.local.run.JobError, crenel.jobs.local.java.JavaError
         As ``crenel.jobs.local.run.run`` does, where a sink is read through Flink.
     """
     schemas = output_schemas(config, chained=config.audit_chain is not None)

@@ -152,7 +152,6 @@ def _start(
 
     from crenel.jobs.pipeline.build import build
     from crenel.jobs.pipeline.environment import local_environment
-    from crenel.jobs.pipeline.source_table import read_options
     from crenel.jobs.pipeline.sql_expressions import literal
 
     java.join()
@@ -160,7 +159,7 @@ def _start(
         load_core(partial(config.algorithm.compile, config.privacy))
         tables = local_environment(settings)
         job = build(tables, config)
-        require_inputs(read_options(tables, config), settings)
+        require_inputs(job.setup.sources, settings)
         # An internal sink beside the user's.
         tables.execute_sql(
             "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "

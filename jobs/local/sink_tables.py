@@ -54,7 +54,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from crenel.jobs.pipeline.java_functions import register
         from crenel.jobs.pipeline.nested import field_at
         from crenel.jobs.pipeline.sink_columns import released_paths
-        from crenel.jobs.pipeline.sql_expressions import literal, quote
+        from crenel.jobs.pipeline.sql_expressions import literal, options_sql, quote
 
         java.join()
         settings = {**local_settings(config.flink, None, folder), "table.local-time-zone": "UTC"}
@@ -71,7 +71,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         for sink, columns in sinks.items():
             options = config.sinks[sink]
             bounds = _KAFKA if options["connector"] == "kafka" else {}
-            given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (options | bounds).items())
+            given = options_sql(options | bounds)
             declarations = ", ".join(column.declaration for column in layouts[sink][0])
             sets = {column.name for column in layouts[sink][0] if column.is_set}
             paths: dict[str, tuple[str, ...]] = {column: (column,) for column in columns}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from pyflink.datastream import KeyedProcessFunction
 from pyflink.java_gateway import get_gateway
@@ -11,6 +11,7 @@ from pyflink.table import StreamTableEnvironment
 from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.causes import SETTINGS, JobSetup
 from crenel.jobs.config.catalogs import JDBC
+from crenel.jobs.config.connectors import Options
 from crenel.jobs.config.delivery import repeating_scans, repeating_source
 from crenel.jobs.config.flink_settings import FOLDERS, INTERVAL, STATE
 from crenel.jobs.config.load import Config
@@ -42,7 +43,7 @@ from crenel.jobs.pipeline.source_table import (
     register_times,
     source_table,
 )
-from crenel.jobs.pipeline.sql_expressions import literal
+from crenel.jobs.pipeline.sql_expressions import options_sql
 from crenel.operators.column_types import parse
 from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import ShardFunction
@@ -123,9 +124,10 @@ def build(
     if lines is not None:
         sinks["released"] = {**sinks["released"], "format": "raw"}
     released = anonymizer(tables, config, found, operator=operator, forget=forget, lines=lines)
-    if mixed := list(_mixed(tables, config)):
+    sources = read_options(tables, config)
+    if mixed := list(_mixed(tables, config, sources)):
         raise ConfigError("it", mixed)
-    warnings, setup = tuple(job_warnings(tables, config)), job_setup(tables, config)
+    warnings, setup = tuple(job_warnings(tables, config, sources)), job_setup(tables, config, sources)
     job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
     for name, (columns, origin) in outputs(found, with_lines=lines is not None).items():
         if name in sinks:  # Flink need not plan unused outputs
@@ -138,23 +140,21 @@ def build(
     return job
 
 
-def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
-    """Return the facts that may be reported if a job fails; its input tables have been created."""
-    sources = read_options(tables, config)
+def job_setup(tables: StreamTableEnvironment, config: Config, sources: Mapping[str, Options]) -> JobSetup:
+    """Return the facts that may be reported if a job fails; ``sources``: options of its input tables by field."""
     used = tables.get_config()
     settings = {name: value for name in SETTINGS if (value := used.get(name, ""))}
     databases = [f"catalogs.{name}" for name, options in config.catalogs.items() if options["type"] == JDBC]
     return JobSetup(sources, config.sinks, settings, column_names(tables), databases)
 
 
-def job_warnings(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
-    """Yield warnings, each with its field; the input tables of the configuration have been created.
+def job_warnings(tables: StreamTableEnvironment, config: Config, sources: Mapping[str, Options]) -> Iterator[str]:
+    """Yield warnings, each with its field; ``sources``: options of the input tables by field.
 
     ``crenel check``, ``crenel run`` and ``flink run`` begin with the same ones. The effective settings of ``tables``
     count.
     """
     settings = tables.get_config()
-    sources = read_options(tables, config)
     source = sources[config.source.field]
     for field, options in sources.items():
         yield from row_warnings(field, options)
@@ -169,9 +169,8 @@ def job_warnings(tables: StreamTableEnvironment, config: Config) -> Iterator[str
     yield from timeout_warnings(config.sinks, interval.toMillis())
 
 
-def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
+def _mixed(tables: StreamTableEnvironment, config: Config, sources: Mapping[str, Options]) -> Iterator[str]:
     """Yield a message for each output that would mix with the job's input, or with Flink's state."""
-    sources = read_options(tables, config)
     source, requests = sources[config.source.field], sources.get("source.forget.ddl")
     is_filtered = config.source.forget is not None and config.source.forget.query is not None
     yield from find_sinks_in_inputs(config.sinks, source, requests, is_filtered=is_filtered, field=config.source.field)
@@ -184,5 +183,5 @@ def _create_sink(
     tables: StreamTableEnvironment, name: str, columns: tuple[Column, ...], options: dict[str, str]
 ) -> None:
     declarations = ", ".join(column.declaration for column in columns)
-    settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items())
+    settings = options_sql(options)
     tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({declarations}) WITH ({settings})")

@@ -20,12 +20,10 @@ from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.sink_columns import Column
 from crenel.jobs.pipeline.source_table import with_setting
-from crenel.jobs.pipeline.sql_expressions import literal, quote
+from crenel.jobs.pipeline.sql_expressions import options_sql, quote
 from crenel.operators.column_types import parse
 
 _STAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
-_PRECISION = 3
-"""Precision of a timestamp with a watermark, in digits of a second."""
 
 
 def create_catalogs(tables: StreamTableEnvironment, config: Config) -> None:
@@ -39,7 +37,7 @@ def create_catalogs(tables: StreamTableEnvironment, config: Config) -> None:
     if config.catalogs:
         _silence_hadoop()
     for name, options in config.catalogs.items():
-        settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items())
+        settings = options_sql(options)
         with _refusing(f"catalogs.{name}", "cannot be opened", config):
             tables.execute_sql(f"CREATE CATALOG {quote(name)} WITH ({settings})")
 
@@ -122,7 +120,7 @@ def plan_sink(
         tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({declared}) WITH ('connector' = 'blackhole')")
         return f"{name} ({listed_names})"
     partitions = f" PARTITIONED BY ({', '.join(map(quote, table.partitioned_by))})" if table.partitioned_by else ""
-    settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in table.options.items())
+    settings = options_sql(table.options)
     options = f" WITH ({settings})" if settings else ""
     with _refusing(field, "cannot be created", config):
         if is_first:

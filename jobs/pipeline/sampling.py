@@ -18,7 +18,7 @@ from crenel.jobs.pipeline.anonymizer import encoded
 from crenel.jobs.pipeline.build import job_setup, read_layout
 from crenel.jobs.pipeline.bundle_timing import ends
 from crenel.jobs.pipeline.job import conceal, upwards
-from crenel.jobs.pipeline.source_table import append_only, read_from
+from crenel.jobs.pipeline.source_table import append_only, read_from, read_options
 from crenel.state.block import Block
 
 _BEHIND = re.compile(r"watermark=\[-\(\S+, (\d+):INTERVAL")
@@ -52,7 +52,7 @@ class SourceBlocks:
             config = replace(config, source=replace(config.source, ddl=read_from(tables, config.source, file)))
         found = read_layout(tables, config)
         self.plan = found.plan.readable
-        self.setup = job_setup(tables, replace(config, sinks={}))
+        self.setup = job_setup(tables, replace(config, sinks={}), read_options(tables, config))
         self.ends = _ends(tables)
         one = replace(self.plan, shards=Shards(), keys=self.plan.keys[:1])
         rows = encoded(tables, config, replace(found, plan=one))

@@ -14,7 +14,8 @@ from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment, Table
 
 from crenel.anonymity.model.errors import ConfigError
-from crenel.jobs.config.load import Config, ForgetSource
+from crenel.jobs.config.load import Config
+from crenel.jobs.config.source import ForgetSource
 from crenel.jobs.pipeline.job import Names, upwards
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.source_table import FORGET, append_only, create_table, parsing

@@ -20,11 +20,12 @@ from pyflink.util.exceptions import JavaException
 from crenel.anonymity.model.errors import ConfigError, InputError
 from crenel.anonymity.model.explain import listed
 from crenel.jobs.config.delivery import CHANGES
-from crenel.jobs.config.load import Config, ForgetSource, Source
+from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import file_uri
+from crenel.jobs.config.source import ForgetSource, Source
 from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.java_functions import register
-from crenel.jobs.pipeline.sql_expressions import literal
+from crenel.jobs.pipeline.sql_expressions import options_sql
 from crenel.jobs.pipeline.sql_times import calls_instant, instant_function
 
 SOURCE, FORGET = "source", "forget"
@@ -218,7 +219,7 @@ def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str
         kept = "EXCLUDING OPTIONS"
     else:
         kept = "OVERWRITING OPTIONS"
-    settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in changed.items())
+    settings = options_sql(changed)
     tables.execute_sql(f"CREATE TEMPORARY TABLE {_GIVEN} WITH ({settings}) LIKE {SOURCE} ({kept})")
     tables.execute_sql(f"DROP TEMPORARY TABLE {SOURCE}")
     return f"CREATE TEMPORARY TABLE {SOURCE} LIKE {_GIVEN}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from crenel.jobs.pipeline.packing import packed
 from crenel.operators.column_types import INTEGERS, REALS, ColumnType, element_of
 from crenel.operators.encode.columns import Argument
@@ -15,6 +17,11 @@ def literal(text: str) -> str:
 def quote(name: str) -> str:
     """Quote an identifier in backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def options_sql(options: Mapping[str, str]) -> str:
+    """Return options as a statement has them after WITH, without its parentheses."""
+    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items())
 
 
 def argument(of: Argument, sql: ColumnType) -> str:

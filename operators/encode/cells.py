@@ -51,7 +51,7 @@ class FieldCells:
 
     Parameters
     ----------
-    cells : (rows,) values of a type that ``crenel.operators.encode.values`` has a text for, null where missing
+    cells : (rows,) values of a type that ``crenel.anonymity.model.values`` has a text for, null where missing
     """
 
     def __init__(self, cells: pa.Array) -> None:
