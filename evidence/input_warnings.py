@@ -62,7 +62,7 @@ def _of_missing(policy: Policy, column: str | None) -> str:
     numeric = {attribute.name: attribute for attribute in policy.attributes if isinstance(attribute, Numeric)}
     if column in numeric and numeric[column].missing != "value":
         return f"{check}. 'missing: value' of this attribute admits records without the number"
-    if column in {attribute.name for attribute in policy.noised.values()}:
+    if column in policy.noised:
         return f"{check}. A noised number is always required"
     if policy.missing != "value":
         return f"{check}. 'policy.missing: value' admits records without a category or a sensitive value"

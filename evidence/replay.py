@@ -204,7 +204,7 @@ def _members(sample: Sample) -> pa.RecordBatch:
     """
     policy, members = sample.policy, sample.tuples.members
     columns: dict[str, pa.Array] = {name: pa.array(np.zeros(len(sample), np.bool_)) for name in policy.sensitive}
-    columns |= {attribute.name: members.column(attribute.name) for attribute in policy.noised.values()}
+    columns |= {name: members.column(name) for name in policy.noised}
     columns[ROW] = pa.array(np.arange(len(sample)))
     return pa.record_batch(list(columns.values()), list(columns))
 

@@ -117,8 +117,8 @@ class Sample:
             logs=setting.logs,
         )
         context = by_row(context, self.policy.sensitive)
-        plan = self.plan or AnonymizationPlan(setting.algorithm, context)
-        return replace(plan, algorithm=setting.algorithm, context=context, shards=setting.shards, seed=setting.seed)
+        plan = self.plan or AnonymizationPlan(context)
+        return replace(plan, context=context, shards=setting.shards, seed=setting.seed)
 
     def shards(self, shards: Shards) -> NDArray[np.int64]:
         """Return (tuples,) the shard of each, as a job would assign it.

@@ -22,7 +22,7 @@ from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 from crenel.operators.column_types import INSTANTS, INTEGERS, ColumnType
-from crenel.operators.encode.arguments import Reader
+from crenel.operators.encode.arguments import ArgumentCollector
 from crenel.operators.encode.columns import Argument, Read, members_schema
 from crenel.operators.encode.nested import first_field
 from crenel.operators.encode.references import with_codes
@@ -44,11 +44,7 @@ ROW = "\0row"
 """Name of the column with the number of a record; no source has a column of this name."""
 
 _ROLES = "quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference or drop"
-_UNKNOWN = ColumnType("STRING", "STRING")
-"""Placeholder type for a column that the source lacks, until the error is raised."""
-
-_LABEL = ColumnType("STRING", "STRING")
-"""Type of a generalized column, whatever the type of its values is."""
+_TEXT = ColumnType("STRING", "STRING")
 
 
 class PlanSettings(Protocol):
@@ -76,7 +72,6 @@ class AnonymizationPlan:
 
     Attributes
     ----------
-    algorithm : to run
     context : of all shards; its policy has the steps that follow from the types of columns, its privacy models the
         codes of references
     shards : division of the tuples
@@ -96,7 +91,6 @@ class AnonymizationPlan:
         their values
     """
 
-    algorithm: Algorithm
     context: ShardContext
     shards: Shards = field(default_factory=Shards)
     seed: int | None = None
@@ -121,6 +115,12 @@ class AnonymizationPlan:
     def policy(self) -> Policy:
         """Roles, domains and hierarchies; with noise steps, where noise is configured."""
         return self.context.policy
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm to run."""
+        algorithm: Algorithm = self.context.algorithm
+        return algorithm
 
     @cached_property
     def checked(self) -> tuple[str | None, ...]:
@@ -162,7 +162,7 @@ class AnonymizationPlan:
     @cached_property
     def generalization(self) -> Generalization:
         """Published form of the quasi-identifiers."""
-        types = {attribute.name: self.types.get(attribute.name, _UNKNOWN) for attribute in self.policy.numeric}
+        types = {attribute.name: self.types.get(attribute.name, _TEXT) for attribute in self.policy.numeric}
         return Generalization(
             self.policy,
             self.algorithm.has_representative,
@@ -218,7 +218,7 @@ def by_row(context: ShardContext, kept: Collection[str]) -> ShardContext:
     ``kept``: columns whose values are looked up by this number, so that shards hold a placeholder for each.
     """
     policy = context.policy
-    names = (*policy.sensitive, *(attribute.name for attribute in policy.noised.values()))
+    names = (*policy.sensitive, *policy.noised)
     members = [(name, pa.bool_() if name in kept else context.members.field(name).type) for name in names]
     return replace(
         context, policy=replace(policy, passthrough=(ROW,)), members=pa.schema([*members, (ROW, pa.int64())])
@@ -242,7 +242,7 @@ def plan_of(
     Parameters
     ----------
     columns : type of each column, in order
-    outputs : names of the outputs that have a reader
+    outputs : names of the outputs that have a collector
     null_text : text of a missing value in the released output
     source : the query, and the computed columns of the source, for the fingerprint of the state
     epoch : of the shards
@@ -251,17 +251,17 @@ def plan_of(
     policy, stepless = _fill_steps(settings.policy, columns, noise=noise is not None)
     if algorithm.private:
         policy = _with_whole_steps(policy, columns)
-    reader = Reader(
+    collector = ArgumentCollector(
         {name: columns.get(name) for name in policy.roles},
         neutralized=policy.neutralize_formulas,
         normalization=policy.subject_normalization,
-        arrays=dict(policy.arrays),
-        generalized=tuple(policy.generalized.values()),
+        arrays=policy.arrays,
+        generalized=policy.generalized,
     )
-    types = {name: columns.get(name, _UNKNOWN) for name in policy.roles}
-    types |= {attribute.name: _LABEL for attribute in policy.generalized.values()}
-    read = _reads(settings, policy, reader, columns)
-    problems = [*_unmatched(policy, columns), *reader.problems, *stepless, *_unfit_ends(policy, columns)]
+    # The type of a column that the source lacks shows nowhere; a label is text, whatever the type of its values is.
+    types = {name: columns.get(name, _TEXT) for name in policy.roles} | dict.fromkeys(policy.generalized, _TEXT)
+    read = _reads(settings, policy, collector, columns)
+    problems = [*_unmatched(policy, columns), *collector.problems, *stepless, *_unfit_ends(policy, columns)]
     privacy = settings.privacy
     members = (*read["sensitive"], *read["noised"], *read["passthrough"])
     if not problems:
@@ -290,42 +290,43 @@ def plan_of(
         logs=algorithm.logs(outputs),
     )
     plan = AnonymizationPlan(
-        algorithm=algorithm,
         context=context,
         shards=settings.shards,
         seed=settings.seed,
         subject_key=settings.subject_key,
         types=types,
-        arguments=tuple(reader.arguments),
+        arguments=tuple(collector.arguments),
         null_text=null_text,
         **read,
     )
     return plan, problems
 
 
-def _reads(settings: PlanSettings, policy: Policy, reader: Reader, columns: Mapping[str, ColumnType]) -> dict[str, Any]:
-    """Return how each column is read, by the field of the plan; ``reader`` collects arguments and problems."""
+def _reads(
+    settings: PlanSettings, policy: Policy, collector: ArgumentCollector, columns: Mapping[str, ColumnType]
+) -> dict[str, Any]:
+    """Return how each column is read, by the field of the plan; ``collector`` collects arguments and problems."""
     reads: dict[str, Any] = {
-        "quasi_identifiers": _quasi_identifiers(policy, reader),
-        "sensitive": tuple(reader.member("sensitive", name) for name in policy.sensitive),
-        "noised": tuple(reader.noised(attribute) for attribute in policy.noised.values()),
-        "passthrough": tuple(reader.member("passthrough", name) for name in policy.passthrough),
-        "subject": None if policy.subject is None else reader.subject(policy.subject),
-        "event_time": None if policy.event_time is None else reader.event_time(policy.event_time),
-        "reference": None if policy.reference is None else reader.reference(policy.reference),
+        "quasi_identifiers": _quasi_identifiers(policy, collector),
+        "sensitive": tuple(collector.member("sensitive", name) for name in policy.sensitive),
+        "noised": tuple(collector.noised(attribute) for attribute in policy.noised.values()),
+        "passthrough": tuple(collector.member("passthrough", name) for name in policy.passthrough),
+        "subject": None if policy.subject is None else collector.subject(policy.subject),
+        "event_time": None if policy.event_time is None else collector.event_time(policy.event_time),
+        "reference": None if policy.reference is None else collector.reference(policy.reference),
     }
     if policy.event_time is not None:
         timed = [name for name in (policy.event_time, *columns) if name in columns and columns[name].rowtime]
         if timed and (policy.event_time_limit is not None or settings.algorithm.durations):
-            reads["watermark"] = reader.watermark(timed[0])
+            reads["watermark"] = collector.watermark(timed[0])
     return reads
 
 
-def _quasi_identifiers(policy: Policy, reader: Reader) -> tuple[Read, ...]:
+def _quasi_identifiers(policy: Policy, collector: ArgumentCollector) -> tuple[Read, ...]:
     """Return how each quasi-identifier is read; the presence of a number is read with the number."""
     found: dict[str, Read] = {}
     for of in policy.attributes:
-        found[of.name] = found[of.number] if isinstance(of, Presence) else reader.quasi_identifier(of)
+        found[of.name] = found[of.number] if isinstance(of, Presence) else collector.quasi_identifier(of)
     return tuple(found.values())
 
 

@@ -265,7 +265,7 @@ def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
 
 def _wrong_ends(ends: float, domain: tuple[float, float] | None) -> str | None:
     if max(decimal_fraction(ends)) > EXACT:
-        return "has more digits than are told apart here; give a number such as 5 or 0.25, of 15 digits at most"
+        return "has more digits than float64 holds exactly; give a number such as 5 or 0.25, of 15 digits at most"
     if domain is None:
         return None
     if domain[1] - domain[0] < ends * (1 - 1e-9):

@@ -372,7 +372,7 @@ def metrics_of_algorithms() -> dict[str, tuple[str, list[str]]]:
     for kind in builtin.ALGORITHMS:
         group: Any = _Group()
         algorithm: Any = TypeAdapter(kind).validate_python(yaml.safe_load(kind.example))
-        ShardMetrics(group, list, algorithm, ShardContext(policy, EVERY_MODEL, algorithm, pa.schema([])))
+        ShardMetrics(group, list, ShardContext(policy, EVERY_MODEL, algorithm, pa.schema([])))
         for name, metric in group.known.items():
             found.setdefault(name, (metric, []))[1].append(kind.name)
     return found

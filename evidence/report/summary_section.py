@@ -129,7 +129,7 @@ def not_guaranteed(policy: Policy, about: About) -> Iterator[str]:
     if kept:
         yield f"Anything for columns that are published unchanged: {listed(kept)}. Such a value can identify its row."
     if policy.generalized:
-        labeled = listed([plain(attribute.name) for attribute in policy.generalized.values()])
+        labeled = listed([plain(name) for name in policy.generalized])
         yield (
             f"Secrecy of the labels of {labeled}: each row shows that of its own value, and the privacy models below "
             "count labels."

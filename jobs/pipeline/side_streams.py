@@ -21,7 +21,7 @@ from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.source_table import FORGET, append_only, create_table, parsing
 from crenel.jobs.pipeline.sql_expressions import argument, literal, quote
 from crenel.operators.column_types import INTEGERS, TEXTS, ColumnType, parse
-from crenel.operators.encode.arguments import Reader
+from crenel.operators.encode.arguments import ArgumentCollector
 from crenel.operators.encode.columns import Read
 from crenel.operators.encode.forget import code_of, forget_function
 from crenel.operators.encode.hashing import text_codes
@@ -86,7 +86,7 @@ def subject_of(read: Requests, found: Layout) -> tuple[str, Read]:
                 f"must be written alike: CAST it to {subject.text} in {read.remedy}"
             ],
         )
-    reader = Reader({name: sql}, normalization=found.plan.policy.subject_normalization)
+    reader = ArgumentCollector({name: sql}, normalization=found.plan.policy.subject_normalization)
     form = reader.subject(name)
     return argument(reader.arguments[form.value], sql), form
 

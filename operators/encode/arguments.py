@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -27,7 +28,7 @@ _SHOWN_ELEMENTS = "text, whole numbers, DECIMAL, DATE, TIME, TIMESTAMP or TIMEST
 _CONVERT = "convert it in source.query"
 
 
-class Reader:
+class ArgumentCollector:
     """Collector of the arguments of encode, and of problems with the types of columns.
 
     Parameters
@@ -42,12 +43,11 @@ class Reader:
         *,
         neutralized: bool = False,
         arrays: Collection[str] = (),
-        generalized: Iterable[Generalized] = (),
+        generalized: Mapping[str, Generalized] = MappingProxyType({}),
         normalization: tuple[str, ...] = (),
     ) -> None:
         self._normalization = normalization
-        self._types, self._neutralized, self._arrays = types, neutralized, arrays
-        self._generalized = {attribute.name: attribute for attribute in generalized}
+        self._types, self._neutralized, self._arrays, self._generalized = types, neutralized, arrays, generalized
         self.arguments: list[Argument] = []
         self.problems: list[str] = []
 
@@ -108,8 +108,8 @@ class Reader:
         )
         if sql.name == "DECIMAL" and (sql.precision or 0) > _EXACT_DIGITS:
             self.problems.append(
-                f"{where}: the type {sql.text} has more digits than are told apart here; "
-                f"CAST it to DECIMAL(15, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
+                f"{where}: the type {sql.text} has more than {_EXACT_DIGITS} digits, too many for float64; "
+                f"CAST it to DECIMAL({_EXACT_DIGITS}, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
             )
 
     def _number(self, name: str, sql: ColumnType) -> Read:

@@ -52,7 +52,7 @@ class Encoder:
     Raises
     ------
     PolicyError
-        Tuples cannot be divided as in ``plan.shards``, or a hierarchy lacks its leaf for missing values.
+        Tuples cannot be divided as in ``plan.shards``.
     """
 
     def __init__(self, plan: AnonymizationPlan, number: int = 0) -> None:

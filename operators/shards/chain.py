@@ -96,27 +96,28 @@ class Chain:
 
     Parameters
     ----------
-    plan : settings of the chain
+    settings : of the chain
     members : names and types of the published columns
     state : stored end of the chain, or its beginning (``ChainSettings.begin``)
     """
 
-    def __init__(self, plan: ChainSettings, members: pa.Schema, state: ChainState) -> None:
-        self._plan = plan
+    def __init__(self, settings: ChainSettings, members: pa.Schema, state: ChainState) -> None:
+        self._settings = settings
         self.run = state.run
-        self._key = plan.key.read()
+        self._key = settings.key.read()
         self._head = state.head
         self._following = state.following
         self._start = state.start + 1
-        pseudonym = (ChainColumn(name) for name in members.names[len(plan.members) :])
-        columns = (*plan.members, *pseudonym)
+        pseudonym = (ChainColumn(name) for name in members.names[len(settings.members) :])
+        columns = (*settings.members, *pseudonym)
         self._texts = [
-            _Texts(_as_text(kind, column), plan.null_text) for kind, column in zip(members.types, columns, strict=True)
+            _Texts(_as_text(kind, column), settings.null_text)
+            for kind, column in zip(members.types, columns, strict=True)
         ]
-        self._generalized = [_as_published(column) for column in plan.generalization]
-        self._in_force = b"".join(_field(_hash_text(value)) for value in plan.in_force)
-        forms = ((column.name, column.form) for column in (*plan.generalization, *columns))
-        own = (plan.version, plan.policy, plan.hierarchies, plan.settings, self.run, _pairs(forms))
+        self._generalized = [_as_published(column) for column in settings.generalization]
+        self._in_force = b"".join(_field(_hash_text(value)) for value in settings.in_force)
+        forms = ((column.name, column.form) for column in (*settings.generalization, *columns))
+        own = (settings.version, settings.policy, settings.hierarchies, settings.settings, self.run, _pairs(forms))
         self._origin: tuple[str | None, ...] = own
 
     @property

@@ -111,9 +111,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._shards: dict[int, KeyedShard] = {}
         self._watermarks = WatermarkMerger(plan.encoders)
         group = runtime_context.get_metrics_group()
-        self._metrics = ShardMetrics(
-            group, lambda: [keyed.counters for keyed in self._shards.values()], plan.algorithm, plan.context
-        )
+        self._metrics = ShardMetrics(group, lambda: [keyed.counters for keyed in self._shards.values()], plan.context)
         self._since = round(time.time() * 1000)
         gc.freeze()  # existing objects stay: scanning them repeatedly takes a tenth of Python's run time
 

@@ -89,18 +89,16 @@ class ShardMetrics:
     ----------
     group : the operator's metric group
     shards : function that returns the counters of each live shard, for the gauges
-    algorithm : names the counters and gauges
-    context : policy, privacy models and parameters
+    context : policy, privacy models and algorithm, which has counters and gauges of its own
     """
 
     def __init__(
         self,
         group: MetricGroup,
         shards: Callable[[], Sequence[Counters]],
-        algorithm: Algorithm,
         context: ShardContext,
     ) -> None:
-        self._algorithm = algorithm
+        self._algorithm = algorithm = context.algorithm
         metrics = Metrics(group)
         self._counters: dict[str, Any] = {name: metrics.counter(name) for name in counter_names(algorithm, context)}
         self._classes = classes = Classes(context.privacy.k)
@@ -114,7 +112,7 @@ class ShardMetrics:
         if context.policy.sensitive:
             metrics.gauge("mean_diversity_x1000", lambda: round(SCALE * classes.diversity))
         metrics.gauge("k", lambda: context.privacy.k)
-        if (delay := context.algorithm.delay_tuples) is not None:
+        if (delay := algorithm.delay_tuples) is not None:
             metrics.gauge("delay_tuples", lambda: delay)
         for name, gauge in algorithm.gauges.items():
             metrics.gauge(name, partial(_over_all, gauge, shards))

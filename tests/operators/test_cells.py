@@ -76,9 +76,7 @@ def plan(k: int, windows: int = 1, *, shards: int = 1, horizon: int | None = Non
     admissions = Cells.admissions(shards)
     context = ShardContext(POLICY, Privacy(k), algorithm, MEMBERS, fingerprint={"policy": "one"}, admissions=admissions)
     keys = tuple(KEY + number for number in range(shards))
-    return AnonymizationPlan(
-        algorithm, context, seed=7, types={"age": parse("INT")}, quasi_identifiers=READS, keys=keys
-    )
+    return AnonymizationPlan(context, seed=7, types={"age": parse("INT")}, quasi_identifiers=READS, keys=keys)
 
 
 def run_of(of: AnonymizationPlan, runtimes: tuple[FakeRuntime, FakeRuntime]) -> Harness | Staged:

@@ -53,7 +53,7 @@ def held(runtime: FakeRuntime) -> bytes:
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_whoever_is_forgotten_leaves_no_byte_and_who_comes_again_is_new(plan: AnonymizationPlan) -> None:
+def test_forgetting_leaves_no_byte_and_a_person_who_returns_is_new(plan: AnonymizationPlan) -> None:
     runtime = FakeRuntime()
     harness = Harness(ShardFunction(plan), runtime)
     harness.element(KEY, crowd(0, 100, shard=3))

@@ -50,7 +50,7 @@ Key = tuple[int, ...]
 def plan(windows: int = 1, l: int = 1, shards: int = 1) -> AnonymizationPlan:  # noqa: E741 - the name of the privacy model
     algorithm = Cells(HALVES, EPSILON * windows, DELTA * windows, WIDTH, windows, lateness=LATENESS, release="noisy")
     plan = test_cells.plan(K, shards=shards)
-    return replace(plan, algorithm=algorithm, context=replace(plan.context, algorithm=algorithm, privacy=Privacy(K, l)))
+    return replace(plan, context=replace(plan.context, algorithm=algorithm, privacy=Privacy(K, l)))
 
 
 def probability(noise: int) -> float:

@@ -34,7 +34,6 @@ def planned(algorithm: Algorithm) -> AnonymizationPlan:
         event_time="at",
     )
     return AnonymizationPlan(
-        algorithm=algorithm,
         context=ShardContext(policy, Privacy(3, 2), algorithm, MEMBERS, fingerprint={"policy": "one"}),
         seed=7,
         types={"age": parse("INT")},

@@ -329,7 +329,7 @@ def _unfit(policy: Policy, privacy: Privacy) -> Iterator[str]:
         )
     for role, names in (
         ("passthrough", policy.passthrough),
-        ("noised", [attribute.name for attribute in policy.noised.values()]),
+        ("noised", policy.noised),
         ("pseudonym", () if policy.pseudonym is None else [policy.pseudonym.column]),
     ):
         if names:

@@ -43,7 +43,7 @@ def sample_of(*, age: np.ndarray, leaf: np.ndarray, subject: np.ndarray | None =
         members=pa.record_batch([], schema=pa.schema([])),
     )
     algorithm = Castle(Delay(50))
-    plan = AnonymizationPlan(algorithm, ShardContext(policy, Privacy(2), algorithm, block.members.schema), types=TYPES)
+    plan = AnonymizationPlan(ShardContext(policy, Privacy(2), algorithm, block.members.schema), types=TYPES)
     return Sample.of_blocks(policy, [block], plan=plan)
 
 

@@ -51,7 +51,7 @@ class TrueDiversity(CellsShard):
     def _chosen(self, leaving: NDArray[np.int64], *others: NDArray[np.int64]) -> Choice:
         chosen = super()._chosen(leaving, *others)
         assert chosen.published is not None
-        cells = self._parameters.regions.regions(self.waiting.numeric, self.waiting.categorical)
+        cells = self._settings.regions.regions(self.waiting.numeric, self.waiting.categorical)
         values = [np.unique(self.waiting.sensitive[leaving][cells[leaving] == cells[g[0]]]) for g in chosen.groups]
         kept = np.array([len(of) > 1 for of in values], np.bool_)
         lost = [np.unique(group) for group, stays in zip(chosen.groups, kept.tolist(), strict=True) if not stays]

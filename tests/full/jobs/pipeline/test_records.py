@@ -35,7 +35,7 @@ from crenel.jobs.pipeline.records import json_functions, record_arguments, recor
 from crenel.jobs.pipeline.source_table import create_table, source_table
 from crenel.jobs.pipeline.sql_expressions import argument, literal
 from crenel.operators.column_types import parse
-from crenel.operators.encode.arguments import Reader
+from crenel.operators.encode.arguments import ArgumentCollector
 from crenel.operators.encode.avro.fields import AvroFields
 from crenel.operators.encode.avro.schema import parse as parse_schema
 from crenel.operators.encode.cells import ArrayCells, CellType
@@ -349,7 +349,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
         f"{name}{where}": {"type": kind, "path": path} for name, kind in KINDS.items() for where, path in PATHS.items()
     }
     records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
-    reader = Reader({name: parse(field["type"]) for name, field in fields.items()})
+    reader = ArgumentCollector({name: parse(field["type"]) for name, field in fields.items()})
     for name, field in fields.items():
         if not field["type"].startswith(("DOUBLE", "STRING")):
             reader.subject(name)  # as text
@@ -561,7 +561,7 @@ def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None
     )
     of_message = {name: (types[name], (name,)) for name in ("seen", "moment")}
     messages = ProtobufRecords("record", of_message, MessageType(set_of, "Visit"))
-    reader = Reader({name: parse(kind) for name, kind in types.items()})
+    reader = ArgumentCollector({name: parse(kind) for name, kind in types.items()})
     for name in types:
         reader.member("sensitive", name)
     reader.event_time("seen")
@@ -652,7 +652,7 @@ def test_arrays_that_encode_packs_are_those_that_flink_packs() -> None:
         assert cells.packed.to_pylist() == list(map(bytes, row[: len(given)])), kind
         if kind.partition("(")[0] in ("STRING", "DATE", "TIME", "DECIMAL", "TIMESTAMP"):  # as a sensitive array
             by_sql = pa.array(map(json.loads, row[len(given) :]), pa.list_(pa.string()))
-            form = Reader({"c": parse(f"ARRAY<{kind}>")}, arrays=["c"]).member("sensitive", "c")
+            form = ArgumentCollector({"c": parse(f"ARRAY<{kind}>")}, arrays=["c"]).member("sensitive", "c")
             assert cells.list.to_pylist() == Batch((by_sql,))._lists(replace(form, value=0)).to_pylist(), kind
 
 
