@@ -65,6 +65,12 @@ def test_a_package_imports_only_what_stands_to_its_right(package: str) -> None:
     assert wrong == {}
 
 
+def test_the_library_imports_nothing_of_a_job() -> None:
+    modules = [path for path in sorted((ROOT / "crenel").glob("*.py")) if path.stem != "flink"]  # which runs a job
+    assert modules
+    assert [path for path in modules if "crenel.jobs" in imported_packages(path.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.parametrize(
     ("folder", "unseen"),
     [
@@ -74,7 +80,7 @@ def test_a_package_imports_only_what_stands_to_its_right(package: str) -> None:
         ("tests", {"benchmarks", "experiments"}),
     ],
 )
-def test_a_folder_beside_the_product_imports_none_of(folder: str, unseen: set[str]) -> None:
+def test_folders_beside_the_product_import_only_what_they_may(folder: str, unseen: set[str]) -> None:
     modules = [path for path in sorted((ROOT / folder).rglob("*.py")) if ROOT / "tests" / "night" not in path.parents]
     assert modules
     assert [path for path in modules if imported_packages(path.read_text(encoding="utf-8")) & unseen] == []

@@ -24,7 +24,9 @@ crenel.attack(visits, settings, seeds=1)
 crenel.plan(visits, settings, vary={"k": [5]})
 crenel.why(visits, settings)
 import crenel.reporting
-print(*(name for name in sys.modules if name.startswith("crenel.jobs.")))
+crenel.profile(visits)
+crenel.report(result, settings)
+print(*(name for name in sys.modules if name == "crenel.jobs" or name.startswith("crenel.jobs.")))
 """
 
 

@@ -19,7 +19,7 @@ from crenel.evidence.plan.grid import Grid, around, neighbors
 from crenel.evidence.plan.plan import Limits
 from crenel.evidence.plan.point import Point
 from crenel.evidence.sample import Sample
-from crenel.jobs.cli.plan import PlanError, delay_limit, parse_delay, parse_share, parse_varied
+from crenel.jobs.cli.plan import PlanError, _replaced, delay_limit, parse_delay, parse_share, parse_varied
 from crenel.jobs.config.load import load
 from crenel.plan_settings import PlannedSettings, setting_of
 from crenel.settings_file import override, read
@@ -103,10 +103,9 @@ def test_a_block_can_be_pasted_into_the_configuration(
     taken = written.of(point)
     content = dict(read(DEMO))
     assert override(content, overrides) == []
-    for name in written.replaced(point):
-        content.pop(name, None)
-    if algorithm != "suhdsa":
-        del content["sinks"]["windows"]
+    for section in _replaced(written, point, load(DEMO, overrides)):
+        outer, _, inner = section.rpartition(".")
+        (content[outer] if outer else content).pop(inner, None)
     whole = tmp_path / "pasted.yaml"
     content["policy"]["quasi_identifiers"] = {
         name: of | ({"hierarchy": str(DEMO.parent / of["hierarchy"])} if "hierarchy" in of else {})
@@ -117,6 +116,7 @@ def test_a_block_can_be_pasted_into_the_configuration(
     config = load(whole)
     for name in ("algorithm", "privacy", "shards", "subject_key"):
         assert getattr(config, name) == getattr(taken, name)
+    assert ("windows" in config.sinks) == (algorithm == "suhdsa")
     assert (config.privacy.k, config.privacy.l, config.subject_key) == (20, 3, SubjectKey.of(b"another"))
 
 

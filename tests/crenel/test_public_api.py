@@ -9,6 +9,8 @@ from importlib import import_module
 import pytest
 
 import crenel
+from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.builtin import ALGORITHMS
 
 MODULES = (
     "crenel.settings",
@@ -96,3 +98,9 @@ def test_examples_run(module: str) -> None:
     found = doctest.testmod(import_module(module), optionflags=doctest.ELLIPSIS)
     assert found.failed == 0
     assert found.attempted > 0 or module == "crenel.results"
+
+
+def test_each_algorithm_that_comes_with_crenel_has_a_public_class() -> None:
+    own = {name: of for name, of in known_algorithms().items() if of.__module__.startswith("crenel.")}
+    assert {*own.values()} == {*ALGORITHMS}
+    assert all(getattr(crenel, of.__name__) is of for of in own.values())

@@ -257,7 +257,11 @@ def test_missing_rows_and_fields_are_missing_values_and_leave_their_places() -> 
     ("policy", "words"),
     [
         ({"arrays": {}}, "policy.arrays.illnesses"),
-        ({"arrays": {"illnesses": 0}}, "arrays.illnesses: is too small"),
+        (
+            {"arrays": {"illnesses": 0}},
+            "arrays.illnesses: is too small; sensitive arrays: 'column: 8', the maximum number of",
+        ),
+        ({"arrays": {"illnesses": 65}}, "arrays.illnesses: is too large; sensitive arrays: 'column: 8'"),
         ({"arrays": {"age": 2}}, "policy.arrays.age: is not a column of policy.sensitive"),
         ({"sensitive": ["town"], "passthrough": ["illnesses"], "arrays": {"town": 2}}, "policy.arrays.town"),
     ],

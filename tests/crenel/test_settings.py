@@ -34,7 +34,7 @@ from tests.support.launch import ROOT
 TEXT = st.sampled_from(
     ["a", "$", "${HOME}", "a$$b", "$${file:x}", "x: #y", "null", "1", "2024-01-31", "yes", "é ", "epoch"]
 )
-COUNT, SHARE, NUMBER = st.integers(1, 9), st.floats(0.01, 0.99), st.floats(-1e6, 1e6)
+COUNT, SHARE, NUMBER = st.integers(2, 9), st.floats(0.01, 0.99), st.floats(-1e6, 1e6)
 DURATION = st.integers(1, 10**8) | st.sampled_from(["10 min", "2 h", timedelta(seconds=90)])
 DAY = st.sampled_from(["2024-02-29", "2024-02-29 08:30:00.001"])
 AGE, AREA, ILL = "age", "area", "ill"
@@ -265,10 +265,11 @@ def test_every_field_is_drawn() -> None:
 
 
 def test_each_part_is_valid_alone(folder: Path) -> None:
-    base = crenel.Settings.of_sections(BASE, folder, "x").to_yaml()
+    base = crenel.Settings.of_sections(BASE, folder, "x")
     for part in (*parts(), *of_algorithms()):
         if part != {"policy": {"quasi_identifiers": {AREA: {"type": "categorical", "hierarchy": hierarchies()[0]}}}}:
-            assert find(drawn_of(part), lambda each: made_of([each], folder).to_yaml() != base, settings=FIRST), part
+            found = find(drawn_of(part), lambda each: made_of([each], folder) != base, settings=FIRST)
+            require_same(made_of([found], folder), folder)
 
 
 @given(st.lists(st.one_of([drawn_of(part) for part in (*of_algorithms(), *parts())]), max_size=8))
@@ -276,8 +277,9 @@ def test_settings_are_read_back_as_they_were(folder: Path, changes: list[dict[st
     require_same(made_of(changes, folder), folder)
 
 
-def test_settings_have_the_sections_of_a_file_that_do_not_belong_to_a_job() -> None:
+def test_a_job_adds_the_sections_that_settings_skip() -> None:
     assert JobSections.model_fields.keys() == set(JOB)
+    assert not set(JOB) & {f.name for f in dataclasses.fields(crenel.Settings)}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf").glob("*.yaml")), ids=lambda path: path.stem)
@@ -392,8 +394,24 @@ def test_the_epoch_and_dollars_survive(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [crenel.Privacy, crenel.Delay, lambda it: crenel.Privacy(3, alpha=it), lambda it: crenel.Numeric((it, 3))],
+    [
+        crenel.Privacy,
+        crenel.Delay,
+        lambda it: crenel.Delay(event_time=it),
+        lambda it: crenel.Numeric((it, 3)),
+        lambda it: crenel.Numeric(step=it),
+    ],
 )
 def test_a_boolean_is_no_number(make: Callable[[bool], object]) -> None:
-    with pytest.raises(crenel.ConfigError, match="number"):
+    with pytest.raises(crenel.ConfigError, match="is a Boolean"):
         make(True)
+    with pytest.raises(crenel.ConfigError, match="alpha: is not a number"):
+        crenel.Privacy(3, alpha=True)
+
+
+def test_a_file_with_several_problems_lists_them_all(folder: Path) -> None:
+    wrong = {"policy": {"quasi_identifiers": {AGE: {"type": "numeric", "domain": [90, 18]}}}, "privacy": {"k": 0}}
+    with pytest.raises(crenel.ConfigError) as caught:
+        crenel.Settings.of_sections({**BASE, **wrong}, folder, "x")
+    fields = [problem.partition(": ")[0] for problem in caught.value.problems]
+    assert fields == [f"policy.quasi_identifiers.{AGE}.domain", "privacy.k"]

@@ -244,7 +244,7 @@ def test_a_push_copies_few_of_the_records_and_entries_that_are_buffered() -> Non
     assert len(stream._rows) == 10 * pushes
     assert entries[0] is entries[-1]
     assert len(entries[0]) == pushes
-    assert copied <= 10 * pushes * 7  # by a copy of all at each push, it were 10 * 65 * 32
+    assert copied <= 10 * pushes * 7  # a copy of all at each push would be 20,800
 
 
 def test_a_snapshot_of_other_settings_is_refused_by_the_field_that_differs() -> None:

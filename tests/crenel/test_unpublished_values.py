@@ -301,7 +301,7 @@ def test_an_ordered_dictionary_keeps_its_order_however_its_batches_are_made() ->
     assert crenel.anonymize(reader, made).released["rank"].chunk(0).dictionary.to_pylist() == order
 
 
-def test_records_of_several_pushes_are_published_in_order_with_the_order_of_all_their_values() -> None:
+def test_an_ordered_dictionary_keeps_its_order_across_pushes() -> None:
     # The dictionary of the last two pushes together would not say which value is the lower one.
     values, ages = [*["low", "high"] * 4, "high", "low"], [0, 50, 2, 99, 97, 52, 95, 90, 51, 1]
     stream, found = crenel.open_stream(passing("rank"), row_numbers=True), []

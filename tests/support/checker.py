@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE, SUPPRESSIONS
 from crenel.anonymity.model.policy import Policy
@@ -55,20 +56,20 @@ class Checker:
 
     Parameters
     ----------
-    policy, privacy, parameters : what was promised; ``policy.passthrough`` holds ``IDENTITY``
+    policy, privacy, algorithm : what was promised; ``policy.passthrough`` holds ``IDENTITY``
     key : the 32 bytes of the shard's random key, from which deadlines follow
     """
 
     keeps_all = False  # whether Omega holds every release, whatever it loses
 
-    def __init__(self, policy: Policy, privacy: Privacy, parameters: Any, key: bytes) -> None:
+    def __init__(self, policy: Policy, privacy: Privacy, algorithm: Any, key: bytes) -> None:
         self.key = key
-        self.policy, self.privacy, self.algorithm = policy, privacy, parameters
+        self.policy, self.privacy, self.algorithm = policy, privacy, algorithm
         self.space = Space(policy)
         self.rows: list[Row] = []
         self.points: list[Box] = []
         self.waiting: dict[int, None] = {}  # positions, oldest first
-        self.omega: deque[Stated] = deque(maxlen=parameters.reuse_limit)
+        self.omega: deque[Stated] = deque(maxlen=algorithm.reuse_limit)
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.confidence: Counter[str] = Counter()  # what it brought about
@@ -76,7 +77,7 @@ class Checker:
         self.loss_sum = 0.0
         self._identity = policy.members.index(IDENTITY)
         self._position: dict[int, int] = {}
-        self._ring = [0.0] * parameters.loss_window
+        self._ring = [0.0] * algorithm.loss_window
         self._clusters = 0
         self._unsure = False  # whether tau, or what Omega holds, cannot be known: losses before rounding are not told
         self._kept: list[Stated] = []  # what Omega may ever have held
@@ -411,7 +412,10 @@ class Checker:
             raise Violation("a tuple was suppressed though a published generalization contains it")
         possible = {
             # More than half of the clusters are larger: two at least, of two subjects or more each.
-            "outlier": getattr(self.algorithm, "max_clusters", 1) > 2 and len(upper) > 4 and self._subjects(upper) > 1,
+            "outlier": isinstance(self.algorithm, Castle)
+            and self.algorithm.max_clusters > 2
+            and len(upper) > 4
+            and self._subjects(upper) > 1,
             "too_few_subjects": self._subjects(lower) < self.privacy.k,
             "too_little_diversity": self._subjects(upper) >= self.privacy.k and self._may_lack_diversity(lower, upper),
         }

@@ -12,7 +12,7 @@ import pytest
 
 from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.algorithms.nearest.algorithm import Nearest
-from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, by_name
+from crenel.anonymity.model.attributes import Categorical, Generalized, Noised, Numeric, by_name
 from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.errors import ConfigError, PolicyError
 from crenel.anonymity.model.fingerprint import changed_fields, fingerprint, reported_fields
@@ -301,3 +301,11 @@ def written(**change: Any) -> dict[str, str]:
 
 def differing(one: dict[str, str], other: dict[str, str]) -> set[str]:
     return {field for field in one.keys() | other.keys() if one.get(field) != other.get(field)}
+
+
+def test_hierarchies_get_a_leaf_for_missing_values_where_those_are_kept() -> None:
+    attributes, ills = {"city": Categorical(CITIES)}, from_paths([("flu", "*"), ("cold", "*")])
+    kept = Policy(attributes, missing="value", sensitive=("ill",), generalized={"ill": Generalized(ills)})
+    assert kept.quasi_identifiers["city"].hierarchy.has_missing
+    assert kept.generalized["ill"].hierarchy.has_missing
+    assert not Policy(attributes).quasi_identifiers["city"].hierarchy.has_missing

@@ -41,7 +41,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
 
 
 def setting(config: Config) -> ReplaySetting:
-    return ReplaySetting(config.algorithm, config.privacy, config.algorithm)
+    return ReplaySetting(config.algorithm, config.privacy)
 
 
 def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) -> None:
