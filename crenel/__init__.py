@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from crenel.anonymity.model.builders.cells import Quadkey as Quadkey
     from crenel.anonymity.model.builders.dates import Dates as Dates
     from crenel.anonymity.model.builders.hexagons import H3 as H3
+    from crenel.anonymity.model.builders.lists import Groups as Groups
+    from crenel.anonymity.model.builders.lists import Ordered as Ordered
+    from crenel.anonymity.model.builders.lists import Values as Values
     from crenel.anonymity.model.builders.mask import Mask as Mask
     from crenel.anonymity.model.builders.numbers import Numbers as Numbers
     from crenel.anonymity.model.builders.times import Times as Times
@@ -85,6 +88,7 @@ _NAMES = {
     **dict.fromkeys(("Policy", "Pseudonym", "Contract", "Shards"), f"{_MODEL}.policy"),
     **dict.fromkeys(("Numeric", "Categorical", "Noised", "Generalized"), f"{_MODEL}.attributes"),
     **{"Numbers": f"{_BUILDERS}.numbers", "Mask": f"{_BUILDERS}.mask", "Dates": f"{_BUILDERS}.dates"},
+    **dict.fromkeys(("Values", "Groups", "Ordered"), f"{_BUILDERS}.lists"),
     **{"Ip": f"{_BUILDERS}.addresses", "H3": f"{_BUILDERS}.hexagons"},
     **dict.fromkeys(("Times", "Weekdays"), f"{_BUILDERS}.times"),
     **dict.fromkeys(("Geohash", "Quadkey"), f"{_BUILDERS}.cells"),

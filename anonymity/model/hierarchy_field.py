@@ -7,24 +7,23 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import pyarrow as pa
 from pydantic import PlainValidator, TypeAdapter, ValidationInfo
 
 from crenel.anonymity.model.builders.addresses import Ip
-from crenel.anonymity.model.builders.builder import Builder, built
+from crenel.anonymity.model.builders.builder import HierarchySource, built
 from crenel.anonymity.model.builders.cells import Geohash, Quadkey
 from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.hexagons import H3
+from crenel.anonymity.model.builders.lists import Groups, GroupTree, Ordered, ValueList, Values, label_of
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.builders.times import Times, Weekdays
 from crenel.anonymity.model.fields import Column, about, loaded, setting
 from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths, load
-from crenel.anonymity.model.values import texts
 
 HIERARCHIES = (
-    "the path of a hierarchy file, relative to the configuration, or one of {numbers: ...}, {mask: ...}, {dates: ...}, "
-    "{ip: ...}"
+    "the path of a hierarchy file, relative to the configuration, or a builder such as {values: [a, b]}, "
+    "{groups: ...}, {numbers: ...}, {mask: ...} or {dates: ...}"
 )
 """Valid values of a field that is a hierarchy."""
 
@@ -36,9 +35,15 @@ class HierarchySection:
     Attributes
     ----------
     file : path of a hierarchy file; ``hierarchy: PATH`` is short for ``hierarchy: {file: PATH}``
+    values : all values, each once and directly below the root; the leaves in this order
+    groups : mapping from the label of each group to its values, or to a mapping of groups. Where groups differ in
+        depth, the outermost group of a value stands for the levels that it lacks
     """
 
     file: Annotated[Column | None, about("the path of a hierarchy file, relative to the configuration")] = None
+    values: Annotated[ValueList | None, about("a list of all values, such as [married, single]")] = None
+    groups: Annotated[GroupTree | None, about("a mapping such as {Europe: [DE, FR], Asia: {East: [JP, KR]}}")] = None
+    ordered: Annotated[Ordered | None, about("a mapping such as {values: [low, medium, high], widths: [2]}")] = None
     numbers: Annotated[Numbers | None, about("a mapping such as {domain: [0, 120], levels: [1, 2, 4, 8]}")] = None
     mask: Annotated[Mask | None, about("a mapping such as {length: 5, keep: [5, 4, 3, 2, 0]}")] = None
     dates: Annotated[Dates | None, about("a mapping such as {domain: [1920-01-01, 2026-12-31]}")] = None
@@ -54,8 +59,12 @@ class HierarchySection:
             raise ValueError(f"must hold one of {', '.join(field.name for field in fields(self))}, and no other")
 
     @property
-    def chosen(self) -> str | Builder:
+    def chosen(self) -> str | HierarchySource:
         """The path of the file, or the builder."""
+        if self.values is not None:
+            return Values(self.values)
+        if self.groups is not None:
+            return Groups(self.groups)
         (value,) = self._given
         return value
 
@@ -69,9 +78,9 @@ _SECTION = TypeAdapter(HierarchySection)
 
 def hierarchy_of(value: Any, info: ValidationInfo) -> Any:
     """Return the hierarchy that a field describes; a path stays a path where the folder of the settings is unknown."""
-    if isinstance(value, Mapping) and not any(_is_list(above) for above in value.values()):
+    if isinstance(value, Mapping) and (_is_section(value) or not any(_is_list(above) for above in value.values())):
         value = _SECTION.validate_python(value, context=info.context).chosen
-    if isinstance(value, Builder):
+    if isinstance(value, HierarchySource):
         return built(value)
     if isinstance(value, str | Path) and str(value):
         return loaded(value, info, load)
@@ -80,6 +89,11 @@ def hierarchy_of(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(value, Hierarchy):
         raise ValueError("is no hierarchy")
     return value
+
+
+def _is_section(value: Mapping[Any, Any]) -> bool:
+    """Return whether a mapping has the name of a builder, and is not one from a value to the labels above it."""
+    return len(value) == 1 and next(iter(value)) in {field.name for field in fields(HierarchySection)}
 
 
 def _is_list(value: object) -> bool:
@@ -91,23 +105,11 @@ def _built(mapping: Mapping[Any, Any]) -> Hierarchy:
     for line, (leaf, ancestors) in enumerate(mapping.items(), 1):
         if not _is_list(ancestors):
             raise HierarchyError(f"line {line}: the labels above a value are a list such as ['group', '*']")
-        paths.append([_label(each, line) for each in (leaf, *ancestors)])
+        try:
+            paths.append([label_of(each) for each in (leaf, *ancestors)])
+        except ValueError as error:
+            raise HierarchyError(f"line {line}: {error}") from None
     return from_paths(paths)
-
-
-def _label(value: object, line: int) -> str:
-    """Return a value as text; a number, a Boolean, a day or a time as a column of such values has it."""
-    if isinstance(value, str):
-        return value
-    try:
-        text = texts(pa.array([value]))[0].as_py()
-    except (pa.ArrowException, OverflowError):
-        text = None
-    if not isinstance(text, str):
-        raise HierarchyError(
-            f"line {line}: holds a {type(value).__name__}; give text, a number, a Boolean, a day or a time"
-        )
-    return text
 
 
 def section_of(hierarchy: Hierarchy | str) -> Any:
@@ -119,8 +121,9 @@ def section_of(hierarchy: Hierarchy | str) -> Any:
         It was made neither by a builder nor from a file.
     """
     source = hierarchy if isinstance(hierarchy, str) else hierarchy.source
-    if isinstance(source, Builder):
-        return {type(source).__name__.lower(): source}
+    if isinstance(source, HierarchySource):
+        name = type(source).__name__.lower()
+        return {name: getattr(source, name, source)}
     if source is None:
         raise ValueError("is an object; save it as a file, and give its path")
     return source
@@ -142,7 +145,9 @@ if TYPE_CHECKING:
         def __get__(self, instance: Any, owner: Any) -> Any: ...
         def __set__(self, instance: Any, value: G) -> None: ...
 
-    HierarchyField: TypeAlias = _Field[str | Path | Builder | Mapping[Any, Sequence[Any]] | Hierarchy, Hierarchy]
+    HierarchyField: TypeAlias = _Field[
+        str | Path | HierarchySource | Mapping[Any, Sequence[Any]] | Hierarchy, Hierarchy
+    ]
     HierarchyOrNone: TypeAlias = Any
 else:
     HierarchyField = Annotated[HierarchySection | Hierarchy, PlainValidator(hierarchy_of)]

@@ -35,7 +35,7 @@ _DECIMAL = re.compile(r"-?\d+(?:\.\d*(?:E[+-]?\d{1,2})?|E[+-]?\d{1,2})", re.ASCI
 
 
 @dataclass(frozen=True)
-class Values:
+class SensitiveCodes:
     """Values of a sensitive column as numbers from 0, the most common value of the released rows first.
 
     Attributes
@@ -60,7 +60,7 @@ class Values:
         return np.isin(truth * self.count + guessed, self.held) & (guessed >= 0)
 
 
-def values(released: pa.ChunkedArray, known: pa.Array, *, arrays: bool = False) -> Values:
+def values(released: pa.ChunkedArray, known: pa.Array, *, arrays: bool = False) -> SensitiveCodes:
     """Assign numbers to the values of both columns; equal numbers are equal values, however written.
 
     ``arrays``: whether both columns hold arrays, as JSON.
@@ -75,12 +75,12 @@ def values(released: pa.ChunkedArray, known: pa.Array, *, arrays: bool = False) 
         left, came = _with_one_spelling(left), _with_one_spelling(came)
     commonest = pd.Index(left.value_counts(sort=True, dropna=False).index)
     numbers = pd.Index(commonest.append(pd.Index(came.unique())).unique())
-    return Values(
+    return SensitiveCodes(
         numbers.get_indexer(left).astype(np.int64), np.arange(len(left)), numbers.get_indexer(came).astype(np.int64)
     )
 
 
-def _values_of_arrays(released: pa.ChunkedArray, known: pa.Array) -> Values:
+def _values_of_arrays(released: pa.ChunkedArray, known: pa.Array) -> SensitiveCodes:
     rows = [_elements(text) for text in released.to_pylist()]
     arrays = known.dictionary_encode(null_encoding="encode")
     distinct = [_elements(text) for text in arrays.dictionary.to_pylist()]
@@ -88,7 +88,7 @@ def _values_of_arrays(released: pa.ChunkedArray, known: pa.Array) -> Values:
     numbers = {value: number for number, (value, _) in enumerate(common.most_common())}
     for value in (value for array in distinct for value in array):
         numbers.setdefault(value, len(numbers))
-    return Values(
+    return SensitiveCodes(
         released=np.array([numbers[value] for array in rows for value in array], np.int64),
         row=np.repeat(np.arange(len(rows)), [len(array) for array in rows]),
         known=arrays.indices.to_numpy().astype(np.int64),
@@ -126,7 +126,7 @@ def spelling(text: str) -> str:
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
-def guess(seen: RowGroups, weight: Floats, points: Floats, value: Values) -> Integers:
+def guess(seen: RowGroups, weight: Floats, points: Floats, value: SensitiveCodes) -> Integers:
     """Return (points,) the guessed value of each; -1 without released rows."""
     group = seen.group_of_row[value.row]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(seen.size)))])
@@ -134,20 +134,22 @@ def guess(seen: RowGroups, weight: Floats, points: Floats, value: Values) -> Int
     return voted(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.metric, offsets, ordered)
 
 
-def disclose(seen: RowGroups, weight: Floats, points: Floats, value: Values, truth: Integers) -> tuple[Tries, Tries]:
+def disclose(
+    seen: RowGroups, weight: Floats, points: Floats, value: SensitiveCodes, truth: Integers
+) -> tuple[Tries, Tries]:
     """Return guesses of persons' sensitive values, and guesses of the most common value of all as the baseline.
 
     Parameters
     ----------
     points : (persons, dimensions) the attacker's knowledge of each
-    truth : (persons,) true value of each, as in ``Values.known``
+    truth : (persons,) true value of each, as in ``SensitiveCodes.known``
     """
     guessed = guess(seen, weight, points, value)
     right, usual = (value.holds(truth, guesses) for guesses in (guessed, np.zeros(len(truth), np.int64)))
     return Tries(len(truth), float(right.sum())), Tries(len(truth), float(usual.sum()))
 
 
-def majorities(seen: RowGroups, value: Values) -> Integers:
+def majorities(seen: RowGroups, value: SensitiveCodes) -> Integers:
     """Return (groups,) the most common value of each."""
     keys, counts = np.unique(
         np.column_stack([seen.group_of_row[value.row], value.released]), axis=0, return_counts=True
@@ -159,7 +161,7 @@ def majorities(seen: RowGroups, value: Values) -> Integers:
     return commonest
 
 
-def homogeneity(seen: RowGroups, value: Values, random: np.random.Generator) -> tuple[Tries, Tries]:
+def homogeneity(seen: RowGroups, value: SensitiveCodes, random: np.random.Generator) -> tuple[Tries, Tries]:
     """Return released rows in groups that share a value, and their number after a random permutation of values."""
     mixed = np.argsort(random.permutation(len(seen.group_of_row)))
     return _homogeneous(seen, value.released, value.row), _homogeneous(seen, value.released, mixed[value.row])

@@ -36,9 +36,9 @@ why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 
 
 CLASSES = """
 Adaptive AttackResults Budget Castle Categorical Cells Confidence Contract Dates Delay Explanation
-Generalized Geohash H3 Ip Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Persons Plan Policy
-Privacy Profile Pseudonym Quadkey Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa Summary
-Target Times Tolerance Verdict Weekdays Window
+Generalized Geohash Groups H3 Ip Mask Mondrian Nearest NoiseWithinRelease Noised Numbers Numeric Ola Ordered
+Persons Plan Policy Privacy Profile Pseudonym Quadkey Result SamplingAndNoise Sensitive Settings Shards Stream Suhdsa
+Summary Target Times Tolerance Values Verdict Weekdays Window
 """
 
 ERRORS = "AttackError ConfigError PolicyError PrivacyWarning ReportError StateError"

@@ -52,6 +52,9 @@ def hierarchies() -> list[dict[str, Any]]:
     """Return a hierarchy of each kind, with every field of it."""
     return [
         {"file": "$tree.csv"},
+        {"values": ["$x", "y"]},
+        {"groups": {"north": ["$x", "y"], "south": {"east": ["z"]}}},
+        {"ordered": {"values": ["$x", "y", "z"], "widths": [2]}},
         {"numbers": {"domain": [0, 7], "levels": [1, 2], "origin": 2.0, "whole": False, "open": True}},
         {"mask": {"keep": [2, 1], "length": 2, "alphabet": "a$b"}},
         {"mask": {"keep": [2, 1], "values": ["$x", "yz"]}},

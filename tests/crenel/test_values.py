@@ -343,11 +343,11 @@ def test_a_leaf_denotes_a_value_of_its_column(values: Any, leaves: Any) -> None:
     [
         ({34: ["young"], 45: ["old"]}, "line 2: two roots, 'young' and 'old'"),
         ({34: ["*"], "34": ["*"]}, "line 2: the value '34' is in line 1 already"),
-        ({"a": "Norway"}, "is unknown; known here: file, numbers"),
+        ({"a": "Norway"}, "is unknown; known here: file, values"),
         ({"a": ["*"], "b": "Norway"}, "line 2: the labels above a value are a list"),
         ({"a": ["*"], None: ["*"]}, "line 2: holds a NoneType; give text, a number"),
         ({("a", "b"): ["*"]}, "line 1: holds a tuple"),
-        ({}, "must hold one of file, numbers"),
+        ({}, "must hold one of file, values"),
     ],
 )
 def test_an_error_of_a_hierarchy_names_attribute_and_line(hierarchy: Any, words: str) -> None:

@@ -34,7 +34,7 @@ OPEN, GIVEN_UP, GONE = range(3)
 """States of a group: open to repair, beyond repair, and merged into another group."""
 
 
-class Groups(NamedTuple):
+class WindowGroups(NamedTuple):
     """Groups of the window that closes.
 
     Attributes
@@ -101,7 +101,7 @@ class SuhdsaArrays(BatchArrays):
     waits: NDArray[np.bool_]
     reason: NDArray[np.int8]
     held: NDArray[np.int32]
-    groups: Groups
+    groups: WindowGroups
     work: Work
     here: IncrementalTally
     there: IncrementalTally
@@ -190,9 +190,9 @@ def config_of(policy: Policy, privacy: Privacy, settings: SuhdsaSettings) -> Any
     return config
 
 
-def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
+def _groups(rows: int, policy: Policy, checks: Checks) -> WindowGroups:
     center = boxes(rows, policy)
-    return Groups(
+    return WindowGroups(
         box=boxes(rows, policy),
         center=Boxes(center.lower, center.lower, center.node),
         head=zeros(rows, np.int32),

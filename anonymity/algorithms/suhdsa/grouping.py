@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, SuhdsaArrays, points_of
+from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, SuhdsaArrays, WindowGroups, points_of
 from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
@@ -138,7 +138,7 @@ def grow(shard: SuhdsaArrays, group: Int, seed: Int, free: Int) -> Int:
 
 
 @leaf
-def _take(groups: Groups, work: Work, group: Int, place: Int, free: Int) -> Int:
+def _take(groups: WindowGroups, work: Work, group: Int, place: Int, free: Int) -> Int:
     pattern = work.free[place]
     work.free[place] = work.free[free - 1]
     work.distance[place] = work.distance[free - 1]
@@ -169,7 +169,7 @@ def _nearest(domain: Domain, box: Boxes, work: Work, where: Boxes, group: Int, f
 
 
 @leaf
-def link(groups: Groups, work: Work, group: Int, start: Int, stop: Int) -> None:
+def link(groups: WindowGroups, work: Work, group: Int, start: Int, stop: Int) -> None:
     """Chain the members of a grown group: those of the patterns from ``start`` to ``stop`` in ``work.free``."""
     groups.head[group] = groups.tail[group] = NONE
     groups.tuples[group] = 0
@@ -180,7 +180,7 @@ def link(groups: Groups, work: Work, group: Int, start: Int, stop: Int) -> None:
 
 
 @leaf
-def _append(groups: Groups, work: Work, group: Int, pattern: Int) -> None:
+def _append(groups: WindowGroups, work: Work, group: Int, pattern: Int) -> None:
     if groups.head[group] == NONE:
         groups.head[group] = work.first[pattern]
     else:
@@ -191,7 +191,7 @@ def _append(groups: Groups, work: Work, group: Int, pattern: Int) -> None:
 
 
 @leaf
-def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, pattern: Int) -> None:
+def _join(domain: Domain, groups: WindowGroups, work: Work, where: Boxes, made: Int, pattern: Int) -> None:
     """Add a pattern to the group whose total loss over all members grows least."""
     first = np.int64(work.first[pattern])
     best, least = 0, np.inf
@@ -237,7 +237,7 @@ def summarize(shard: SuhdsaArrays, group: Int) -> None:
 
 
 @leaf
-def lacking(groups: Groups, group: Int) -> float:
+def lacking(groups: WindowGroups, group: Int) -> float:
     """Return the shortfall of a group, summed over all aims."""
     total = 0.0
     for check in range(groups.lacks.shape[1]):
@@ -246,13 +246,13 @@ def lacking(groups: Groups, group: Int) -> float:
 
 
 @inner_leaf
-def count_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+def count_group(trial: IncrementalTally, groups: WindowGroups, work: Work, group: Int, alone: bool) -> None:
     """Add a group's members to a tally."""
     put_chain(trial, work.code, work.next, np.int64(groups.head[group]), alone)
 
 
 @leaf
-def discount_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+def discount_group(trial: IncrementalTally, groups: WindowGroups, work: Work, group: Int, alone: bool) -> None:
     """Remove a group's members from a tally."""
     slot = np.int64(groups.head[group])
     while slot != NONE:
@@ -261,7 +261,7 @@ def discount_group(trial: IncrementalTally, groups: Groups, work: Work, group: I
 
 
 @inner_leaf
-def forget_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+def forget_group(trial: IncrementalTally, groups: WindowGroups, work: Work, group: Int, alone: bool) -> None:
     """Reset a tally that holds a group's members."""
     if not alone:
         discount_group(trial, groups, work, group, alone)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import GIVEN_UP, GONE, OPEN, Groups, SuhdsaArrays
+from crenel.anonymity.algorithms.suhdsa.arrays import GIVEN_UP, GONE, OPEN, SuhdsaArrays, WindowGroups
 from crenel.anonymity.algorithms.suhdsa.distance import Scale, distance
 from crenel.anonymity.algorithms.suhdsa.grouping import count_group, discount_group, forget_group, lacking, summarize
 from crenel.anonymity.algorithms.suhdsa.log import MERGE, SWAP
@@ -42,7 +42,7 @@ _SWAP_TIME, _MERGE_TIME = 0.5, 0.4
 
 
 @leaf
-def least_diversity(groups: Groups, group: Int) -> Int:
+def least_diversity(groups: WindowGroups, group: Int) -> Int:
     """Return D(G), the minimum over the sensitive attributes; 2**62 where there is none."""
     least = np.int64(2**62)
     for a in range(groups.diversity.shape[1]):
@@ -130,7 +130,7 @@ def _renew(shard: SuhdsaArrays, group: Int) -> None:
 
 
 @leaf
-def priority(groups: Groups, group: Int) -> float:
+def priority(groups: WindowGroups, group: Int) -> float:
     """Return a group's maximum shortfall in any check: l_t - D(G) where l-diversity is the only model."""
     most = 0.0
     for check in range(groups.lacks.shape[1]):
@@ -139,7 +139,7 @@ def priority(groups: Groups, group: Int) -> float:
 
 
 @leaf
-def _most_urgent(groups: Groups, made: Int) -> Int:
+def _most_urgent(groups: WindowGroups, made: Int) -> Int:
     """Return the open violating group of highest priority; ties go to the oldest, the first due, the smallest."""
     best: Int = NONE
     for group in range(made):
@@ -150,7 +150,7 @@ def _most_urgent(groups: Groups, made: Int) -> Int:
 
 
 @leaf
-def _before(groups: Groups, one: Int, other: Int) -> bool:
+def _before(groups: WindowGroups, one: Int, other: Int) -> bool:
     mine, its = priority(groups, one), priority(groups, other)
     if mine != its:
         return bool(mine > its)
@@ -162,7 +162,7 @@ def _before(groups: Groups, one: Int, other: Int) -> bool:
 
 
 @leaf
-def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, made: Int, group: Int) -> Int:
+def _nearest_groups(domain: Domain, scale: Scale, groups: WindowGroups, work: Work, made: Int, group: Int) -> Int:
     """Write the nearest other groups by representative to ``work.near``, nearest first, and return their number."""
     found = 0
     for other in range(made):
@@ -213,7 +213,7 @@ def _merge_removes(shard: SuhdsaArrays, group: Int, other: Int) -> float:
 
 
 @leaf
-def _merge_changes(domain: Domain, groups: Groups, group: Int, other: Int) -> float:
+def _merge_changes(domain: Domain, groups: WindowGroups, group: Int, other: Int) -> float:
     """Return the change in mean loss of two groups' tuples through a merge."""
     mine, its = groups.tuples[group], groups.tuples[other]
     before = groups.loss[group] * mine + groups.loss[other] * its
@@ -221,7 +221,7 @@ def _merge_changes(domain: Domain, groups: Groups, group: Int, other: Int) -> fl
 
 
 @leaf
-def _merge(groups: Groups, work: Work, group: Int, other: Int) -> None:
+def _merge(groups: WindowGroups, work: Work, group: Int, other: Int) -> None:
     """Move all members of another group into a group, which must then be summarized again."""
     work.next[groups.tail[group]] = groups.head[other]
     groups.tail[group] = groups.tail[other]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Groups
+from crenel.anonymity.algorithms.suhdsa.arrays import WindowGroups
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.space.domain import NONE, Boxes
 
 
 @leaf
-def represent(points: Boxes, groups: Groups, work: Work, group: Int, median: bool, ancestor: bool) -> None:
-    """Write ``Groups.center``, clipped to the group's intervals; of several modes the leftmost leaf wins."""
+def represent(points: Boxes, groups: WindowGroups, work: Work, group: Int, median: bool, ancestor: bool) -> None:
+    """Write ``WindowGroups.center``, clipped to the group's intervals; of several modes the leftmost leaf wins."""
     for a in range(points.lower.shape[1]):
         middle = _median(points, groups, work, group, a) if median else _mean(points, groups, work, group, a)
         middle = max(middle, groups.box.lower[group, a])
@@ -23,7 +23,7 @@ def represent(points: Boxes, groups: Groups, work: Work, group: Int, median: boo
 
 
 @leaf
-def _mean(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> float:
+def _mean(points: Boxes, groups: WindowGroups, work: Work, group: Int, a: Int) -> float:
     total = 0.0
     slot = np.int64(groups.head[group])
     while slot != NONE:
@@ -33,7 +33,7 @@ def _mean(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> floa
 
 
 @leaf
-def _median(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> float:
+def _median(points: Boxes, groups: WindowGroups, work: Work, group: Int, a: Int) -> float:
     count = 0
     slot = np.int64(groups.head[group])
     while slot != NONE:
@@ -53,7 +53,7 @@ def _median(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> fl
 
 
 @leaf
-def _mode(points: Boxes, groups: Groups, work: Work, group: Int, a: Int) -> Int:
+def _mode(points: Boxes, groups: WindowGroups, work: Work, group: Int, a: Int) -> Int:
     best = np.int64(points.node[groups.head[group], a])
     slot = np.int64(groups.head[group])
     while slot != NONE:

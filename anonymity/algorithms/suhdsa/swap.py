@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.algorithms.suhdsa.arrays import Groups, SuhdsaArrays, points_of
+from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays, WindowGroups, points_of
 from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
@@ -103,7 +103,7 @@ def swap_changes(shard: SuhdsaArrays, group: Int, other: Int, x: Int, y: Int) ->
 
 @leaf
 def _enclose_others(
-    domain: Domain, groups: Groups, work: Work, where: Boxes, row: Int, group: Int, leaves: Int
+    domain: Domain, groups: WindowGroups, work: Work, where: Boxes, row: Int, group: Int, leaves: Int
 ) -> None:
     slot = np.int64(groups.head[group])
     while slot != NONE:
@@ -113,7 +113,7 @@ def _enclose_others(
 
 
 @leaf
-def exchange(groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int) -> None:
+def exchange(groups: WindowGroups, work: Work, group: Int, other: Int, x: Int, y: Int) -> None:
     """Swap a tuple of one group with one of another; both groups must then be summarized again."""
     _replace(groups, work, group, x, y)
     _replace(groups, work, other, y, x)
@@ -121,7 +121,7 @@ def exchange(groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int)
 
 
 @leaf
-def _replace(groups: Groups, work: Work, group: Int, leaves: Int, comes: Int) -> None:
+def _replace(groups: WindowGroups, work: Work, group: Int, leaves: Int, comes: Int) -> None:
     """Redirect the link to one member of a group to another tuple."""
     if groups.head[group] == leaves:
         groups.head[group] = comes

@@ -41,8 +41,23 @@ class BuilderError(HierarchyError):
         super().__init__(message)
 
 
-class Builder(ABC):
-    """A frozen, validated builder of a hierarchy, which also finds the leaf of a value.
+class HierarchySource(ABC):
+    """A frozen, validated description of a hierarchy, whose leaves denote values as those of a file do."""
+
+    @abstractmethod
+    def paths(self) -> list[tuple[str, ...]]:
+        """Return one path per leaf, from the leaf to ``ROOT``, with a label for each level.
+
+        Their order is that of the leaves of ``crenel.anonymity.model.hierarchy.from_paths``.
+        """
+
+    def hierarchy(self) -> Hierarchy:
+        """Return the hierarchy; ``built`` keeps it."""
+        return from_paths(self.paths())
+
+
+class Builder(HierarchySource):
+    """A description of a hierarchy that also finds the leaf of a value, which may be no label.
 
     Attributes
     ----------
@@ -52,23 +67,12 @@ class Builder(ABC):
     kind: ClassVar[Literal["number", "date", "address", "text"]]
 
     @abstractmethod
-    def paths(self) -> list[tuple[str, ...]]:
-        """Return one path per leaf, from the leaf to ``ROOT``, with a label for each level.
-
-        Their order is that of the leaves of ``crenel.anonymity.model.hierarchy.from_paths``.
-        """
-
-    @abstractmethod
     def finder(self) -> Finder:
         """Return a finder, to be used for many batches of values."""
 
-    def hierarchy(self) -> Hierarchy:
-        """Return the hierarchy; ``built`` keeps it."""
-        return from_paths(self.paths())
-
 
 @lru_cache(maxsize=16)
-def built(builder: Builder) -> Hierarchy:
+def built(builder: HierarchySource) -> Hierarchy:
     """Return the hierarchy of a builder, the same for equal builders: it may be large, and take a second."""
     return replace(builder.hierarchy(), source=builder)
 

@@ -22,6 +22,9 @@ policy:
     birth: {type: categorical, hierarchy: {dates: {domain: [2023-12-31, 2024-01-02], levels: [month, year]}}}
     address: {type: categorical, hierarchy: {ip: {networks: [10.0.0.0/23], levels: [24, 8]}}}
     area: {type: categorical, hierarchy: {file: area.csv}}
+    job: {type: categorical, hierarchy: {values: [nurse, 3, true, 2024-02-29]}}
+    land: {type: categorical, hierarchy: {groups: {Europe: [DE, FR], Asia: {East: [JP], Turkey: [Turkey]}}}}
+    pain: {type: categorical, hierarchy: {ordered: {values: [0, low, mid, high, 5], widths: [2, 4]}}}
 privacy: {k: 3}
 castle: {delay: {tuples: 5}}
 source: {ddl: CREATE TEMPORARY TABLE source}
@@ -49,6 +52,24 @@ def test_each_builder_is_usable_by_name(tmp_path: Path) -> None:
     assert found["birth"] == [("2023-12", "2023", "*"), ("2024-01", "2024", "*")]
     assert found["address"] == [("10.0.0.0/24", "10.0.0.0/8", "*"), ("10.0.1.0/24", "10.0.0.0/8", "*")]
     assert found["area"] == [("north", "*"), ("south", "*")]
+    assert found["job"] == [("nurse", "*"), ("3", "*"), ("true", "*"), ("2024-02-29", "*")]
+    assert found["land"][1:3] == [("FR", "Europe", "Europe", "*"), ("JP", "East", "Asia", "*")]
+    assert found["pain"][2:] == [
+        ("mid", "mid to high", "0 to high", "*"),
+        ("high", "mid to high", "0 to high", "*"),
+        ("5", "5", "5", "*"),
+    ]
+
+
+def test_groups_of_different_depth_have_levels(tmp_path: Path) -> None:
+    hierarchy = trees(configured(tmp_path))["land"].hierarchy
+    labels = [{hierarchy.labels[node] for node in nodes} for nodes in hierarchy.level_nodes()]
+    assert labels == [
+        {"DE", "FR", "JP", "Turkey"},
+        {"Europe", "East", "Turkey"},
+        {"Europe", "Asia"},
+        {"*"},
+    ]
 
 
 def test_the_example_has_one_of_each_builder() -> None:
@@ -88,11 +109,21 @@ def test_ola_refuses_a_large_hierarchy_because_it_looks_at_each_leaf(tmp_path: P
         ("age.hierarchy.numbers.domain=[0, 1e9]", "age.hierarchy.numbers.domain: makes 1000000001 leaves"),
         ("age.hierarchy.numbers.domain=null", "age.hierarchy.numbers.domain: is not a list; [lowest, highest]"),
         ("age.hierarchy.numbers.width=2", "age.hierarchy.numbers.width: is unknown; known here: domain, levels,"),
-        ("age.hierarchy={}", "age.hierarchy: must hold one of file, numbers, mask, dates, ip, times,"),
-        ("age.hierarchy.file=area.csv", "age.hierarchy: must hold one of file, numbers, mask, dates, ip, times,"),
+        ("age.hierarchy={}", "age.hierarchy: must hold one of file, values, groups, ordered, numbers,"),
+        ("age.hierarchy.file=area.csv", "age.hierarchy: must hold one of file, values, groups, ordered, numbers,"),
         ("age.hierarchy=[numbers]", "age.hierarchy: is no hierarchy; the path of a hierarchy file"),
         ("age.hierarchy=null", "age: a categorical one needs a 'hierarchy', the path of its file or what builds it"),
         ("age={type: numeric, hierarchy: {ip: {networks: [10.0.0.0/30]}}}", "age: a numeric one has no 'hierarchy'"),
+        ("job.hierarchy.values=[]", "job.hierarchy.values: must be values, at least one, none of them empty"),
+        ("job.hierarchy.values=[a, '*']", "job.hierarchy.values: must be values, at least one, none of them empty"),
+        ("job.hierarchy.values=[1, '1']", "job.hierarchy.values: hold '1' twice; name each value once"),
+        ("job.hierarchy.values=[[a]]", "job.hierarchy.values[0]: holds a list; give text, a number"),
+        ("land.hierarchy.groups=[DE]", "land.hierarchy.groups: is not a mapping of groups; a mapping such as"),
+        ("land.hierarchy.groups={A: {B: DE}}", "land.hierarchy.groups: the group A.B is not a list of values or"),
+        ("land.hierarchy.groups={A: [x], B: [x]}", "land.hierarchy.groups: hold 'x' twice; name each value once"),
+        ("land.hierarchy.groups={A: {C: [x]}, B: {C: [y]}}", "land.hierarchy: line 2: 'C' has two parents, 'A' and"),
+        ("pain.hierarchy.ordered.widths=[2, 3]", "pain.hierarchy.ordered.widths: must be whole numbers from 2, each"),
+        ("pain.hierarchy.ordered.widths=[1]", "pain.hierarchy.ordered.widths: must be whole numbers from 2, each"),
         ("zip.hierarchy.mask.values=[a]", "zip.hierarchy.mask.length: goes without 'values'; give one of the two"),
         ("zip.hierarchy.mask.length=40", "zip.hierarchy.mask.length: makes 2^40 values, and 2^20 are known at most"),
         ("zip.hierarchy.mask.keep=[1, 3]", "zip.hierarchy.mask.keep: must be numbers of characters, each fewer"),
