@@ -39,6 +39,11 @@ def profile(data: Any, *, rows: int = 100_000, k: int = SMALL) -> Profile:
     pair of columns  unique rows  below 3
     age + sex              50.0%   100.0%
     """
+    return measure(*sample_of(data, rows), k)
+
+
+def sample_of(data: Any, rows: int) -> tuple[pa.Table, dict[str, str]]:
+    """Return the first rows of data without dictionary encoding, and the SQL type of each column."""
     frame = Frame.of(data)
     batches, left = [], rows
     for batch in frame.batches():
@@ -49,4 +54,4 @@ def profile(data: Any, *, rows: int = 100_000, k: int = SMALL) -> Profile:
     table = pa.Table.from_batches(batches, frame.schema)
     table = table.unify_dictionaries() if any(map(pa.types.is_dictionary, table.schema.types)) else table
     plain = pa.table({name: decoded(table.column(name)) for name in table.column_names})
-    return measure(plain, {f.name: sql_type(decoded_type(f.type)) for f in frame.schema}, k)
+    return plain, {f.name: sql_type(decoded_type(f.type)) for f in frame.schema}

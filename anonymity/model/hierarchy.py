@@ -19,6 +19,9 @@ from crenel.anonymity.model.errors import read_text
 MISSING = "(missing)"
 """Leaf under the root that stands for a missing value where a policy keeps them."""
 
+OTHER = "(other)"
+"""Leaf that stands for each value that a hierarchy of listed values lacks, where it has this leaf."""
+
 
 class HierarchyError(ValueError):
     """A hierarchy that is not one tree of values; the message names the location."""

@@ -139,7 +139,7 @@ def measure(table: pa.Table, types: Mapping[str, str], k: int = SMALL) -> Profil
     types : SQL type by column
     k : size below which a group of rows counts as small, 1 or more
     """
-    encoded = {name: _encoded(without_nan(table.column(name).combine_chunks())) for name in table.column_names}
+    encoded = {name: codes_of(without_nan(table.column(name).combine_chunks())) for name in table.column_names}
     codes = {name: numbers for name, (numbers, _) in encoded.items()}
     columns = [_column(name, types[name], values, codes[name], k) for name, (_, values) in encoded.items()]
     subjects = [column.name for column in columns if column.may_be_subject]
@@ -172,7 +172,7 @@ def form_of_type(sql: str) -> Form:
     return forms.get(name, "other")
 
 
-def _encoded(column: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+def codes_of(column: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return (rows,) number of the distinct value of each row, -1 where it is missing, and the distinct values."""
     try:
         dictionary = column.dictionary_encode()

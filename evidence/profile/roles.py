@@ -11,7 +11,7 @@ from crenel.evidence.profile.contract import ContractColumns, ContractField, Con
 from crenel.evidence.profile.profile import ColumnProfile, Profile, form_of_type, share
 
 Role: TypeAlias = ContractRole | Literal["undecided"]
-Hierarchy: TypeAlias = Literal["numbers", "mask", "dates", "ip", "file"]
+Hierarchy: TypeAlias = Literal["numbers", "mask", "dates", "ip", "values", "file"]
 
 _NEARLY_ALL = 0.9
 """Share of unique rows from which a column identifies records instead of describing persons."""
@@ -70,9 +70,13 @@ class Proposal:
     reason : a phrase without values of records
     figures : the figures that support it, in words
     hierarchy : builder of the hierarchy of a quasi-identifier, or ``file``; None for a numeric one
-    domain : bounds by the meaning of the name, which do not depend on the data; None: a person decides
+    domain : bounds, by the meaning of the name or round ones around nearly all values; None: a person decides
     length : number of characters of each value, for ``mask``
-    was_number : whether the values of a mask read as numbers, which may have lost leading zeros; a person decides
+    was_number : whether the values of a mask read as numbers, which may have lost leading zeros
+    values : for ``values``, those of the sample that at least ``Profile.k`` persons have
+    further : number of other values in the sample
+    outside : number of rows of the sample outside a domain that follows from its values; None: it does not
+    is_open : whether nothing speaks for a role, and nothing against one
     """
 
     column: str
@@ -83,6 +87,10 @@ class Proposal:
     length: int | None = None
     figures: str = ""
     was_number: bool = False
+    values: tuple[str, ...] = ()
+    further: int = 0
+    outside: int | None = None
+    is_open: bool = False
 
 
 def propose(profile: Profile, contract: ContractColumns | None = None) -> tuple[Proposal, ...]:
@@ -214,7 +222,7 @@ def _proposal(column: ColumnProfile, *, is_person: bool) -> Proposal:
     if measured and column.distinct <= 1:
         return Proposal(column.name, "drop", "at most one value in all rows")
     if column.form == "other":
-        return Proposal(column.name, "undecided", "a type that cannot be generalized")
+        return Proposal(column.name, "undecided", "a type that cannot be generalized", is_open=True)
     if words & _SENSITIVE:
         return Proposal(column.name, "sensitive", "a value that must not be inferred, by its name")
     if column.form == "ip" or words & (_BIRTHS | _CODES | _NUMBERS | _CATEGORIES):
@@ -232,7 +240,7 @@ def _proposal(column: ColumnProfile, *, is_person: bool) -> Proposal:
     if measured and column.form in ("whole", "number") and column.distinct >= _MANY and not words & _IDS:
         if column.unique < _NEARLY_ALL:
             return _quasi_identifier(column, "a number of medium uniqueness")
-    return Proposal(column.name, "undecided", "neither its name nor its values show a role")
+    return Proposal(column.name, "undecided", "neither its name nor its values show a role", is_open=True)
 
 
 def _quasi_identifier(column: ColumnProfile, reason: str) -> Proposal:

@@ -12,9 +12,11 @@ from textwrap import indent
 from rich.console import Console
 
 from crenel.anonymity.model.explain import UNDECIDED
+from crenel.anonymity.model.hierarchy import OTHER
 from crenel.contract import read_contract
 from crenel.evidence.profile.contract import ContractColumns
-from crenel.evidence.profile.profile import Profile, share, spellings_warning
+from crenel.evidence.profile.profile import SMALL, Profile, share, spellings_warning
+from crenel.evidence.profile.proposed_values import completed
 from crenel.evidence.profile.roles import Proposal, propose
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.cli.init_source import Described, SourceError, describe
@@ -23,6 +25,13 @@ from crenel.jobs.config.records import member_path
 _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z_][\w.-]*")
 """Name of a column that YAML reads as text without quotes."""
 
+_WORD = re.compile(r"[A-Za-z][\w-]*(?: [\w-]+)*")
+_NO_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+"""Words that YAML does not read as text."""
+
+_WIDTH = 110
+"""Length of lines of values."""
+
 _PAIRS = 5
 """Number of pairs of quasi-identifiers that the file and the command show."""
 
@@ -30,9 +39,9 @@ _UNDECIDED_ROLE = "write {type: numeric} or {type: categorical, hierarchy: FILE}
 
 _HEAD = """\
 # Proposal of 'crenel init', which a person completes: 'crenel check' refuses this file until each '{undecided}' is
-# decided, and names it. 'TO CONFIRM' marks bounds that follow from the name of a column alone.
+# decided, and names it. 'TO CONFIRM' marks what follows from names and figures, and what a person must check.
 # {basis}
-# No value of a record is in this file.
+# Of the values of records, this file holds those that at least {k} persons share, and round bounds.
 """
 
 _TAIL = """\
@@ -86,6 +95,8 @@ def write_configuration(
     contract = None if contract_file is None else read_contract(contract_file, schema_name, "--schema-name")
     described = describe(source, rows, names)
     proposals = propose(described.profile, contract)
+    if described.sample is not None:
+        proposals = completed(proposals, described.sample, described.profile)
     named, differences = [], []
     if contract is not None and contract_file is not None:
         path = os.path.relpath(contract_file, output.parent)
@@ -125,7 +136,7 @@ def configuration_text(
         )
     has_sensitive = any(proposal.role == "sensitive" for proposal in proposals)
     parts = [
-        _HEAD.format(undecided=UNDECIDED, basis=basis),
+        _HEAD.format(undecided=UNDECIDED, basis=basis, k=profile.k),
         "policy:",
         indent("\n".join([*_policy(profile, proposals), *(f"# {line}" for line in differences), *contract]), "  "),
         "",
@@ -168,7 +179,7 @@ def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
     for one in attributes:
         advice, value = _attribute(one)
         yield from (f"  {line}" for line in _basis(one, *([advice] if advice else [])))
-        yield f"  {_key(one.column)}: {value}"
+        yield from _wrapped(f"  {_key(one.column)}: {value}")
     for role, meaning in (
         ("sensitive", "Values that no attacker may infer; published unchanged."),
         ("passthrough", "Columns that the contract has published as they are, without any guarantee."),
@@ -183,6 +194,18 @@ def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
             yield f"  - {_scalar(one.column)}"
 
 
+def _wrapped(line: str) -> Iterator[str]:
+    """Yield a line in parts of up to ``_WIDTH`` characters, cut between the items of a list."""
+    part = ""
+    for item in re.split(r"(?<=,) (?=[\w\"(])", line):
+        if part and len(part) + len(item) >= _WIDTH:
+            yield part
+            part = f"      {item}"
+        else:
+            part = f"{part} {item}" if part else item
+    yield part
+
+
 def _basis(proposal: Proposal, *advice: str) -> Iterator[str]:
     """Yield the comments on a proposal."""
     for line in (f"{proposal.reason[0].upper()}{proposal.reason[1:]}.", f"{proposal.figures}.", *advice):
@@ -192,10 +215,13 @@ def _basis(proposal: Proposal, *advice: str) -> Iterator[str]:
 def _attribute(proposal: Proposal) -> tuple[str, str]:
     """Return the advice on a quasi-identifier, possibly empty, and its value in YAML."""
     domain = UNDECIDED if proposal.domain is None else f"[{', '.join(proposal.domain)}]"
-    bounds = (
-        "Domain: round bounds for all records to come. Those of the data are values of persons, so none are proposed."
-    )
-    if proposal.domain is not None:
+    bounds = "Domain: round bounds for all records to come."
+    if proposal.outside is not None:
+        bounds = (
+            f"TO CONFIRM: the domain holds nearly all values of the sample; {proposal.outside:,} rows lie outside, and "
+            "would be rejected."
+        )
+    elif proposal.domain is not None:
         bounds = "TO CONFIRM: the domain follows from the name of the column, and not from the data."
     categorical = "{type: categorical, hierarchy: %s}"
     if proposal.role == UNDECIDED:
@@ -208,16 +234,24 @@ def _attribute(proposal: Proposal) -> tuple[str, str]:
         return bounds, categorical % f"{{dates: {{domain: {domain}, levels: [day, month, year, decade]}}}}"
     if proposal.hierarchy == "ip":
         return (
-            "Networks: those of all addresses to come.",
-            categorical % f"{{ip: {{networks: {UNDECIDED}, levels: [32, 24, 16, 8]}}}}",
+            "TO CONFIRM: the first half of each address is known. List your own networks to keep more.",
+            categorical % "{ip: {networks: [0.0.0.0/0], levels: [16, 8]}}",
         )
     if proposal.hierarchy == "mask" and proposal.length is not None:
-        keep = ", ".join(map(str, range(proposal.length, 0, -1)))
-        length, advice = str(proposal.length), ""
         if proposal.was_number:
-            length = UNDECIDED
-            advice = "Length: digits of each code. A number loses leading zeros: restore any in source.query by LPAD."
-        return advice, categorical % f"{{mask: {{length: {length}, keep: [{keep}, 0]}}}}"
+            widths = ", ".join(str(10**zeros) for zeros in range(proposal.length))
+            highest = "9" * proposal.length
+            advice = "TO CONFIRM: ranges of numbers with the same first digits."
+            return advice, categorical % f"{{numbers: {{domain: [0, {highest}], levels: [{widths}]}}}}"
+        keep = ", ".join(map(str, range(proposal.length, 0, -1)))
+        return "", categorical % f"{{mask: {{length: {proposal.length}, keep: [{keep}, 0]}}}}"
+    if proposal.hierarchy == "values":
+        listed = ", ".join([*map(_value, proposal.values), OTHER])
+        advice = (
+            f"TO CONFIRM: the values that at least {SMALL} persons have, without groups; '{OTHER}' stands for all "
+            f"others, {proposal.further:,} in the sample."
+        )
+        return advice, categorical % f"{{values: [{listed}]}}"
     return "Hierarchy: the path of a CSV file of its categories, from each value to the root.", categorical % UNDECIDED
 
 
@@ -320,6 +354,12 @@ def _show(
 def _key(name: str) -> str:
     """Return a name as a key in YAML."""
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(text: str) -> str:
+    """Return a value of a column as text in a list of YAML."""
+    plain = _WORD.fullmatch(text) and text.lower() not in _NO_TEXT
+    return text if plain else json.dumps(text, ensure_ascii=False).replace("$", "$$")
 
 
 def _scalar(name: str) -> str:

@@ -19,13 +19,13 @@ import pyarrow.parquet
 
 from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.values import sql_type
-from crenel.evidence.profile.profile import SMALL, ColumnProfile, Profile, form_of_type
+from crenel.evidence.profile.profile import SMALL, ColumnProfile, Profile, form_of_type, measure
 from crenel.jobs.config.source import TOKEN
 from crenel.jobs.pipeline.sql_times import INSTANT
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_values import read_as
 from crenel.operators.encode.json_fields import JsonField, JsonFields
-from crenel.profiling import profile
+from crenel.profiling import sample_of
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LEADING_ZERO = r"^-?0\d"
@@ -81,6 +81,7 @@ class Described:
         objects of JSON
     json_fields : type and steps of each column of JSON lines; empty for other sources
     left_out : fields of JSON lines that are no columns, each with the reason in words
+    sample : the profiled rows; None for a statement
     """
 
     profile: Profile
@@ -89,6 +90,7 @@ class Described:
     unfit: int = 0
     json_fields: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     left_out: Sequence[str] = ()
+    sample: pa.Table | None = None
 
 
 def describe(path: Path, rows: int, names: Sequence[str]) -> Described:
@@ -149,12 +151,14 @@ def literal(text: str) -> str:
 def _of_parquet(path: Path, rows: int) -> Described:
     with pyarrow.parquet.ParquetFile(path) as file:
         reader = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
-        source_profile = profile(reader, rows=rows)
+        sample, types = sample_of(reader, rows)
+    source_profile = measure(sample, types)
     columns = [f"{quoted(column.name)} {column.type}" for column in source_profile.columns]
     return Described(
         source_profile,
         _ddl(path, columns, "parquet", {"parquet.utc-timezone": "true"}),
         _with_instants(source_profile.columns),
+        sample=sample,
     )
 
 
@@ -181,8 +185,18 @@ def _of_json(path: Path, rows: int) -> Described:
         for path, (name, column) in zip(paths, zip(typed.column_names, typed.columns, strict=True), strict=True)
     }
     return Described(
-        profile(typed), _ddl(path, ["record STRING"], "raw", {}), None, len(read) - len(objects), fields, left_out
+        _profiled(typed),
+        _ddl(path, ["record STRING"], "raw", {}),
+        None,
+        len(read) - len(objects),
+        fields,
+        left_out,
+        typed,
     )
+
+
+def _profiled(typed: pa.Table) -> Profile:
+    return measure(typed, {field.name: sql_type(field.type) for field in typed.schema})
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -240,12 +254,12 @@ def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:
     if len(set(chosen)) < len(chosen):
         raise SourceError("--columns: a name repeats; give each column its own")
     typed = pa.table({name: _typed(table.column(name)) for name in chosen})
-    source_profile = profile(typed)
     columns = [f"{quoted(name)} STRING" for name in chosen]
     selected = [_parsed(quoted(field.name), field.type) for field in typed.schema]
     condition = None if names else f"{quoted(chosen[0])} IS DISTINCT FROM {literal(first[0])}"
     delimiters = {} if delimiter == "," else {"csv.field-delimiter": delimiter.replace("\t", "\\t")}
-    return Described(source_profile, _ddl(path, columns, "csv", delimiters), _select(selected, condition), len(unfit))
+    ddl, query = _ddl(path, columns, "csv", delimiters), _select(selected, condition)
+    return Described(_profiled(typed), ddl, query, len(unfit), sample=typed)
 
 
 def _read_csv(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.attributes import Categorical, Generalized
 from crenel.anonymity.model.builders.builder import Finder
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.hierarchy import MISSING
+from crenel.anonymity.model.hierarchy import MISSING, OTHER
 from crenel.anonymity.model.values import texts_of_labels
 from crenel.operators.encode.columns import Batch, Mask, Read
 
@@ -126,6 +126,8 @@ class Labels(Categories):
 def _label_finder(leaves: Sequence[str], labels: pa.DataType | None) -> Finder:
     """Return a finder for hierarchies in which a leaf denotes a value; of two such leaves the one with its text counts.
 
+    A text without a leaf belongs to the leaf ``OTHER``, where there is one.
+
     ``labels``: as of ``Read``
     """
     position: dict[str, int] = {}
@@ -135,10 +137,11 @@ def _label_finder(leaves: Sequence[str], labels: pa.DataType | None) -> Finder:
     position |= {leaf: number for number, leaf in enumerate(leaves)}
     index: pd.Index[Any] = pd.Index([*position], dtype=object)
     index.get_indexer(index[:1])  # builds the table now, not during the first batch
-    leaf = np.array([*position.values(), -1], np.intp)
+    leaf = np.array([*position.values(), position.get(OTHER, -1)], np.intp)
 
     def find(texts: NDArray[Any]) -> NDArray[np.intp]:
         found: NDArray[np.intp] = leaf[index.get_indexer(pd.Index(texts, dtype=object))]
+        found[pd.isna(texts)] = -1
         return found
 
     return find
