@@ -23,6 +23,7 @@ from crenel.jobs.cli.demo import REPORT, show_files
 from crenel.jobs.cli.demo import demo as run_demo
 from crenel.jobs.cli.forget import request
 from crenel.jobs.cli.plot import draw_budget
+from crenel.jobs.cli.schema import configuration_schema
 from crenel.jobs.config.load import load
 from crenel.jobs.failure import without_passwords
 from crenel.jobs.local.folders import clean as remove_abandoned
@@ -84,6 +85,20 @@ def check(
     """Validate a configuration and the columns of its source, and show the job."""
     with reported(configuration):
         show_configuration(configuration, overrides or [], console(), against)
+
+
+@app.command()
+def schema(
+    write: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it into this file instead.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a configuration, by which an editor completes and checks one."""
+    text = jsonlib.dumps(configuration_schema(), indent=1, ensure_ascii=False) + "\n"
+    if write is None:
+        print(text, end="")
+    else:
+        write.write_text(text, encoding="utf-8")
 
 
 @app.command()

@@ -29,6 +29,9 @@ _WORD = re.compile(r"[A-Za-z][\w-]*(?: [\w-]+)*")
 _NO_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 """Words that YAML does not read as text."""
 
+SCHEMA_FILE = "crenel.schema.json"
+"""Name of the file of the JSON Schema beside a proposal."""
+
 _WIDTH = 110
 """Length of lines of values."""
 
@@ -38,6 +41,8 @@ _PAIRS = 5
 _UNDECIDED_ROLE = "write {type: numeric} or {type: categorical, hierarchy: FILE}, or move it to another role"
 
 _HEAD = """\
+# yaml-language-server: $schema={schema}
+# An editor completes and checks this file by its JSON Schema: crenel schema --write {schema}
 # Proposal of 'crenel init', which a person completes: 'crenel check' refuses this file until each '{undecided}' is
 # decided, and names it. 'TO CONFIRM' marks what follows from names and figures, and what a person must check.
 # {basis}
@@ -136,7 +141,7 @@ def configuration_text(
         )
     has_sensitive = any(proposal.role == "sensitive" for proposal in proposals)
     parts = [
-        _HEAD.format(undecided=UNDECIDED, basis=basis, k=profile.k),
+        _HEAD.format(schema=SCHEMA_FILE, undecided=UNDECIDED, basis=basis, k=profile.k),
         "policy:",
         indent("\n".join([*_policy(profile, proposals), *(f"# {line}" for line in differences), *contract]), "  "),
         "",
