@@ -77,6 +77,7 @@ class Proposal:
     further : number of other values in the sample
     outside : number of rows of the sample outside a domain that follows from its values; None: it does not
     is_open : whether nothing speaks for a role, and nothing against one
+    has_missing : whether rows of the sample have no value
     """
 
     column: str
@@ -91,6 +92,7 @@ class Proposal:
     further: int = 0
     outside: int | None = None
     is_open: bool = False
+    has_missing: bool = False
 
 
 def propose(profile: Profile, contract: ContractColumns | None = None) -> tuple[Proposal, ...]:
@@ -113,7 +115,7 @@ def propose(profile: Profile, contract: ContractColumns | None = None) -> tuple[
             proposal = Proposal(column.name, "event_time", "a time in each row")
         else:
             proposal = _proposal(column, is_person=scores[column.name] >= 2)
-        proposals.append(replace(proposal, figures=_figures(column, subject)))
+        proposals.append(replace(proposal, figures=_figures(column, subject), has_missing=column.missing > 0))
     return tuple(proposals) if contract is None else tuple(_agreed(profile, proposals, contract))
 
 
@@ -132,7 +134,9 @@ def _agreed(profile: Profile, proposals: Sequence[Proposal], contract: ContractC
             each = _undecided(each, f"the contract gives the role {kind} to {', '.join(map(repr, named))}")
         elif named and each.column not in named:
             # The contract has another column in this role.
-            other = replace(_proposal(column, is_person=each.role == "subject"), figures=each.figures)
+            other = replace(
+                _proposal(column, is_person=each.role == "subject"), figures=each.figures, has_missing=each.has_missing
+            )
             each = _with_contract(column, other, fields[column.name])
         yield each
 
@@ -163,7 +167,7 @@ def _with_contract(column: ColumnProfile, suggested: Proposal, stated: ContractF
         proposal = Proposal(column.name, role, stated.clause(role))
     if stated.is_critical and proposal.role == "drop":
         proposal = replace(proposal, reason=f"{proposal.reason}; the contract calls it a critical data element")
-    return replace(proposal, figures=suggested.figures)
+    return replace(proposal, figures=suggested.figures, has_missing=suggested.has_missing)
 
 
 def _without_role(column: ColumnProfile, suggested: Proposal, stated: ContractField) -> Proposal:
@@ -184,7 +188,7 @@ def _without_role(column: ColumnProfile, suggested: Proposal, stated: ContractFi
 
 
 def _undecided(suggested: Proposal, reason: str) -> Proposal:
-    return Proposal(suggested.column, "undecided", reason, figures=suggested.figures)
+    return Proposal(suggested.column, "undecided", reason, figures=suggested.figures, has_missing=suggested.has_missing)
 
 
 def _parts(name: str) -> list[str]:

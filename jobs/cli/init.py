@@ -173,6 +173,9 @@ def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
     if event_time is not None:
         yield from _basis(event_time)
         yield f"event_time: {_scalar(event_time.column)}"
+    if any(_is_kept_missing(one) for one in proposals):
+        yield "# TO CONFIRM: a missing category or sensitive value counts as a value; 'reject' rejects such records."
+        yield "missing: value"
     attributes = [one for one in proposals if one.role in ("quasi_identifier", "undecided")]
     yield "# Values that an attacker may know of a person; published generalized."
     for line in _pairs(profile, [one.column for one in attributes]):
@@ -197,6 +200,11 @@ def _policy(profile: Profile, proposals: Sequence[Proposal]) -> Iterator[str]:
         for one in columns:
             yield from (f"  {line}" for line in _basis(one))
             yield f"  - {_scalar(one.column)}"
+
+
+def _is_kept_missing(proposal: Proposal) -> bool:
+    is_category = proposal.role == "quasi_identifier" and proposal.hierarchy is not None
+    return proposal.has_missing and (is_category or proposal.role == "sensitive")
 
 
 def _wrapped(line: str) -> Iterator[str]:
@@ -232,7 +240,8 @@ def _attribute(proposal: Proposal) -> tuple[str, str]:
     if proposal.role == UNDECIDED:
         return f"Role: {_UNDECIDED_ROLE}.", UNDECIDED
     if proposal.hierarchy is None:
-        return bounds, f"{{type: numeric, domain: {domain}}}"
+        missing = ", missing: value" if proposal.has_missing else ""
+        return bounds, f"{{type: numeric, domain: {domain}{missing}}}"
     if proposal.hierarchy == "numbers":
         return bounds, categorical % f"{{numbers: {{domain: {domain}, levels: [1, 5, 10, 20], open: true}}}}"
     if proposal.hierarchy == "dates":
@@ -309,7 +318,7 @@ def _input_warnings(described: Described, proposals: Sequence[Proposal]) -> Iter
     roles = {proposal.column: proposal.role for proposal in proposals}
     for column in described.profile.columns:
         missing = round(column.missing * rows)
-        if missing and roles.get(column.name) in ("subject", "event_time", "quasi_identifier", "sensitive"):
+        if missing and roles.get(column.name) in ("subject", "event_time"):
             yield (
                 f"{column.name}: {missing:,} of {rows:,} rows have no value, and would be rejected as missing; "
                 "'crenel check' names the remedy"

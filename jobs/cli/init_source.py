@@ -40,6 +40,9 @@ _TYPES = {
 }
 """Types of the fields of CSV, each with that of the query; a column has the first that all its values have."""
 
+_NULLS = ("NA", "N/A", "NULL", "null", "NaN", "nan", "None", "?")
+"""Texts that programs write for a missing value."""
+
 _MARK = b"\xef\xbb\xbf"
 _MOST_FIELDS = 1000
 """Maximum number of columns that are profiled of JSON lines."""
@@ -253,9 +256,11 @@ def _of_csv(path: Path, rows: int, names: Sequence[str]) -> Described:
         )
     if len(set(chosen)) < len(chosen):
         raise SourceError("--columns: a name repeats; give each column its own")
-    typed = pa.table({name: _typed(table.column(name)) for name in chosen})
+    null = max(_NULLS, key=lambda text: sum(_count(column, text) for column in table.columns))
+    typed = pa.table({name: _typed(_without(table.column(name), null)) for name in chosen})
     columns = [f"{quoted(name)} STRING" for name in chosen]
-    selected = [_parsed(quoted(field.name), field.type) for field in typed.schema]
+    nulls = [null if _count(table.column(name), null) else None for name in chosen]
+    selected = [_parsed(quoted(of.name), of.type, null) for of, null in zip(typed.schema, nulls, strict=True)]
     condition = None if names else f"{quoted(chosen[0])} IS DISTINCT FROM {literal(first[0])}"
     delimiters = {} if delimiter == "," else {"csv.field-delimiter": delimiter.replace("\t", "\\t")}
     ddl, query = _ddl(path, columns, "csv", delimiters), _select(selected, condition)
@@ -323,10 +328,23 @@ def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _parsed(name: str, kind: pa.DataType) -> str:
-    """Return the SQL expression that reads a text column as its type; a value that cannot be read is missing."""
+def _count(column: pa.ChunkedArray, text: str) -> int:
+    return pc.sum(pc.equal(column, text)).as_py() or 0
+
+
+def _without(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
+    """Return a column with missing values in the place of a text."""
+    return pc.if_else(pc.equal(column, text), None, column) if _count(column, text) else column
+
+
+def _parsed(name: str, kind: pa.DataType, null: str | None) -> str:
+    """Return the SQL expression that reads a text column as its type; a value that cannot be read is missing.
+
+    ``null``: text of a missing value beside the empty one; None: there is none
+    """
     if pa.types.is_string(kind):
-        return f"NULLIF(TRIM({name}), '') AS {name}"
+        text = f"NULLIF(TRIM({name}), '')"
+        return f"{text} AS {name}" if null is None else f"NULLIF({text}, {literal(null)}) AS {name}"
     if pa.types.is_timestamp(kind):
         return f"{INSTANT}({name}) AS {name}"
     return f"TRY_CAST(TRIM({name}) AS {sql_type(kind)}) AS {name}"

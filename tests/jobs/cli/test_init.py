@@ -108,7 +108,7 @@ def test_the_roles_of_visits_are_proposed_and_leave_nothing_to_decide(visits: Pa
     assert policy.passthrough == ()
     attributes = policy.quasi_identifiers
     assert {name: attributes[name].hierarchy.labels for name in LISTED} == {
-        name: (*values, "(other)", "*") for name, values in LISTED.items()
+        name: (*values, "(other)", "(missing)", "*") for name, values in LISTED.items()
     }
     assert attributes["dose"].domain == (-0.0, 500.0)
     assert attributes["seen"].hierarchy.labels[0] == "2023-01-01"
@@ -282,6 +282,17 @@ def test_a_column_of_many_values_without_groups_is_dropped(tmp_path: Path) -> No
     assert "without groups of its values nothing of it can be published" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("null", ["NA", "?", "null"])
+def test_a_text_for_missing_values_is_recognized(tmp_path: Path, null: str) -> None:
+    ages = [null if n % 3 == 0 else str(20 + n % 60) for n in range(300)]
+    columns = {"patient_id": [f"p{n % 60}" for n in range(300)], "age": ages, "sex": ["f", null, "m"] * 100}
+    _, path = init(write_csv(tmp_path / "visits.csv", columns))
+    config = load(path)
+    assert config.policy.quasi_identifiers["age"].missing == "value"
+    assert config.policy.quasi_identifiers["sex"].hierarchy.labels[:2] == ("f", "m")
+    assert f"NULLIF(NULLIF(TRIM(`sex`), ''), '{null}') AS `sex`" in str(config.source.query)
+
+
 def test_spellings_of_one_person_are_made_one(tmp_path: Path) -> None:
     names = ["\u00c5sa", "A\u030asa", *(f"p{n}" for n in range(40))]
     columns = {"patient_id": [names[n % 42] for n in range(420)], "age": [20 + n % 60 for n in range(420)]}
@@ -292,11 +303,15 @@ def test_spellings_of_one_person_are_made_one(tmp_path: Path) -> None:
 
 def test_rows_that_would_be_rejected_are_counted(tmp_path: Path) -> None:
     ages = ["" if n % 3 == 0 else str(20 + n % 60) for n in range(300)]
-    source = write_csv(tmp_path / "visits.csv", {"patient_id": [f"p{n % 60}" for n in range(300)], "age": ages})
+    persons = [f"p{n % 60}" if n % 20 else "" for n in range(300)]
+    columns = {"patient_id": persons, "age": ages, "sex": ["f", "", "m"] * 100}
+    source = write_csv(tmp_path / "visits.csv", columns)
     with source.open("a", encoding="utf-8") as file:
-        file.write("p1,30,more\np2\n")
-    result, _ = init(source)
-    assert "Warning: age: 100 of 300 rows have no value, and would be rejected as missing" in result.output
+        file.write("p1,30,f,more\np2\n")
+    result, path = init(source)
+    assert "Warning: patient_id: 15 of 300 rows have no value, and would be rejected as missing" in result.output
+    policy = load(path).policy
+    assert (policy.missing, policy.quasi_identifiers["age"].missing) == ("value", "value")
     assert "Warning: 2 lines have another number of fields than the first one" in result.output
 
 
@@ -377,7 +392,7 @@ def test_names_that_are_special_in_yaml_and_sql_are_quoted(tmp_path: Path) -> No
     assert (written["subject"], [*written["quasi_identifiers"]]) == ("undecided", names)
     config = load(path, ["policy.subject=null"])
     labels = {attribute.hierarchy.labels for attribute in config.policy.categorical}
-    assert labels == {("$v: [", "yes", "(other)", "*")}
+    assert labels == {("$v: [", "yes", "(other)", "(missing)", "*")}
     assert "'path' = '" + str(source).replace("'", "''") in config.source.ddl
     assert "'csv.field-delimiter' = ';'" in config.source.ddl
     assert "```x` STRING" in config.source.ddl
