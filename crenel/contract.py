@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from crenel.anonymity.model.errors import ConfigError, InputError
+from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.explain import dotted, listed, suggestion, wrong_type
 from crenel.anonymity.model.policy import ITEMS, Policy
 from crenel.anonymity.model.policy import Contract as ContractSetting
@@ -27,7 +27,7 @@ from crenel.operators.encode.protobuf.schema import (
     is_repeated,
     read_message,
 )
-from crenel.settings_file import read
+from crenel.settings_file import read_yaml
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -174,13 +174,16 @@ def _against(contract: ContractColumns, path: str, *, is_protected: bool) -> str
     return None
 
 
-def _read_yaml(path: Path) -> Any:
+def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        return read(path)
-    except ConfigError as error:
-        problem = error.problems[0].removeprefix("file: ")
-        wrong = _NO_CONTRACT if problem.startswith(("is not a mapping", "holds nothing")) else problem
-        raise ContractError(f"{path}: {wrong}") from None
+        content, repeated = read_yaml(path)
+    except ValueError as error:
+        raise ContractError(f"{path}: {error}") from None
+    if not isinstance(content, dict):
+        raise ContractError(f"{path}: {_NO_CONTRACT}")
+    if repeated:
+        raise ContractError(f"{path}: {repeated[0]}")
+    return content
 
 
 def _add(

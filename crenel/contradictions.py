@@ -38,7 +38,7 @@ def contradictions(settings: Any) -> Iterator[str]:
         fit = algorithms_with(attrgetter("arrays"))
         yield (
             f"policy.arrays: {algorithm.name} counts one value of a record; choose {fit}, or make each value a record "
-            "of the same person by CROSS JOIN UNNEST in source.query"
+            "of the same person, by CROSS JOIN UNNEST in the source's query or explode of a DataFrame"
         )
     if policy.pseudonym is not None:
         yield from _not_pseudonymous(settings, policy.pseudonym)
@@ -114,12 +114,14 @@ def _not_pseudonymous(settings: Any, pseudonym: Pseudonym) -> Iterator[str]:
     if not settings.subject_key:
         yield (
             "subject_key: is missing; without a key, an attacker who guesses a subject can compute its code of "
-            "policy.pseudonym. Give 16 random bytes or more, best as ${CRENEL_SUBJECT_KEY}"
+            "policy.pseudonym. Give 16 random bytes or more, best as {environment: NAME}, or in a file as "
+            "${CRENEL_SUBJECT_KEY}"
         )
     elif len(settings.subject_key.read()) < SHORTEST_KEY:
         yield (
             f"subject_key: is shorter than {SHORTEST_KEY} bytes, and the published codes of policy.pseudonym confirm a "
-            f"guess of it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+            f"guess of it; give {SHORTEST_KEY} random bytes or more, best as {{environment: NAME}}, or in a file as "
+            "${CRENEL_SUBJECT_KEY}"
         )
     if pseudonym.links_releases and not pseudonym.accept_linkable and settings.privacy.lasting is None:
         under = "privacy.persons.guarantee: each_release"

@@ -36,11 +36,6 @@ __all__ = ["Outputs", "anonymize", "execute"]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _MODE = "execution.runtime-mode"
 
-_CAST = "the table of requests"
-_OR_ACCEPT = "or accept that with delivery='caller'"
-_OF_A_JOB = {"source.query": "the query of the table", "source.ddl": "the statement of its source"}
-"""Fields of a configuration file in messages, and the place in a program."""
-
 
 def anonymize(
     t_env: StreamTableEnvironment,
@@ -132,7 +127,7 @@ def anonymize(
     try:
         table = flattened(t_env, table, config.policy.roles)
     except ConfigError as error:
-        raise ConfigError("table", map(_in_program, error.problems)) from None
+        raise ConfigError("table", error.problems) from None
     types = column_types(table)
     if forget is not None and config.policy.subject is None:
         unfit_key.append("forget: asks to forget persons, and policy.subject names no column; name one")
@@ -149,14 +144,14 @@ def anonymize(
         found = layout(config, SourceColumns(types, has_watermark=has_watermark), "table")
         t_env.create_temporary_view(names.table("source"), table)
         with _numbered_uids(t_env):
-            requests = None if forget is None else Requests(forget, "forget", _CAST)
+            requests = None if forget is None else Requests(forget, "forget", "the table of requests")
             released = anonymizer(t_env, config, found, names, forget=requests)
     except ConfigError as error:
         for part in ("source", "requests"):
             t_env.drop_temporary_view(names.table(part))
         for part in ("encode", "forget"):
             t_env.drop_temporary_system_function(names.table(part))
-        raise ConfigError("table", map(_in_program, error.problems)) from None
+        raise ConfigError("table", error.problems) from None
     settings._warn()
     name_operators(released._j_data_stream.getTransformation(), "source", names, set(), set(), by_table=True)
     unwritten = {output.name for output in config.algorithm.outputs} - {output.name for output in _written(config)}
@@ -316,8 +311,8 @@ class Outputs:
             )
         if self._delivery == "checked":
             settings = {name: value for name in CHECKPOINTING if (value := used.get(name, ""))}
-            yield from repeating_sinks(options, _OR_ACCEPT)
-            yield from repeating_settings({INTERVAL: "0"} | settings, _OR_ACCEPT)
+            yield from repeating_sinks(options)
+            yield from repeating_settings({INTERVAL: "0"} | settings)
 
     def _handed_out(self, name: str) -> Table:
         if self._delivery != "caller":
@@ -344,6 +339,8 @@ def _written(config: Config) -> tuple[Output, ...]:
 
 def _chained(config: Config, key: Any) -> tuple[Config, list[str]]:
     """Return a configuration with the key of the hash chain, and problems of the key."""
+    if key in ("", b""):
+        return config, ["audit_chain: is empty; give a key, or None for no chain"]
     try:
         if isinstance(key, bytes):
             key = key.decode()
@@ -355,7 +352,7 @@ def _chained(config: Config, key: Any) -> tuple[Config, list[str]]:
     except UnicodeDecodeError:  # whose message quotes the key
         return config, ["audit_chain: its bytes are not UTF-8; give text, such as secrets.token_hex(32)"]
     except ValueError as error:
-        return config, [f"audit_chain: {error}" + ("" if "; " in str(error) else "; give a key, or None for no chain")]
+        return config, [f"audit_chain: {error}"]
     return replace(config, audit_chain=secret), []
 
 
@@ -393,10 +390,3 @@ def _table_options(tables: StreamTableEnvironment, path: str) -> dict[str, str] 
         return None
     options = dict(resolved.getOptions())
     return options if "connector" in options else {"connector": "", "table": place.asSummaryString(), **options}
-
-
-def _in_program(problem: str) -> str:
-    """Return a problem with the place of its remedy in a program."""
-    for field, place in _OF_A_JOB.items():
-        problem = problem.replace(field, place)
-    return problem

@@ -182,7 +182,7 @@ def flat_schema(schema: pa.Schema, roles: Collection[str]) -> pa.Schema:
 def _paths(schema: pa.Schema, roles: Collection[str]) -> dict[str, tuple[str, ...]]:
     paths, problems = flat_paths({field.name: field.type for field in schema}, roles, _fields, _element)
     if problems:
-        raise ConfigError("source", problems)
+        raise ConfigError("data", problems)
     return paths
 
 

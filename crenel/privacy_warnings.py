@@ -22,7 +22,8 @@ PREDICTABLE = (
 
 UNKEYED = (
     "subject_key: is not given. State keeps hashes of subjects, and without a key, a reader of a checkpoint can test "
-    f"guesses of the persons in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+    f"guesses of the persons in it; give {SHORTEST_KEY} random bytes or more, best as {{environment: NAME}}, or in a "
+    "file as ${CRENEL_SUBJECT_KEY}"
 )
 
 SHORT_KEY = (

@@ -119,7 +119,7 @@ class Settings:
     seed: Annotated[
         Annotated[Whole, Field(ge=0, le=2**63 - 1)] | None, about("a whole number from 0 to 2^63 - 1, or null")
     ] = None
-    subject_key: Annotated[SubjectKeyField, about(f"text, best as {_SUBJECT_KEY}, or {KEY_SOURCES}")] = field(
+    subject_key: Annotated[SubjectKeyField, about(f"text, best as {_SUBJECT_KEY} in a file, or {KEY_SOURCES}")] = field(
         default=SubjectKey(), repr=False
     )
     epoch: Annotated[Positive, about("a whole number, 1 or more: with another one shards begin anew")] = 1

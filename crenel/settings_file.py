@@ -38,15 +38,9 @@ def read(path: Path | str) -> dict[str, Any]:
         The file cannot be read, is not YAML, repeats a key, or is not a mapping.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise ConfigError(path, [f"file: cannot be read: {error.strerror}; give the path of a YAML file"]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(path, [f"file: {not_utf8(error)}"]) from None
-    try:
-        content, repeated = _parse(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(path, [f"file: {_syntax(error)}"]) from None
+        content, repeated = read_yaml(path)
+    except ValueError as error:
+        raise ConfigError(path, [f"file: {error}"]) from None
     if content is None:
         raise ConfigError(
             path, ["file: holds nothing; it must hold at least policy, privacy, an algorithm, source, sinks"]
@@ -56,6 +50,24 @@ def read(path: Path | str) -> dict[str, Any]:
     if repeated:
         raise ConfigError(path, repeated)
     return content
+
+
+def read_yaml(path: Path | str) -> tuple[Any, list[str]]:
+    """Return the content of a YAML file, with scalars as ``read`` has them, and the problems of its keys.
+
+    Raises
+    ------
+    ValueError
+        The file cannot be read, or is not YAML.
+    """
+    try:
+        return _parse(Path(path).read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}; give the path of a YAML file") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(not_utf8(error)) from None
+    except yaml.YAMLError as error:
+        raise ValueError(_syntax(error)) from None
 
 
 def override(content: dict[str, Any], overrides: Sequence[str]) -> list[str]:

@@ -234,10 +234,7 @@ class Stream:
         ConfigError
             The columns do not fit the policy; the message lists all problems.
         """
-        try:
-            schema = plain_schema(flat_schema(schema, self._settings.policy.roles))
-        except ConfigError as error:
-            raise ConfigError("data", map(_in_data, error.problems)) from None
+        schema = plain_schema(flat_schema(schema, self._settings.policy.roles))
         if self._tables is None:
             tables = _Tables.of(self._settings, schema, self._outputs, restorable=self._restorable)
             if self._row_numbers and "row" in output_schemas(self._settings, chained=False)["released"].names:
@@ -594,7 +591,7 @@ class _Tables:
         for output, columns in plan.outputs.items():
             problems += repeated(output, (column.name for column in columns))
         if problems:
-            raise ConfigError("data", map(_in_data, problems))
+            raise ConfigError("data", problems)
         unfit = [_unfit(name, kind) for name in policy.unchanged if not is_copyable(kind := schema.field(name).type)]
         if unfit:
             raise ConfigError("data", unfit)
@@ -724,11 +721,6 @@ def _exactly(subjects: Iterable[Any], name: str, kind: pa.DataType) -> pa.Array:
             f"subjects: are not of the type of the column {name!r}, {kind}, or one is missing; convert them"
         )
     return values
-
-
-def _in_data(problem: str) -> str:
-    """Return a problem with its remedy in a program, where a job would change its query."""
-    return problem.replace("convert it in source.query", "cast the column").replace("source.query", "the data")
 
 
 def _unfit(name: str, of: pa.DataType) -> str:

@@ -357,7 +357,7 @@ def repeated(output: str, names: Iterable[str]) -> Iterator[str]:
     """Yield a problem for each name that an output would have twice."""
     for name, times in Counter(names).items():
         if times > 1:
-            yield f"sinks.{output}: would have {times} columns {name!r}; rename a column in source.query"
+            yield f"sinks.{output}: would have {times} columns {name!r}; rename a column in the source's query or data"
 
 
 def _fill_steps(policy: Policy, types: Mapping[str, ColumnType], *, noise: bool) -> tuple[Policy, list[str]]:

@@ -55,6 +55,23 @@ _NO_VERB = re.compile(
 )
 _NO_NOUN = re.compile(r"(What|Who|Whoever|Whose|How|Which|Where|When|Why|If|To|It|There|The same|As)\b")
 
+_OF_A_JOB = re.compile(r"\bsource\.(ddl|query|table|forget)\b")
+"""Matches fields that only a job has."""
+
+_REWRITING = {"replace", "removeprefix", "removesuffix", "translate", "sub", "map"}
+_MESSAGES = {"problem", "problems", "message", "warning", "error"}
+_UNCHECKED = {
+    "jobs/failure.py": "masks values of records in the errors of Flink",
+    "jobs/cli/cli_common.py": "indents the lines of a problem",
+}
+"""Modules that may change a message, with the reason."""
+
+SEEN_BY_PROGRAMS = (
+    *("anonymity/*", "operators/*", "evidence/*", "crenel/*"),
+    *("jobs/pipeline/anonymizer.py", "jobs/pipeline/event_time.py", "jobs/pipeline/layout.py"),
+)
+"""Modules whose messages are also read by users of the library or of ``crenel.flink``, who have no file."""
+
 
 @cache
 def glossary() -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -243,6 +260,57 @@ def test_docstrings_comments_and_messages_use_the_terms_of_the_glossary() -> Non
 
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     report(found for path, (_, nodes) in modules().items() for found in openings_in(path, nodes))
+
+
+def fields_of_a_job(path: str, nodes: list[ast.AST]) -> Iterator[str]:
+    """Yield each text with a blank, but for docstrings, that names a field that only a job has."""
+    documented = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            if " " in node.value and _OF_A_JOB.search(node.value):
+                yield f"{path}:{node.lineno}: {node.value}"
+
+
+def rewritten_messages(path: str, nodes: list[ast.AST]) -> Iterator[str]:
+    """Yield each call that makes another text of a message."""
+    for node in nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        of = node.func
+        if (of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else "") in _REWRITING:
+            parts = [each for part in (of, *node.args) for each in ast.walk(part)]
+            names = {each.id for each in parts if isinstance(each, ast.Name)}
+            names |= {each.attr for each in parts if isinstance(each, ast.Attribute)}
+            if names & _MESSAGES:
+                yield f"{path}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_messages_that_programs_see_name_no_field_of_a_job() -> None:
+    paths = [path for path in modules() if any(fnmatch(path, pattern) for pattern in SEEN_BY_PROGRAMS)]
+    assert len(paths) > 100
+    assert [found for path in paths for found in fields_of_a_job(path, modules()[path][1])] == []
+
+
+def test_no_module_rewrites_a_message() -> None:
+    paths = [path for path in modules() if path.startswith(PRODUCT) and path not in _UNCHECKED]
+    assert [found for path in paths for found in rewritten_messages(path, modules()[path][1])] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'problem.replace("source.query", "the data")',
+        "error.problems[0].removeprefix(place)",
+        "str(error).replace(place, other)",
+        'ConfigError("data", map(in_data, error.problems))',
+        "re.sub(place, other, message)",
+        'yield "CAST it in source.query"',
+        'f"{name}: rename it in source.ddl"',
+    ],
+)
+def test_a_rewritten_message_and_a_field_of_a_job_are_found(source: str) -> None:
+    nodes = [*ast.walk(ast.parse(source))]
+    assert len([*rewritten_messages("a", nodes), *fields_of_a_job("a", nodes)]) == 1
 
 
 def paragraphs(page: Path) -> Iterator[tuple[int, str]]:

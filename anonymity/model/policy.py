@@ -200,7 +200,7 @@ class Policy:
             if isinstance(presence, Presence) and presence.name in taken:
                 raise PolicyError(
                     f"policy.quasi_identifiers.{presence.number}.missing: publishes a column {presence.name!r}, and a "
-                    "column of the source has that name; rename it in source.query"
+                    "column of the source has that name; rename it in the source's query or data"
                 )
         if self.pseudonym is not None:
             self._require_pseudonym(self.pseudonym)
@@ -331,13 +331,13 @@ def _require_one_value(role: str, name: str) -> None:
     if name.count(f"{ITEMS}.") > 1:
         raise PolicyError(
             f"policy.{role}: {name!r} leads through an array in an array, and a path may have one {ITEMS!r}; give the "
-            "inner array one role, or make its rows columns in source.query"
+            "inner array one role, or make its rows columns in the source's query or data"
         )
     if f"{ITEMS}." in name and role not in _OF_ITEMS:
         raise PolicyError(
             f"policy.{role}: {name!r} has a value for each row of an array, and this role is of one value for each "
             f"record; give it one of {', '.join(_OF_ITEMS)}, or make each row a record of the same person, by CROSS "
-            "JOIN UNNEST in source.query"
+            "JOIN UNNEST in the source's query or explode of a DataFrame"
         )
 
 

@@ -46,7 +46,7 @@ def sets(left: PublishedReleases, attribute: Categorical) -> PublishedSets:
 def _foreign(name: str) -> ReportError:
     return ReportError(
         f"released.{name}: holds labels that policy.quasi_identifiers.{name}.hierarchy does not; the outputs are of "
-        "another policy: name the configuration that they were made with"
+        "another policy: give the one that they were made with"
     )
 
 

@@ -216,7 +216,10 @@ def spreads(compared: Sequence[Spread], names: Sequence[str], about: About, *, i
         f"Each range or label stands for {about.privacy.k} {about.counted} or more."
     ]
     if compared[0].came is None:
-        text.append("The input is unknown here; 'crenel report --input' reads the source for it.")
+        text.append(
+            "The input is unknown here; 'crenel report --input' reads it from the source, and crenel.report takes it "
+            "as data."
+        )
     elif not is_complete:
         text.append("The source is unbounded: the input is its beginning, and not all input of these outputs.")
     hidden = [plain(name) for name in names if name not in {spread.name for spread in compared}]

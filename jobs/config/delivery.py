@@ -27,7 +27,7 @@ _CHANGES = "gives rows that are updated or deleted later, and what has left cann
 _AS_ROWS = "read the changes as rows that are only added, with the connector kafka and a format such as json or raw"
 
 CHANGES = {
-    "source.ddl": f"{_CHANGES}; {_AS_ROWS}, and not debezium-json, or in source.query with SELECT ... FROM "
+    "source.ddl": f"{_CHANGES}; {_AS_ROWS}, and not debezium-json, or in the source's query with SELECT ... FROM "
     "TO_CHANGELOG(input => TABLE source)",
     "source.query": f"{_CHANGES}; a SELECT that only adds rows, without GROUP BY, DISTINCT, or a join of all that came",
 }
@@ -41,16 +41,11 @@ _SCAN = re.compile(r"\bTableSourceScan\(table=\[\[([^],]+), ([^],]+), ([^],]+)[]
 
 TWICE = "after a failure a record may leave twice, and its two generalizations can be intersected"
 OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
+OR_ACCEPT_SINK = f"{OR_ACCEPT}, in a program with delivery='caller'"
 
 
-def repeating_sinks(sinks: Mapping[str, Options], or_accept: str = OR_ACCEPT) -> Iterator[str]:
-    """Yield a message for each sink that may publish a record twice.
-
-    Parameters
-    ----------
-    sinks : options of the connector by output
-    or_accept : how such sinks are accepted
-    """
+def repeating_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
+    """Yield a message for each sink that may publish a record twice; ``sinks``: options of the connector by output."""
     for name in OF_RECORDS:
         options = sinks.get(name)
         if options is None:
@@ -60,7 +55,7 @@ def repeating_sinks(sinks: Mapping[str, Options], or_accept: str = OR_ACCEPT) ->
             place = f"catalogs.{options[TABLE].partition('.')[0]}" if TABLE in options else f"sinks.{name}"
             yield (
                 f"{place}.catalog-type: Iceberg may commit the same files twice on recovery where its catalog "
-                f"is REST (apache/iceberg 14425), so {TWICE}; hive, hadoop or jdbc, {or_accept}"
+                f"is REST (apache/iceberg 14425), so {TWICE}; hive, hadoop or jdbc, {OR_ACCEPT_SINK}"
             )
         elif connector in PUBLISHES_ONCE:
             continue
@@ -69,10 +64,11 @@ def repeating_sinks(sinks: Mapping[str, Options], or_accept: str = OR_ACCEPT) ->
             place = f"sinks.{name}.{TABLE if TABLE in options and connector else 'connector'}"
             yield (
                 f"{place}: is not known to be exactly-once{similar}, so {TWICE}; one of {', '.join(PUBLISHES_ONCE)}, "
-                f"or kafka with 'sink.delivery-guarantee: exactly-once', {or_accept}"
+                f"or kafka with 'sink.delivery-guarantee: exactly-once', {OR_ACCEPT_SINK}"
             )
         elif not in_transactions(options):
-            yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {TWICE}; exactly-once, {or_accept}"
+            place = f"sinks.{name}.sink.delivery-guarantee"
+            yield f"{place}: is not exactly-once, so {TWICE}; exactly-once, {OR_ACCEPT_SINK}"
         elif not options.get(PREFIX):
             yield (
                 f"sinks.{name}.{PREFIX}: is missing, and Kafka has no exactly-once without it; "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlparse
 
-from crenel.jobs.config.delivery import OR_ACCEPT, TWICE
+from crenel.jobs.config.delivery import OR_ACCEPT_SINK, TWICE
 
 MAX_PARALLELISM = 128
 """Number of key groups of every job; it never changes, or savepoints could not be restored at another parallelism."""
@@ -61,8 +61,8 @@ def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def repeating_settings(settings: Mapping[str, str], or_accept: str = OR_ACCEPT) -> Iterator[str]:
+def repeating_settings(settings: Mapping[str, str]) -> Iterator[str]:
     """Yield problems of Flink settings under which even an exactly-once sink may publish a record twice."""
     for name, (pattern, valid) in CHECKPOINTING.items():
         if name in settings and not re.fullmatch(pattern, settings[name], re.IGNORECASE | re.DOTALL):
-            yield f"flink.{name}: no longer lets sinks publish once, so {TWICE}; {valid}, {or_accept}"
+            yield f"flink.{name}: no longer lets sinks publish once, so {TWICE}; {valid}, {OR_ACCEPT_SINK}"

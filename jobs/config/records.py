@@ -220,11 +220,11 @@ def _descriptor_set(path: Path) -> bytes:
 
 
 def _avro_schema(path: Path) -> AvroType:
+    text = read_text(path, ValueError)
     try:
-        return parse(read_text(path, SchemaError))
+        return parse(text)
     except SchemaError as error:
-        text = str(error)
-        raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _address(text: str) -> str:

@@ -131,7 +131,8 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names) -> DataStream:
     # The filter tests b and not e, because a row of nulls is not null.
     rows = encoded(tables, config, found, names)
-    return _typed(append_only(tables, f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({rows}) WHERE e.b IS NOT NULL"))
+    query = f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({rows}) WHERE e.b IS NOT NULL"
+    return _typed(append_only(tables, query, None if config.source.is_given else "table"))
 
 
 def _with_side_streams(

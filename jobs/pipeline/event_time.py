@@ -26,7 +26,7 @@ def event_time_problems(config: Config, columns: Mapping[str, ColumnType], *, el
     if config.policy.event_time_limit is not None and not sql.rowtime:
         yield (
             f"policy.event_time_limit: the column {name!r} has no watermark to be ahead of; make policy.event_time "
-            "a column of type TIMESTAMP_LTZ(3) with a WATERMARK in source.ddl, selected as it is in source.query"
+            "a column of type TIMESTAMP_LTZ(3) with a WATERMARK in the source's DDL, selected as it is in its query"
         )
     if config.counts_event_time is not None:
         is_selected = any(of.rowtime for of in columns.values())
@@ -47,7 +47,7 @@ def _unfit_type(name: str, sql: ColumnType) -> Iterator[str]:
         }.get(sql.name, f"{INSTANT}({column})")
         yield (
             f"{where} has the type {sql.text}; it is BIGINT (epoch milliseconds) or TIMESTAMP_LTZ(3): "
-            f"add a computed column to source.ddl, such as event_time AS {how}, with the WATERMARK on it"
+            f"add a computed column to the source's DDL, such as event_time AS {how}, with the WATERMARK on it"
         )
 
 
@@ -68,8 +68,8 @@ def _without_watermark(
         return
     if elsewhere and sql.name == "BIGINT":
         yield (
-            f"{counted_by}: counts event time, and source.query does not select the column with the watermark, so "
-            "the delay would end with a batch of records and not with its record; select that column too, as it is "
+            f"{counted_by}: counts event time, and the source's query does not select the column with the watermark, "
+            "so the delay would end with a batch of records and not with its record; select that column too, as it is "
             "in the source, and name it in policy.drop"
         )
         return
@@ -79,7 +79,7 @@ def _without_watermark(
         stamp, added = "event_time", f"event_time AS TO_TIMESTAMP_LTZ({column}, 3), "
     yield (
         f"{counted_by}: counts event time, and the column {name!r} has no watermark, so no time passes before the "
-        f"input ends; add to source.ddl {added}WATERMARK FOR {stamp} AS {stamp} - INTERVAL '5' SECOND, and select "
-        "the column as it is in source.query"
+        f"input ends; add to the source's DDL {added}WATERMARK FOR {stamp} AS {stamp} - INTERVAL '5' SECOND, and "
+        "select the column as it is in its query"
         + (", or declare a field of a record as BIGINT" if elsewhere and sql.name == "TIMESTAMP_LTZ" else "")
     )

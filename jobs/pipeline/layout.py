@@ -178,10 +178,10 @@ def _unfit_for_carried(config: Config, types: Mapping[str, ColumnType]) -> Itera
         if sql.name in NESTED and has_no_arrays(config.sinks.get("released", {})):
             yield (
                 f"{column}, which the sink of released does not hold; write JSON, Avro or Parquet, or make it text or "
-                "columns in source.query"
+                "columns in the source's query"
             )
         if config.audit_chain:
             yield (
                 f"{column}, and audit_chain.key hashes each published value as text; drop the column, make it text in "
-                "source.query, or leave audit_chain.key out"
+                "the source's query, or leave audit_chain.key out"
             )

@@ -25,7 +25,7 @@ _ELEMENTS = (*TEXTS, *INTEGERS, "DECIMAL", *_TIMES)
 
 _SHOWN = "text, BOOLEAN, whole numbers, DECIMAL, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ"
 _SHOWN_ELEMENTS = "text, whole numbers, DECIMAL, DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ"
-_CONVERT = "convert it in source.query"
+_CONVERT = "convert it in the source's query or data"
 
 
 class ArgumentCollector:
@@ -70,7 +70,8 @@ class ArgumentCollector:
         if attribute.is_temporal:
             self.problems.append(
                 f"{where}: its domain, step or ends are days, times or durations, and the column has the type "
-                f"{sql.text}; CAST it to DATE or TIMESTAMP(3) in source.query, or give numbers in its own unit"
+                f"{sql.text}; CAST it to DATE or TIMESTAMP(3) in the source's query or data, or give numbers in its "
+                "own unit"
             )
         self._require_numbers(where, sql, "a numeric one", ", DATE, TIMESTAMP(3), TIMESTAMP_LTZ(3)")
         return self._number(name, sql)
@@ -95,7 +96,7 @@ class ArgumentCollector:
         if (sql.precision or 0) > _MILLISECONDS:
             self.problems.append(
                 f"{where}: the type {sql.text} is finer than milliseconds, which are the finest times of an interval; "
-                f"CAST it to {sql.name}(3) in source.query, and Arrow or pandas data to milliseconds"
+                f"CAST it to {sql.name}(3) in the source's query, and Arrow or pandas data to milliseconds"
             )
         return self._read(name, "time")
 
@@ -109,7 +110,8 @@ class ArgumentCollector:
         if sql.name == "DECIMAL" and (sql.precision or 0) > _EXACT_DIGITS:
             self.problems.append(
                 f"{where}: the type {sql.text} has more than {_EXACT_DIGITS} digits, too many for float64; "
-                f"CAST it to DECIMAL({_EXACT_DIGITS}, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
+                f"CAST it to DECIMAL({_EXACT_DIGITS}, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in the source's query "
+                "or data"
             )
 
     def _number(self, name: str, sql: ColumnType) -> Read:
@@ -136,7 +138,8 @@ class ArgumentCollector:
                 named = f", {sql.text}" if sql.limits is None else ""
                 self.problems.append(
                     f"{attribute.place}.domain: reaches beyond the column's type{named}; "
-                    f"give one within {lowest:.15g} and {highest:.15g}, or CAST it to a wider type in source.query"
+                    f"give one within {lowest:.15g} and {highest:.15g}, or CAST it to a wider type in the source's "
+                    "query or data"
                 )
 
     def member(self, role: str, name: str) -> Read:
@@ -156,7 +159,8 @@ class ArgumentCollector:
         elif sql.name in ("ARRAY", "MULTISET"):
             valid += (
                 f". For an array of {_SHOWN_ELEMENTS}, give its maximum number of values as policy.arrays.{name}. "
-                "With CROSS JOIN UNNEST in source.query each value is a record of the same person"
+                "With CROSS JOIN UNNEST in the source's query, or explode of a DataFrame, each value is a record of "
+                "the same person"
             )
             if (example := first_field(name, sql)) is not None:
                 valid += f". The fields of its rows have roles of their own, such as {example!r}"

@@ -153,7 +153,9 @@ class Batch:
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         rows = next((len(column) for column in arguments if isinstance(column, pd.Series | pa.Array)), None)
         if rows is None:
-            raise PolicyError("source.query: is the same in all rows; it must read at least one column that varies")
+            raise PolicyError(
+                "source: its query gives the same in all rows; it must read at least one column that varies"
+            )
         self.rows = rows
         self._arguments = arguments
 

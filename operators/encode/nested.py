@@ -55,7 +55,7 @@ def flat_paths(
         if path[-1].endswith(ITEMS):
             problems.append(
                 f"policy: the source has a column {name!r}, and {ITEMS!r} stands for the rows of an array; rename it "
-                "in source.query"
+                "in the source's query or data"
             )
         for field, of_field in inner.items():
             add((*inside, field), of_field)
@@ -64,7 +64,7 @@ def flat_paths(
         add((name,), kind)
     problems += [
         f"policy: the source has {times} columns {name!r}, by their names and the paths of their fields; rename one in "
-        "source.query"
+        "the source's query or data"
         for name, times in Counter(name for name, _ in found).items()
         if times > 1
     ]

@@ -118,6 +118,6 @@ class Mask(Builder):
             raise BuilderError(
                 "length",
                 f"makes {len(self.alphabet)}^{self.length} values, and 2^20 are known at most; give the 'values' that "
-                "there are, or cut the column with SUBSTRING in source.query",
+                "there are, or cut the column, such as by SUBSTRING in the source's query",
             )
         return self.length

@@ -26,10 +26,10 @@ ERRORS = (
     "name: 'Visits' is in use in this environment",
     "name: begins with a letter",
     "policy.quasi_identifiers: the source has no column 'area'",
-    "the query of the table: gives rows that are updated or deleted later",
+    "table: gives rows that are updated or deleted later",
     "flink.table.local-time-zone: is not UTC, .* 'seen'",
     "flink.execution.runtime-mode: is not STREAMING, which an anonymization needs, also of a bounded source",
-    "nearest.delay.event_time: counts event time, and the column 'seen' has no watermark, .* the statement of its",
+    "nearest.delay.event_time: counts event time, and the column 'seen' has no watermark, .* the source's DDL",
     "forget: the column 'age' has the type SMALLINT, and policy.subject STRING; .*in the table of requests",
     "forget: gives the columns person, age, .* it must give one, the subject",
     "forget: gives rows that are updated or deleted later",
@@ -42,7 +42,7 @@ ERRORS = (
     "sinks.forgotten: records requests to forget, and there are none; give their table as forget",
     "sinks.repairs: is not written; give repairs=True to anonymize",
     "sinks.audited: is no output .*sinks.audit: there is no table 'nowhere' .*sinks.released.connector: is not known "
-    "to be exactly-once, .*flink.execution.checkpointing.interval: .*or accept that with delivery='caller'",
+    "to be exactly-once, .*flink.execution.checkpointing.interval: .*in a program with delivery='caller'",
     "sinks.audit.path: is the same path as sinks.released.path",
 )
 """Patterns of the messages, in the order of ``flink_program.errors``."""

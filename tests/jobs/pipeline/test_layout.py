@@ -432,7 +432,10 @@ def test_two_columns_of_one_place_have_no_nested_shape() -> None:
 def test_a_sensitive_array_is_refused_with_a_row_for_each_value_as_the_remedy() -> None:
     [problem] = problems(*one("c", "ARRAY<STRING>", sensitive=("c",)))
     assert "'c' has the type ARRAY<STRING>" in problem
-    assert problem.endswith("With CROSS JOIN UNNEST in source.query each value is a record of the same person")
+    assert problem.endswith(
+        "With CROSS JOIN UNNEST in the source's query, or explode of a DataFrame, each value is a record of the same "
+        "person"
+    )
 
 
 @pytest.mark.parametrize("sql", ["STRING", "BIGINT", "DECIMAL(38, 0)", "BOOLEAN", "DATE", "TIMESTAMP(6)", "CHAR(8)"])
@@ -627,7 +630,7 @@ def test_a_time_finer_than_milliseconds_is_told(sql: str) -> None:
         layout_of(Policy({"q": Numeric()}), {"q": sql})
     (found,) = caught.value.problems
     assert found.startswith(f"policy.quasi_identifiers.q: the type {sql} is finer than milliseconds")
-    assert f"CAST it to {sql.split('(')[0]}(3) in source.query" in found
+    assert f"CAST it to {sql.split('(')[0]}(3) in the source's query" in found
 
 
 def test_problems_of_steps_are_told_with_all_others() -> None:
@@ -661,7 +664,7 @@ def test_a_delay_in_event_time_needs_a_watermark(sql: str, watermark: bool, pass
             layout_of(POLICY, columns, algorithm=TIMED, has_watermark=watermark)
         (problem,) = caught.value.problems
         if watermark and "BIGINT" in sql:
-            assert "source.query does not select the column with the watermark" in problem
+            assert "the source's query does not select the column with the watermark" in problem
             assert "name it in policy.drop" in problem
             return
         assert problem.startswith("castle.delay.event_time: counts event time, and the column 'ts' has no watermark")

@@ -63,7 +63,7 @@ def test_a_column_with_a_dot_in_its_name_is_no_path() -> None:
         flat_columns({"a.b": "INT", "a": "ROW<`b` INT>"}, ["a.b"])
     assert caught.value.problems == (
         "policy: the source has 2 columns 'a.b', by their names and the paths of their fields; rename one in "
-        "source.query",
+        "the source's query or data",
     )
     with pytest.raises(ConfigError, match=r"has 2 columns 'a.b.c'"):
         flat_columns({"a": "ROW<`b.c` INT, `b` ROW<`c` INT>>"}, ["a.b.c"])
