@@ -21,6 +21,7 @@ from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.verdict import Verdict
 from crenel.frames import Frame
 from crenel.operators.encode.columns import array_texts
+from crenel.operators.output_columns import RECORD_OUTPUTS
 from crenel.operators.plan import output_schemas
 from crenel.results import Result
 from crenel.settings import Settings
@@ -183,7 +184,7 @@ def budget(
 def outputs_of(result: Result, settings: Settings) -> RunOutputs:
     """Return outputs in the types in which those of a job are read back."""
     schemas = output_schemas(settings, chained=False)
-    frames = {name: Frame.of(getattr(result, name)) for name in ("released", "audit", "suppressed", "rejected")}
+    frames = {name: Frame.of(getattr(result, name)) for name in RECORD_OUTPUTS}
     sets = {attribute.name for attribute in settings.policy.sets}
     arrays = dict(settings.policy.arrays)
     kinds = {column.name: column.type for column in frames["released"].schema}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Counters
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.evidence.replay import Waited, delays_of
-from crenel.operators.output_columns import summary_counts
+from crenel.operators.output_columns import RECORD_OUTPUTS, summary_counts
 
 if TYPE_CHECKING:
     from crenel.settings import Settings
@@ -118,23 +118,14 @@ class Result:
     def joined(cls, results: Sequence[Result]) -> Result:
         """Concatenate the outputs of consecutive steps; at least one."""
         last = results[-1]
-        tables = {
-            name: pa.concat_tables([getattr(result, name) for result in results])
-            for name in ("released", "audit", "suppressed", "rejected")
-        }
+        tables = {name: pa.concat_tables([getattr(result, name) for result in results]) for name in RECORD_OUTPUTS}
         further = {name: pa.concat_tables([result.further[name] for result in results]) for name in last.further}
         return cls(**tables, further=further, summary=last.summary)
 
     def mapped(self, convert: Callable[[pa.Table], Any]) -> Result:
         """Return the result with each table converted."""
-        return replace(
-            self,
-            released=convert(self.released),
-            audit=convert(self.audit),
-            suppressed=convert(self.suppressed),
-            rejected=convert(self.rejected),
-            further={name: convert(table) for name, table in self.further.items()},
-        )
+        tables = {name: convert(getattr(self, name)) for name in RECORD_OUTPUTS}
+        return replace(self, **tables, further={name: convert(table) for name, table in self.further.items()})
 
 
 def summarize(

@@ -24,6 +24,9 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.operators.bounds import integer_bounds, within
 from crenel.state.counters import declared
 
+RECORD_OUTPUTS = ("released", "audit", "suppressed", "rejected")
+"""Outputs that describe single records, or contain generalizations; the summary and an algorithm's own do not."""
+
 Kind: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING", "BYTES"]
 """A type of the operator's rows, by its name in ``pyflink.common.Types``, which has no BYTES of one word."""
 

@@ -21,6 +21,7 @@ from crenel.evidence.profile.roles import Proposal, propose
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.cli.init_source import Described, SourceError, describe
 from crenel.jobs.config.records import member_path
+from crenel.operators.output_columns import RECORD_OUTPUTS
 
 _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z_][\w.-]*")
 """Name of a column that YAML reads as text without quotes."""
@@ -150,7 +151,7 @@ def configuration_text(
         "sinks:",
     ]
     folder = json.dumps(name, ensure_ascii=False)[1:-1].replace("$", "$$")
-    for sink in ("released", "audit", "suppressed", "rejected"):
+    for sink in RECORD_OUTPUTS:
         path = f'"${{CRENEL_OUTPUT:-/tmp/crenel}}/{folder}/{sink}"'
         parts.append(f"  {sink}: {{connector: filesystem, path: {path}, format: csv}}")
     return "\n".join(parts) + "\n"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from crenel.anonymity.model.explain import listed, suggestion
+from crenel.operators.output_columns import RECORD_OUTPUTS
 
 TABLE, PARTITIONED_BY, DAY_COLUMN = "table", "partitioned_by", "day_column"
 """Options of a sink into a table of a catalog, beside those of a table that Crenel creates."""
@@ -19,7 +20,7 @@ BUILT_IN = "default_catalog"
 JDBC = "jdbc"
 """Type of the catalog of a database."""
 
-_DATED = ("released", "audit", "suppressed", "rejected", "forgotten")
+_DATED = (*RECORD_OUTPUTS, "forgotten")
 """Outputs with an event time."""
 
 _FORM = "catalog.database.table"

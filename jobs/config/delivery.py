@@ -22,6 +22,7 @@ from crenel.jobs.config.connectors import (
     in_transactions,
     is_rest,
 )
+from crenel.operators.output_columns import RECORD_OUTPUTS
 
 _CHANGES = "gives rows that are updated or deleted later, and what has left cannot be taken back"
 _AS_ROWS = "read the changes as rows that are only added, with the connector kafka and a format such as json or raw"
@@ -33,9 +34,6 @@ CHANGES = {
 }
 """Why updating or deleting sources cannot be read, with the remedy, by the field of the query."""
 
-OF_RECORDS = ("released", "audit", "suppressed", "rejected")
-"""Outputs that describe single records, or contain generalizations; the summary and an algorithm's own do not."""
-
 _SCAN = re.compile(r"\bTableSourceScan\(table=\[\[([^],]+), ([^],]+), ([^],]+)[],]")
 """Matches catalog, database and name of a table that a plan of Flink reads whole."""
 
@@ -46,7 +44,7 @@ OR_ACCEPT_SINK = f"{OR_ACCEPT}, in a program with delivery='caller'"
 
 def repeating_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
     """Yield a message for each sink that may publish a record twice; ``sinks``: options of the connector by output."""
-    for name in OF_RECORDS:
+    for name in RECORD_OUTPUTS:
         options = sinks.get(name)
         if options is None:
             continue

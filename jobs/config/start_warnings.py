@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from crenel.jobs.config.connectors import TIMEOUT, Options, as_raw, in_transactions
-from crenel.jobs.config.delivery import OF_RECORDS, milliseconds
+from crenel.jobs.config.delivery import milliseconds
 from crenel.jobs.config.flink_settings import INTERVAL
 from crenel.jobs.config.paths import holds_files, local_folder
+from crenel.operators.output_columns import RECORD_OUTPUTS
 
 STARTUP = "scan.startup.mode"
 IDLE = "scan.watermark.idle-timeout"
@@ -57,7 +58,7 @@ def leftover_warnings(sinks: Mapping[str, Options]) -> Iterator[str]:
 
     ``sinks``: options of the connector by output.
     """
-    folders = {name: local_folder(sinks.get(name, {})) for name in OF_RECORDS}
+    folders = {name: local_folder(sinks.get(name, {})) for name in RECORD_OUTPUTS}
     filled = [f"sinks.{name}.path" for name, folder in folders.items() if folder is not None and holds_files(folder)]
     if filled:
         yield (

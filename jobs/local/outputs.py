@@ -17,11 +17,11 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
 from crenel.jobs.local.sink_files import OutputsError, read_folder
 from crenel.jobs.pipeline.sink_columns import released_paths, written_null
+from crenel.operators.output_columns import RECORD_OUTPUTS
 from crenel.operators.plan import output_schemas
 
 __all__ = ["OutputsError", "read_outputs"]
 
-_OF_OUTPUTS = ("released", "audit", "suppressed", "rejected")
 _GONE = ("blackhole", "print")
 _FORMATS = ("csv", "json", "parquet")
 
@@ -70,7 +70,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> RunOutputs:
         tables["audit"], closing = split_audit(tables["audit"])
     outputs = RunOutputs(
         policy=config.policy,
-        **{name: tables.pop(name, None) for name in _OF_OUTPUTS},
+        **{name: tables.pop(name, None) for name in RECORD_OUTPUTS},
         further=tables,
         closing=closing,
         files=content[1] if (content := read.get("released")) is not None else None,
