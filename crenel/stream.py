@@ -588,7 +588,7 @@ class _Tables:
         types = {name: replace(parse(text), limits=limits_of(kinds[name])) for name, text in texts.items()}
         plan, unfit = plan_of(settings, types, outputs=outputs)
         problems += unfit
-        for output, columns in plan.outputs.items():
+        for output, columns in plan.outputs(chained=False).items():
             problems += repeated(output, (column.name for column in columns))
         if problems:
             raise ConfigError("data", problems)

@@ -313,21 +313,24 @@ def output_columns(
     privacy: Privacy,
     noise: SamplingAndNoise | None,
     algorithm: Algorithm,
+    *,
+    chained: bool,
 ) -> dict[str, tuple[OutputColumn, ...]]:
-    """Return the columns of each output but ``summary``, without a hash chain.
+    """Return the columns of each output but ``summary``.
 
     Columns of values in force have no column in the operator's rows.
 
     Parameters
     ----------
     members : columns with a value per member
+    chained : whether the audit log has a hash chain
     """
     policy = generalization.policy
     in_force = numbers_in_force(privacy, noise).items()
     constants = (OutputColumn(name, "", number_kind(value)) for name, value in in_force)
     return {
         "released": (*generalization.columns, *members),
-        "audit": (*release_columns(policy), *constants, *generalization.columns),
+        "audit": (*release_columns(policy), *constants, *generalization.columns, *(CHAIN if chained else ())),
         "suppressed": SUPPRESSED,
         "forgotten": FORGOTTEN,
         "rejected": rejected_columns(policy),

@@ -34,6 +34,7 @@ from crenel.operators.output_columns import (
     OutputColumn,
     member_columns,
     output_columns,
+    release_columns,
 )
 from crenel.operators.shards.chain import ChainSettings
 
@@ -181,13 +182,21 @@ class AnonymizationPlan:
         members, pseudonym = self.context.members, self.policy.pseudonym
         return members if pseudonym is None else members.append(pa.field(pseudonym.column, pa.string()))
 
-    @property
-    def outputs(self) -> dict[str, tuple[OutputColumn, ...]]:
-        """The columns of each output, without a hash chain."""
+    def outputs(self, *, chained: bool) -> dict[str, tuple[OutputColumn, ...]]:
+        """Return the columns of each output; ``chained``: whether the audit log has a hash chain."""
         context = self.context
         return output_columns(
-            self.generalization, self.member_columns, context.privacy, context.sampling_and_noise, self.algorithm
+            self.generalization,
+            self.member_columns,
+            context.privacy,
+            context.sampling_and_noise,
+            self.algorithm,
+            chained=chained,
         )
+
+    def release_row(self, *, chained: bool) -> tuple[OutputColumn, ...]:
+        """Return the columns of a release in the operator's rows; ``chained`` as of ``outputs``."""
+        return (*release_columns(self.policy), *self.generalization.columns, *(CHAIN if chained else ()))
 
 
 def output_schemas(settings: PlanSettings, *, chained: bool) -> dict[str, pa.Schema]:
@@ -207,8 +216,9 @@ def output_schemas(settings: PlanSettings, *, chained: bool) -> dict[str, pa.Sch
         settings.privacy,
         settings.sampling_and_noise,
         settings.algorithm,
+        chained=chained,
     )
-    outputs |= {"summary": SUMMARY, "audit": (*outputs["audit"], *(CHAIN if chained else ()))}
+    outputs["summary"] = SUMMARY
     return {name: pa.schema([(of.name, ARROW[of.kind]) for of in columns]) for name, columns in outputs.items()}
 
 

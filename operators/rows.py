@@ -16,7 +16,6 @@ from crenel.anonymity.buffer.releases import Releases, codes
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.operators.json_lines import LineWriter
 from crenel.operators.output_columns import (
-    CHAIN,
     CLOSING,
     ROWS,
     SHARD,
@@ -79,8 +78,7 @@ def batch_type(plan: AnonymizationPlan) -> TypeInformation:
 
     One record per release would cost more than all fields of the release.
     """
-    chain = () if plan.chain is None else CHAIN
-    columns = (*release_columns(plan.policy), *plan.generalization.columns, *chain)
+    columns = plan.release_row(chained=plan.chain is not None)
     if plan.lines is not None:
         return Types.ROW_NAMED(["releases", LINES], [Types.OBJECT_ARRAY(_row_type(columns)), Types.STRING()])
     return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(_row_type(columns, in_rows(plan.member_columns)))])

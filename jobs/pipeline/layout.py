@@ -25,7 +25,7 @@ from crenel.jobs.pipeline.sink_columns import (
 from crenel.jobs.pipeline.sql_expressions import argument, cast, instant
 from crenel.operators.column_types import INSTANTS, NESTED, TEXTS, ColumnType, parse
 from crenel.operators.encode.columns import Read
-from crenel.operators.output_columns import CHAIN, SQL, OutputColumn, in_rows, release_columns
+from crenel.operators.output_columns import SQL, OutputColumn, in_rows
 from crenel.operators.plan import AnonymizationPlan, plan_of, repeated
 from crenel.operators.shards.keys import shard_keys
 
@@ -123,11 +123,10 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
             problems += repeated(name, (column.name for column in sinks[name]))
     if problems:
         raise ConfigError(where, problems)
-    chain = () if config.audit_chain is None else CHAIN
     return Layout(
         plan=plan,
         arguments=tuple(argument(of, columns[of[0]]) for of in plan.arguments),
-        release=(*release_columns(plan.policy), *plan.generalization.columns, *chain),
+        release=plan.release_row(chained=config.audit_chain is not None),
         members=in_rows(plan.member_columns),
         sinks=sinks,
     )

@@ -18,7 +18,6 @@ from crenel.jobs.pipeline.packing import JavaFunction
 from crenel.jobs.pipeline.sql_expressions import literal, quote
 from crenel.operators.column_types import element_of, parse
 from crenel.operators.output_columns import (
-    CHAIN,
     SQL,
     SUMMARY,
     Generalization,
@@ -90,9 +89,7 @@ def sink_columns(
             return Column(found.name, _ARRAY, f"SPLIT({found.expression}, {literal(SEPARATOR)})")
         return found
 
-    outputs = plan.outputs
-    if config.audit_chain is not None:
-        outputs["audit"] = (*outputs["audit"], *CHAIN)
+    outputs = plan.outputs(chained=config.audit_chain is not None)
     return {sink: tuple(of(column, sink) for column in columns) for sink, columns in outputs.items()}
 
 
