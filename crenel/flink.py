@@ -21,13 +21,13 @@ from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks, unfit_t
 from crenel.jobs.config.flink_settings import CHECKPOINTING, FOLDERS, INTERVAL, repeating_settings
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
+from crenel.jobs.pipeline.anonymizer import anonymizer, flattened, outputs
 from crenel.jobs.pipeline.environment import instants_elsewhere, keep_java_threads
 from crenel.jobs.pipeline.job import JOB, Names, name_operators, upwards
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.side_streams import Requests
 from crenel.jobs.pipeline.sink_columns import Column, written_null
-from crenel.jobs.pipeline.source_table import with_setting
+from crenel.jobs.pipeline.source_table import column_types, with_setting
 from crenel.operators.column_types import parse
 from crenel.settings import Settings
 

@@ -28,7 +28,7 @@ from crenel.jobs.pipeline.packing import packing_functions
 from crenel.jobs.pipeline.records import record_arguments, records_query
 from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import LINE, SUMMARY_COLUMNS, Column, row_sql, unnested
-from crenel.jobs.pipeline.source_table import append_only, column_names
+from crenel.jobs.pipeline.source_table import append_only, column_names, column_types
 from crenel.jobs.pipeline.sql_expressions import quote
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
@@ -44,14 +44,6 @@ _SIDES: Mapping[str, OutputTag] = {
     "summary": SUMMARY,
 }
 """Side outputs of every algorithm."""
-
-
-def column_types(table: Table) -> dict[str, str]:
-    """Return the SQL type of each column of a table, in order, with the mark of a time attribute."""
-    return {
-        column.getName(): column.getDataType().getLogicalType().asSummaryString()
-        for column in table._j_table.getResolvedSchema().getColumns()
-    }
 
 
 def flattened(tables: StreamTableEnvironment, table: Table, roles: Collection[str]) -> Table:

@@ -24,7 +24,7 @@ from crenel.jobs.config.start_warnings import (
     start_warnings,
     timeout_warnings,
 )
-from crenel.jobs.pipeline.anonymizer import anonymizer, column_types, flattened, outputs
+from crenel.jobs.pipeline.anonymizer import anonymizer, flattened, outputs
 from crenel.jobs.pipeline.catalog_tables import create_catalogs, plan_sink, read_rows
 from crenel.jobs.pipeline.environment import instants_elsewhere
 from crenel.jobs.pipeline.java_functions import register
@@ -37,6 +37,7 @@ from crenel.jobs.pipeline.sink_columns import Column, lines_of
 from crenel.jobs.pipeline.source_table import (
     SOURCE,
     column_names,
+    column_types,
     create_table,
     parsing,
     read_options,

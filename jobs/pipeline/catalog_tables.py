@@ -19,7 +19,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.config.source import Watermark
 from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.sink_columns import Column
-from crenel.jobs.pipeline.source_table import with_setting
+from crenel.jobs.pipeline.source_table import column_types, with_setting
 from crenel.jobs.pipeline.sql_expressions import options_sql, quote
 from crenel.operators.column_types import parse
 
@@ -220,8 +220,7 @@ def _unfit(
 
 def _with_watermark(tables: StreamTableEnvironment, rows: Table, watermark: Watermark) -> Table:
     """Return rows with a watermark behind a column, which is converted to a TIMESTAMP_LTZ(3)."""
-    schema = rows._j_table.getResolvedSchema()
-    types = {str(c.getName()): parse(c.getDataType().getLogicalType().asSummaryString()) for c in schema.getColumns()}
+    types = {name: parse(kind) for name, kind in column_types(rows).items()}
     kind, name = types.get(watermark.column), quote(watermark.column)
     if kind is None:
         raise _refusal(

@@ -18,7 +18,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.config.source import ForgetSource
 from crenel.jobs.pipeline.job import Names, upwards
 from crenel.jobs.pipeline.layout import Layout
-from crenel.jobs.pipeline.source_table import FORGET, append_only, create_table, parsing
+from crenel.jobs.pipeline.source_table import FORGET, append_only, column_types, create_table, parsing
 from crenel.jobs.pipeline.sql_expressions import argument, literal, quote
 from crenel.operators.column_types import INTEGERS, TEXTS, ColumnType, parse
 from crenel.operators.encode.arguments import ArgumentCollector
@@ -66,17 +66,15 @@ def subject_of(read: Requests, found: Layout) -> tuple[str, Read]:
         The table has other than one column, or its type differs from the source's subject, so that equal values would
         not match.
     """
-    columns = {
-        column.getName(): parse(column.getDataType().getLogicalType().asSummaryString())
-        for column in read.table._j_table.getResolvedSchema().getColumns()
-    }
+    columns = column_types(read.table)
     field = read.field
     if len(columns) != 1:
         listed = ", ".join(columns)
         raise ConfigError(
             "source", [f"{field}: gives the columns {listed}; it must give one, the subject, as policy.subject has it"]
         )
-    ((name, sql),) = columns.items()
+    ((name, kind),) = columns.items()
+    sql = parse(kind)
     subject = _subject_type(found)
     if not _alike(sql, subject):
         raise ConfigError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyflink.datastream import DataStream
 from pyflink.java_gateway import get_gateway
-from pyflink.table import StreamTableEnvironment
+from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import JavaException
 
 from crenel.anonymity.model.errors import ConfigError, InputError
@@ -170,6 +170,14 @@ def column_names(tables: StreamTableEnvironment) -> list[str]:
     """Return the names of the source's columns, in order."""
     names: list[str] = tables.from_path(SOURCE).get_schema().get_field_names()
     return names
+
+
+def column_types(table: Table) -> dict[str, str]:
+    """Return the SQL type of each column of a table, in order, with the mark of a time attribute."""
+    return {
+        column.getName(): column.getDataType().getLogicalType().asSummaryString()
+        for column in table._j_table.getResolvedSchema().getColumns()
+    }
 
 
 def append_only(tables: StreamTableEnvironment, query: str, field: str | None = None) -> DataStream:
