@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from crenel.anonymity.model.attributes import EXACT, Numeric, QuasiIdentifier
 from crenel.anonymity.model.errors import ConfigError
@@ -18,7 +18,7 @@ from crenel.anonymity.model.fields import Column, Natural, Real
 from crenel.anonymity.model.fingerprint import hierarchy_digest
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
-from crenel.settings_file import read
+from crenel.settings_file import FileSection, read
 
 _HEAD = """\
 # For 'shards: {{count: {count}, by: regions, regions: FILE}}': learned by 'crenel regions' from {rows:,} tuples.
@@ -37,20 +37,14 @@ _ANEW = "learn the regions anew with 'crenel regions'"
 _Share = Annotated[Real, Field(ge=0, le=1)]
 
 
-class _FileSection(BaseModel):
-    """A mapping of the file in which every key is known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class _Attribute(_FileSection):
+class _Attribute(FileSection):
     domain: tuple[Real, Real] | None = Field(
         None, description="[lowest, highest], or null for a range that is observed"
     )
     hierarchy: Column | None = Field(None, description="the hash of a hierarchy, as 'crenel regions' writes it")
 
 
-class _RegionNode(_FileSection):
+class _RegionNode(FileSection):
     """A cut with two sides, or a region."""
 
     cut: Column | None = Field(None, description="a quasi-identifier")
@@ -63,7 +57,7 @@ class _RegionNode(_FileSection):
     loss: _Share | None = Field(None, description="a number from 0 to 1")
 
 
-class _File(_FileSection):
+class _File(FileSection):
     version: Literal["1"] = Field(description="1")
     epsilon: Annotated[Real, Field(ge=0)] | None = Field(
         None, description="a number, 0 where the cuts were declared or learned from other persons' data, or null"

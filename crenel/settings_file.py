@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
+from pydantic import BaseModel, ConfigDict
 
 from crenel.anonymity.model.errors import ConfigError, not_utf8
 from crenel.anonymity.model.explain import dotted
@@ -24,6 +25,12 @@ _NOT_TEXT = "a key that is not text; put it in quotes"
 _REFERENCE = re.compile(
     r"\$\$|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<raw>!raw)?(?P<fallback>:-[^}]*)?\}|\$\{"
 )
+
+
+class FileSection(BaseModel):
+    """A mapping of a file in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
 
 
 def read(path: Path | str) -> dict[str, Any]:

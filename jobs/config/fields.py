@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator
 
 
 def _flat(value: object) -> object:
@@ -43,9 +43,3 @@ def _of_a_type(options: dict[str, str]) -> dict[str, str]:
 Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
 Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]
 Catalog: TypeAlias = Annotated[Options, AfterValidator(_of_a_type)]
-
-
-class FileSection(BaseModel):
-    """A mapping of the file in which every key is known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)

@@ -20,14 +20,14 @@ from crenel.anonymity.model.secret_field import KEY_SOURCES, secret_field
 from crenel.jobs.config.catalogs import CatalogTable, find_table_problems, is_table, table_of
 from crenel.jobs.config.connectors import with_timeout, with_utc
 from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks, unfit_timeouts
-from crenel.jobs.config.fields import Catalog, FileSection, Options, Sink
+from crenel.jobs.config.fields import Catalog, Options, Sink
 from crenel.jobs.config.flink_settings import UTC, ZONE, overridden, repeating_settings, without_scheme
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
 from crenel.jobs.config.source import Source, SourceSection
 from crenel.jobs.config.sql import FIELDS, Statement, statements
 from crenel.privacy_warnings import DUPLICATES, chain_warnings
 from crenel.settings import JOB, Settings, without_output
-from crenel.settings_file import expand, override, read
+from crenel.settings_file import FileSection, expand, override, read
 
 OUTPUTS = {
     "released": "published records, into an exactly-once connector",

@@ -17,10 +17,10 @@ from crenel.anonymity.model.fields import Column, reading
 from crenel.anonymity.model.policy import ITEMS
 from crenel.anonymity.model.secret import Secret
 from crenel.anonymity.model.secret_field import KEY_SOURCES, secret_field
-from crenel.jobs.config.fields import FileSection
 from crenel.operators.encode.avro.schema import AvroType, SchemaError, parse
 from crenel.operators.encode.protobuf.schema import DescriptorError, MessageType, is_descriptor_set, read_message
 from crenel.operators.encode.schema_registry import SchemaRegistry
+from crenel.settings_file import FileSection
 
 _WORDS = "STRING|BOOLEAN|TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DATE"
 _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"

@@ -11,8 +11,8 @@ from pydantic import model_validator as check
 
 from crenel.anonymity.model.fields import Column, Duration
 from crenel.jobs.config.catalogs import CatalogTable
-from crenel.jobs.config.fields import FileSection
 from crenel.jobs.config.records import AvroSection, CsvSection, JsonSection, ProtobufSection, Records, one_way
+from crenel.settings_file import FileSection
 
 TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
 """A comment, a quoted name, a text, or any other character of a statement in SQL."""
