@@ -145,16 +145,6 @@ class BufferedShard(Shard):
     def _arrays_of(self, waiting: BufferedTuples) -> BatchArrays:
         """Return the compiled procedures' view of some tuples, without a release; a tuple's slot is its index."""
 
-    def admitted(self, tuples: BufferedTuples) -> BufferedTuples:
-        """Return the tuples to buffer, of those that arrived; the others are gone, and counted by the algorithm."""
-        return tuples
-
-    def _admit(self, arrived: BufferedTuples) -> None:
-        tuples = self.admitted(arrived)
-        self._buffer.add(tuples)
-        self._state.next_position += len(arrived)
-        self._observe(tuples)
-
     def _observe(self, tuples: BufferedTuples) -> None:
         """Widen the observed ranges by tuples that came, and count their sensitive values."""
         procedures.observe_all(self._domain, self._points(tuples))

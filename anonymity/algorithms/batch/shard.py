@@ -80,6 +80,10 @@ class BatchShard(BufferedShard):
         """
         return None
 
+    def admitted(self, tuples: BufferedTuples) -> BufferedTuples:
+        """Return the tuples to buffer, of those that arrived; the others are gone, and counted by the algorithm."""
+        return tuples
+
     def broken(self, members: NDArray[np.int64]) -> int | None:
         """Return why tuples may not be released together, a position in ``Privacy.reasons``; None where they may."""
         check = self.first_broken(members)
@@ -113,6 +117,12 @@ class BatchShard(BufferedShard):
             parts += self._release_due(int(watermarks[stop - 1]) if len(watermarks) else watermark, ended=False)
             done = stop
         return parts
+
+    def _admit(self, arrived: BufferedTuples) -> None:
+        tuples = self.admitted(arrived)
+        self._buffer.add(tuples)
+        self._state.next_position += len(arrived)
+        self._observe(tuples)
 
     def _release_due(self, watermark: int, *, ended: bool) -> list[Releases]:
         parts = []
