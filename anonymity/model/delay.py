@@ -98,7 +98,10 @@ class Window:
         if self.tuples is not None and self.tuples < privacy.k:
             yield f"{algorithm}.window.tuples: must be k ({privacy.k}) or more, not {self.tuples}"
         if self.event_time is not None and policy.event_time is None:
-            yield f"{algorithm}.window.event_time: needs a column of the role policy.event_time"
+            yield (
+                f"{algorithm}.window.event_time: policy.event_time names no column; name one, or give window.tuples "
+                "alone"
+            )
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """Yield the bounds as ``crenel check`` shows them."""

@@ -282,7 +282,7 @@ class Cells(BatchAlgorithm):
         """Yield each conflict with a policy, with its field and the valid values."""
         yield from _unfit(policy, privacy)
         if self.window is not None and policy.event_time is None:
-            yield "policy.event_time: is missing, and cells.window is one of event time; name a column"
+            yield "cells.window: policy.event_time names no column; name one, or leave the window out"
         windows, spent = self.windows_of_person, self.spent
         epsilon = self.epsilon - spent
         if epsilon <= 0:

@@ -130,9 +130,9 @@ class SuhdsaSettings:
         if policy.event_time is None:
             # Report one problem only: a window in event time implies a delay in event time.
             if self.event_time is not None:
-                yield "suhdsa.event_time: needs a column of the role policy.event_time"
+                yield "suhdsa.event_time: policy.event_time names no column; name one, or give suhdsa.tuples alone"
             elif self.longest_delay.event_time is not None:
-                yield "suhdsa.delay.event_time: needs a column of the role policy.event_time"
+                yield "suhdsa.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
         yield from problems_of_weights(policy, self.weights, "suhdsa")
         if self.target is not None:
             if not policy.sensitive:

@@ -44,7 +44,7 @@ def test_without_a_window_it_is_all_of_the_input(tmp_path: Path, section: str) -
         ("mondrian=null", "mondrian: is missing; a mapping such as {window: {tuples: 1000}}"),
         ("mondrian.cut=wide", "mondrian.cut: is not one of the choices (did you mean 'widest'?); 'loss' or 'widest'"),
         ("mondrian.window.tuples=9", "mondrian.window.tuples: must be k (10) or more, not 9"),
-        ("policy.event_time=null", "mondrian.window.event_time: needs a column of the role policy.event_time"),
+        ("policy.event_time=null", "mondrian.window.event_time: policy.event_time names no column; name one"),
         ("sinks.windows={connector: print}", "sinks.windows: mondrian has no such output"),
         ("sampling_and_noise={sample_rate: 0.5, phi: 10}", "sampling_and_noise: its argument is not made for"),
     ],

@@ -116,7 +116,7 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("suhdsa.adaptive.least=51", "suhdsa.adaptive.least: must be from 1 to 50, not 51"),
         ("suhdsa.adaptive.windows=0", "suhdsa.adaptive.windows: is too small"),
         ("suhdsa.adaptive.delay_weight=nan", "suhdsa.adaptive.delay_weight: is not finite"),
-        ("policy.event_time=null", "suhdsa.event_time: needs a column of the role policy.event_time"),
+        ("policy.event_time=null", "suhdsa.event_time: policy.event_time names no column; name one"),
         (
             "sampling_and_noise={sample_rate: 0.5, phi: 10}",
             "sampling_and_noise: its argument is not made for suhdsa; remove it, or choose 'algorithm: castle'",

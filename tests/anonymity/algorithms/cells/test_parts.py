@@ -165,7 +165,7 @@ def test_the_intervals_of_an_integer_column_end_at_integers() -> None:
         (replace(POLICY, noised={"dose": Noised((0, 1), 0.1)}), "policy.noised"),
         (replace(POLICY, pseudonym=Pseudonym("code", "release")), "policy.pseudonym"),
         (replace(POLICY, event_time_limit=1), "policy.event_time_limit"),
-        (replace(POLICY, event_time=None), "policy.event_time"),
+        (replace(POLICY, event_time=None), "cells.window"),
         (replace(POLICY, quasi_identifiers={"age": Numeric()}), "policy.quasi_identifiers.age.domain"),
         (replace(POLICY, quasi_identifiers={"age": Numeric((0, 9), 1)}), "policy.quasi_identifiers.age.step"),
         (

@@ -143,7 +143,7 @@ def test_tuples_that_are_not_those_of_the_state_are_refused() -> None:
         ({"tuples": 0}, "mondrian.window.tuples: is too small; a whole number, privacy.k or more"),
         ({"event_time": -1}, "mondrian.window.event_time: is too small; a duration"),
         ({"tuples": 2}, r"mondrian.window.tuples: must be k \(3\) or more, not 2"),
-        ({"event_time": 1}, "mondrian.window.event_time: needs a column of the role policy.event_time"),
+        ({"event_time": 1}, "mondrian.window.event_time: policy.event_time names no column; name one"),
     ],
 )
 def test_a_window_that_cannot_be_is_refused(window: dict[str, int], problem: str) -> None:

@@ -430,7 +430,7 @@ def test_parameters_that_cannot_be_kept_are_refused(parameters: dict[str, object
 
 def test_event_time_needs_its_column() -> None:
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), Suhdsa(event_time=5), TYPES)
-    with pytest.raises(PolicyError, match=r"suhdsa.event_time: needs a column of the role policy.event_time"):
+    with pytest.raises(PolicyError, match=r"suhdsa.event_time: policy.event_time names no column; name one"):
         made.shard()
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), Suhdsa(5, delay=Delay(event_time=5)), TYPES)
     with pytest.raises(PolicyError, match=r"suhdsa.delay.event_time: needs a column"):
