@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any
 
 from crenel.anonymity.algorithm import algorithms_with
 from crenel.anonymity.model.attributes import NO_ENDS, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.explain import listed, suggestion
 from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, without_domain
+from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.anonymity.model.secret import SHORTEST_KEY
 from crenel.anonymity.noise.release_noise import problems_within
+from crenel.operators.plan import PlanSettings
 
 
-def contradictions(settings: Any) -> Iterator[str]:
-    """Yield each contradiction, with its field and the remedy; ``settings`` has the fields of ``Settings``."""
+def contradictions(settings: PlanSettings) -> Iterator[str]:
+    """Yield each contradiction, with its field and the remedy."""
     policy, algorithm = settings.policy, settings.algorithm
     try:
         settings.subject_key.read()
@@ -46,7 +47,7 @@ def contradictions(settings: Any) -> Iterator[str]:
         fit = algorithms_with(attrgetter("noise"))
         yield f"sampling_and_noise: its argument is not made for {algorithm.name}; remove it, or choose {fit}"
     elif settings.sampling_and_noise is not None:
-        yield from _unnoisable(settings, policy)
+        yield from _unnoisable(settings, settings.sampling_and_noise)
     else:
         yield from _indivisible(settings, policy)
     if settings.privacy.l > 1 and not policy.sensitive:
@@ -59,7 +60,7 @@ def contradictions(settings: Any) -> Iterator[str]:
         yield str(error)
 
 
-def _unpublishable(settings: Any, policy: Policy) -> Iterator[str]:
+def _unpublishable(settings: PlanSettings, policy: Policy) -> Iterator[str]:
     """Yield published forms that a release alone, or the algorithm's own form, contradicts."""
     name = settings.algorithm.name
     for number in policy.numeric if settings.algorithm.has_representative else ():
@@ -85,7 +86,7 @@ def _unpublishable(settings: Any, policy: Policy) -> Iterator[str]:
             yield f"{field}, and {name} publishes a representative of its own; remove one of the two"
 
 
-def _not_lasting(settings: Any, policy: Policy) -> Iterator[str]:
+def _not_lasting(settings: PlanSettings, policy: Policy) -> Iterator[str]:
     """Yield settings that are incompatible with a lasting privacy model."""
     field = "privacy.persons.guarantee: lasting"
     if not settings.algorithm.lasting:
@@ -109,7 +110,7 @@ def _not_lasting(settings: Any, policy: Policy) -> Iterator[str]:
         yield f"{field} holds for k and l, and privacy.sensitive is about each release; remove one of them"
 
 
-def _not_pseudonymous(settings: Any, pseudonym: Pseudonym) -> Iterator[str]:
+def _not_pseudonymous(settings: PlanSettings, pseudonym: Pseudonym) -> Iterator[str]:
     """Yield settings that are incompatible with a published pseudonym."""
     if not settings.subject_key:
         yield (
@@ -134,7 +135,7 @@ def _not_pseudonymous(settings: Any, pseudonym: Pseudonym) -> Iterator[str]:
         )
 
 
-def _indivisible(settings: Any, policy: Policy) -> Iterator[str]:
+def _indivisible(settings: PlanSettings, policy: Policy) -> Iterator[str]:
     """Yield problems with the division into shards."""
     by, attributes = settings.shards.by, {attribute.name: attribute for attribute in policy.attributes}
     chosen = attributes.get(by)
@@ -162,9 +163,10 @@ def _indivisible(settings: Any, policy: Policy) -> Iterator[str]:
         )
 
 
-def _unnoisable(settings: Any, policy: Policy) -> Iterator[str]:
+def _unnoisable(settings: PlanSettings, noise: SamplingAndNoise) -> Iterator[str]:
     """Yield settings that are incompatible with sampling and noise."""
-    if not settings.sampling_and_noise.has_observed_range:
+    policy = settings.policy
+    if not noise.has_observed_range:
         for name in without_domain(policy):
             yield (
                 f"policy.quasi_identifiers.{name}.domain: is missing; sampling_and_noise scales noise by the range, "

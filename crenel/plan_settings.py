@@ -20,12 +20,13 @@ from crenel.anonymity.model.region_tree import RegionTree
 from crenel.evidence.plan.point import Point
 from crenel.evidence.plan.replays import Make
 from crenel.evidence.sample import ReplaySetting
+from crenel.operators.plan import PlanSettings
 from crenel.regions_file import regions_text
 from crenel.settings import Settings
 from crenel.settings_file import parse
 
 
-def setting_of(settings: Any, privacy: Privacy) -> ReplaySetting:
+def setting_of(settings: PlanSettings, privacy: Privacy) -> ReplaySetting:
     """Return the replay setting of settings; ``privacy``: their privacy models, with the codes of references."""
     return ReplaySetting(
         algorithm=settings.algorithm,

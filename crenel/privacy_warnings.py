@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from crenel.anonymity.model.policy import Pseudonym
 from crenel.anonymity.model.privacy import Persons
 from crenel.anonymity.model.secret import SHORTEST_KEY
+from crenel.operators.plan import PlanSettings
 
 OBSERVED_RANGE = (
     "sampling_and_noise.range: observed scales noise by the range seen so far. That range is made of values of "
@@ -84,8 +84,8 @@ WITHOUT_LEAST = (
 )
 
 
-def startup_warnings(settings: Any) -> Iterator[str]:
-    """Yield the warnings for a run with settings, each with its field; ``settings`` has the fields of ``Settings``."""
+def startup_warnings(settings: PlanSettings) -> Iterator[str]:
+    """Yield the warnings for a run with settings, each with its field."""
     policy, noise, privacy = settings.policy, settings.sampling_and_noise, settings.privacy
     within, key, seeded = privacy.noise_within_release, settings.subject_key.read(), settings.seed is not None
     if noise is not None:
