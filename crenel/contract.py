@@ -125,7 +125,7 @@ def check_contract(
 
     Parameters
     ----------
-    folder : folder that the path of the contract is relative to
+    folder : folder that a relative path of the contract refers to
     paths : path of the field that a column is read from, by column; a column without one is the field of its name
 
     Raises
@@ -329,19 +329,19 @@ def _of_protobuf(path: Path, content: bytes, schema_name: str | None, option: st
         message = read_message(content, schema_name, option)
     except DescriptorError as error:
         raise ContractError(f"{path}: {error}") from None
-    return _Messages(path, message).nodes(message.descriptor, "", ())
+    return _Messages(path, message).named_fields(message.descriptor, "", ())
 
 
 class _Messages:
-    """Nodes of the fields of messages; a message inside itself is followed once."""
+    """Fields of messages as ``_NamedField``; a message inside itself is followed once."""
 
     def __init__(self, path: Path, message: MessageType) -> None:
         self._path, self._message, self._count = path, message, 0
 
-    def nodes(self, of: Descriptor, around: str, outer: tuple[str, ...]) -> list[_NamedField]:
-        return [self._node(each, f"{around}{each.name}", (*outer, of.full_name)) for each in of.fields]
+    def named_fields(self, of: Descriptor, around: str, outer: tuple[str, ...]) -> list[_NamedField]:
+        return [self._named_field(each, f"{around}{each.name}", (*outer, of.full_name)) for each in of.fields]
 
-    def _node(self, of: FieldDescriptor, place: str, outer: tuple[str, ...]) -> _NamedField:
+    def _named_field(self, of: FieldDescriptor, place: str, outer: tuple[str, ...]) -> _NamedField:
         self._count += 1
         if self._count > _LARGEST:
             raise ContractError(
@@ -354,9 +354,9 @@ class _Messages:
             # Fields at any depth have no paths that could be listed, so that this one states what they do.
             own += [option for option in self._deep(inner, {inner.full_name}) if _is_restricting(*option)]
         elif is_map(of):
-            within = [self._node(each, f"{place}.{each.name}", outer) for each in inner.fields]
+            within = [self._named_field(each, f"{place}.{each.name}", outer) for each in inner.fields]
         elif inner is not None:
-            within = self.nodes(inner, f"{place}.", outer)
+            within = self.named_fields(inner, f"{place}.", outer)
         if is_repeated(of) and within and not is_map(of):
             within = [_NamedField(("[]",), place, inner=within)]
         tags = [value for name, value in own if name == "tags"]

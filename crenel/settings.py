@@ -76,7 +76,7 @@ class Settings:
         A restore needs the same key
     epoch : of a job: another number makes its shards start anew, under a policy that its state does not fit
     extensions : Python modules that register algorithms or privacy models of your own
-    folder : folder that relative paths of hierarchies refer to
+    folder : folder that relative paths of files refer to, such as those of hierarchies; by default the current one
 
     Raises
     ------
@@ -151,7 +151,7 @@ class Settings:
         Parameters
         ----------
         content : the sections, without those of jobs
-        folder : folder that paths are relative to
+        folder : as of ``Settings``
         origin : origin of the sections, which an error names
         paths : column of the contract, by column of the policy, where they differ
         problems : problems of the file that are known already, and are part of the error
@@ -251,7 +251,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
 
     Parameters
     ----------
-    path : a YAML file; paths of hierarchies are relative to its folder
+    path : a YAML file, whose folder relative paths in it refer to
     overrides : fields to set first, each ``dotted.key=value`` with the value in YAML
 
     Raises

@@ -579,13 +579,13 @@ class _Tables:
     def of(cls, settings: Settings, schema: pa.Schema, outputs: Sequence[str], *, restorable: bool) -> _Tables:
         policy, kinds = settings.policy, {field.name: decoded_type(field.type) for field in schema}
         kinds |= {name: type_of_nothing(policy, name) for name, kind in kinds.items() if pa.types.is_null(kind)}
-        texts = {name: sql_type(kind) for name, kind in kinds.items()}
+        sql = {name: sql_type(kind) for name, kind in kinds.items()}
         # Columns that are only passed through may have any type.
-        texts |= {name: "STRING" for name in policy.passthrough if name in texts and not is_simple(kinds[name])}
+        sql |= {name: "STRING" for name in policy.passthrough if name in sql and not is_simple(kinds[name])}
         timed = {name: of for name, of in kinds.items() if name == policy.event_time}
-        texts |= {name: event_time_type(of) for name, of in timed.items()}
+        sql |= {name: event_time_type(of) for name, of in timed.items()}
         problems = [problem for name, of in timed.items() for problem in event_time_problems(name, of)]
-        types = {name: replace(parse(text), limits=limits_of(kinds[name])) for name, text in texts.items()}
+        types = {name: replace(parse(text), limits=limits_of(kinds[name])) for name, text in sql.items()}
         plan, unfit = plan_of(settings, types, outputs=outputs)
         problems += unfit
         for output, columns in plan.outputs(chained=False).items():

@@ -205,7 +205,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool 
 
     Parameters
     ----------
-    path : a YAML file; paths of hierarchies are relative to its folder
+    path : a YAML file, whose folder relative paths in it refer to
     overrides : fields to set first, each ``dotted.key=value`` with the value in YAML
     with_regions : whether files of regions are read; without them the configuration describes no job
 

@@ -29,7 +29,7 @@ from crenel.operators.output_columns import SQL, OutputColumn, in_rows
 from crenel.operators.plan import AnonymizationPlan, plan_of, repeated
 from crenel.operators.shards.keys import shard_keys
 
-_CARRIED = ("packed", "list")
+_AS_BYTES = ("packed", "list")
 """Forms of columns that pass through the operator as bytes."""
 
 
@@ -107,7 +107,9 @@ def layout(config: Config, source: SourceColumns, where: Path | str = "source") 
     sinks = sink_columns(config, plan, own, timestamps=timestamps)
     problems = [*source.problems, *problems, *event_time_problems(config, columns, elsewhere=source.has_watermark)]
     problems += [problem for sink in sinks for problem in repeated(sink, (column.name for column in sinks[sink]))]
-    problems += _unfit_for_carried(config, {of.name: plan.types[of.name] for of in plan.members if of.form in _CARRIED})
+    problems += _unfit_for_carried(
+        config, {of.name: plan.types[of.name] for of in plan.members if of.form in _AS_BYTES}
+    )
     if config.is_nested and has_no_arrays(config.sinks.get("released", {})):
         problems.append(
             "shape: 'nested' needs ROW, which the sink of released does not hold; write JSON, Avro or Parquet"
@@ -162,7 +164,7 @@ def _back(read: Read, sql: ColumnType, column: OutputColumn) -> Column:
     if read.form == "time":
         return Column(read.name, sql.text, instant(column.row, sql))
     row = column.row
-    if read.form in _CARRIED:
+    if read.form in _AS_BYTES:
         return Column(read.name, sql.text, unpacked(row, sql))
     if sql.name == "DECIMAL" and sql.precision == sql.scale:
         # Such a type has no digit before the point, and Flink takes the zero in its own '0.5' for an overflow.
