@@ -28,7 +28,7 @@ from crenel.settings_file import expand, parse
 from examples.own_algorithm import InOrder
 from examples.own_privacy_model import AT_MOST
 from tests.crenel.stream import settings
-from tests.support.launch import ROOT
+from tests.support.launch import DATA, ROOT
 
 # Text that YAML, or the variables of a file, would read as something else.
 TEXT = st.sampled_from(
@@ -287,7 +287,7 @@ def test_a_job_adds_the_sections_that_settings_skip() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf").glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_file_and_its_settings_are_the_same(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = ROOT.parent / "shared/data/adult"
+    data = DATA / "adult"
     if "adult" in path.name and not data.exists():
         pytest.skip("../shared/data is not there")
     monkeypatch.setenv("ADULT_HIERARCHIES", str(data))

@@ -18,6 +18,9 @@ from typing import Protocol, TypeVar
 from tests.support import host
 
 ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared" / "data"
+"""Folder of data sets of others; tests that read it are skipped where it is absent."""
+
 TIMEOUT = 600  # seconds: the first run compiles the core, and machines are shared
 
 

@@ -10,10 +10,10 @@ from zipfile import ZipFile
 import pytest
 
 from tests.support.cluster import PYTHON, Cluster
-from tests.support.launch import ROOT, rows_of
+from tests.support.launch import DATA, rows_of
 from tests.support.visits import SUPPRESSED, audit_columns
 
-ADULT = ROOT.parent / "shared" / "data" / "adult"
+ADULT = DATA / "adult"
 
 pytestmark = [
     pytest.mark.cluster,

@@ -19,8 +19,9 @@ from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.cli.app import app
 from crenel.jobs.config.load import load
 from crenel.jobs.config.records import JsonRecords, json_steps
+from tests.support.launch import DATA
 
-ADULT = Path(__file__).resolve().parents[4] / "shared" / "data" / "adult"
+ADULT = DATA / "adult"
 ADULT_COLUMNS = (
     "age,workclass,fnlwgt,education,education-num,marital-status,occupation,relationship,race,sex,capital-gain,"
     "capital-loss,hours-per-week,native-country,income"

@@ -23,9 +23,10 @@ from crenel.anonymity.regions.loss import EncodedSample
 from crenel.jobs.config.load import load
 from crenel.regions_file import read_regions, regions_text
 from tests.support.example_counts import LAWS
+from tests.support.launch import DATA
 from tests.support.regions import learned
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "adult"
+ADULT = DATA / "adult"
 TOWNS = from_paths([(f"{side}{i}", side, "*") for side in ("north", "south") for i in range(4)])
 POLICY = Policy({"town": Categorical(TOWNS), "age": Numeric((0, 90)), "pay": Numeric()})
 CONFIG = """
@@ -214,10 +215,10 @@ def test_one_region_is_the_whole_space(tmp_path: Path) -> None:
     assert isinstance(read_regions(path, POLICY, 1).root, Region)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="UCI Adult is not beside the project")
+@pytest.mark.skipif(not ADULT.is_dir(), reason="UCI Adult is not beside the project")
 def test_the_example_fits_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADULT_CSV", "adult.data")
-    monkeypatch.setenv("ADULT_HIERARCHIES", str(DATA))
+    monkeypatch.setenv("ADULT_HIERARCHIES", str(ADULT))
     regions = load(Path(__file__).parents[3] / "conf" / "adult-regions.yaml").shards.regions
     assert regions is not None
     assert len(regions) == 8

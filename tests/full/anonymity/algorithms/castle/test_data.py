@@ -18,9 +18,9 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.drive import Setting, in_blocks, judged
+from tests.support.launch import DATA
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 
-DATA = Path(__file__).parents[6] / "shared" / "data"
 real = pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data: the folder {DATA} is absent")
 
 ADULT = (
