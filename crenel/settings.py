@@ -127,11 +127,14 @@ class Settings:
     folder: Path = field(default=Path(), repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.folder, str | Path):
+            raise ConfigError("settings", ["folder: is not a path; give text or a Path, such as Path('conf')"])
         given = {name: getattr(self, name) for name in _SECTIONS} | {"algorithm": self.algorithm}
+        problems = [*_import_extensions(self.extensions)]
         validated = _Validation(given, Path(self.folder), {})
-        if validated.problems:
-            raise ConfigError("settings", validated.problems)
-        self.__dict__.update(validated.values)
+        if problems := [*problems, *validated.problems]:
+            raise ConfigError("settings", problems)
+        self.__dict__.update(validated.values, folder=Path(self.folder))
 
     @classmethod
     def of_sections(
@@ -164,7 +167,8 @@ class Settings:
         ConfigError
             Lists every problem, each with its field and a valid form.
         """
-        found = [*problems, *_import_extensions(content)]
+        import_module("crenel.anonymity.builtin")
+        found = [*problems, *_import_extensions(content.get("extensions"))]
         undecided = dict(explain_undecided(content, Policy))
         given, unknown = _sections_of(content, known)
         validated = _Validation(
@@ -412,14 +416,12 @@ def _class_of(section: _Section) -> Any:
     return next((each for each in (annotation, *get_args(annotation)) if fields_of(each)), object)
 
 
-def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
-    """Import the built-in algorithms and privacy models, and the modules with further ones."""
-    import_module("crenel.anonymity.builtin")
-    given = content.get("extensions")
-    for name in given if isinstance(given, list | tuple) else ():
+def _import_extensions(given: Any) -> Iterator[str]:
+    """Import the modules that register algorithms and privacy models, and yield a problem of each that is missing."""
+    for name in filter(None, given) if isinstance(given, list | tuple) else ():
         try:
             import_module(str(name))
-        except ImportError as error:
+        except (ImportError, TypeError) as error:  # the latter: a relative name
             yield f"extensions: the module {name!r} cannot be imported ({error}); it must be on Python's path"
 
 

@@ -352,6 +352,31 @@ def test_an_algorithm_of_ones_own_has_its_section() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"folder": 5}, "folder: is not a path; give text or a Path"),
+        (
+            {"extensions": ["nope"]},
+            "extensions: the module 'nope' cannot be imported (No module named 'nope'); it must",
+        ),
+        ({"extensions": [".nope"]}, "extensions: the module '.nope' cannot be imported"),
+        ({"extensions": [""]}, "extensions[0]: is empty"),
+        ({"extensions": "nope"}, "extensions: must be a list of Python modules"),
+    ],
+)
+def test_a_folder_and_extensions_are_checked_at_once(wrong: dict[str, Any], problem: str) -> None:
+    with pytest.raises(crenel.ConfigError) as caught:
+        replace(settings(), **wrong)
+    (found,) = caught.value.problems
+    assert found.startswith(problem)
+
+
+def test_a_folder_as_text_is_a_path() -> None:
+    folder: Any = "conf"
+    assert replace(settings(), folder=folder).folder == Path("conf")
+
+
+@pytest.mark.parametrize(
     "make",
     [
         lambda: crenel.Numeric(0, 110),  # type: ignore[arg-type]
