@@ -190,6 +190,13 @@ def test_the_settings_are_those_of_a_file(tmp_path: Path) -> None:
         assert (read_one.level, read_one.labels) == (made_one.level, made_one.labels)
     assert set(read.policy.generalized["pay"].labels) == set(PARTS)
 
+    content = made.sections()
+    content["policy"]["generalized"]["pay"]["level"] = 2
+    with pytest.raises(ConfigError) as error:
+        crenel.Settings.of_sections(content, tmp_path, "x")
+    (problem,) = error.value.problems
+    assert problem.startswith("policy.generalized.pay.level: must be from 0 to 1, below the root")
+
 
 @pytest.mark.parametrize(
     ("generalized", "problem"),

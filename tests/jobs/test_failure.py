@@ -133,6 +133,21 @@ def test_a_path_of_the_configuration_is_told_where_the_message_is_withheld() -> 
     assert answer == f"IOException at sinks.audit.path: file:///data/out/audit/; {WITHHELD}"
 
 
+@pytest.mark.parametrize(
+    ("message", "fields"),
+    [
+        (
+            "/tmp/Eastley: No space left on device",
+            "sinks.released.path or sinks.audit.path or sinks.rejected.path or flink.io.tmp.dirs",
+        ),
+        ("/data/out/audit/.part-0: Disk quota exceeded", "sinks.audit.path: file:///data/out/audit/"),
+    ],
+)
+def test_a_full_disk_is_told_with_all_folders_that_may_be_on_it(message: str, fields: str) -> None:
+    for answer in both(link("java.io.IOException", message)):
+        assert re.fullmatch(rf"{re.escape(fields)}: a disk is full( \(IOException\))?\. Free space, or .*", answer)
+
+
 UNKNOWN_TOPIC = "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
 KAFKA = {"connector": "kafka", "topic": "visits"}
 TOPICS = JobSetup({"source.ddl": KAFKA}, {"released": {**KAFKA, "topic": "visits-out"}}, {})
@@ -341,6 +356,13 @@ def test_why_a_job_did_not_start_is_the_last_cause() -> None:
             "forget",
             "IllegalArgumentException: get a.Visit descriptors error!",
             "IllegalArgumentException at source.forget.ddl: get a.Visit descriptors error!; name the jar of the",
+        ),
+        (
+            "crenel_sink_released",
+            "UnsupportedOperationException: Unsupported to derive Schema for type: TIMESTAMP_LTZ(3)",
+            "UnsupportedOperationException at sinks.released: Unsupported to derive Schema for type: TIMESTAMP_LTZ(3); "
+            "CAST it to TIMESTAMP(3) in source.query, and an event time to BIGINT of epoch milliseconds; of Kafka with "
+            "avro, set avro.timestamp_mapping.legacy to false instead",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.operators.plan import AnonymizationPlan
 from crenel.settings import Settings
 
-NOISE = SamplingAndNoise(0.5, 1.0, range="observed")
+NOISE = SamplingAndNoise(0.5, 1.0)
 TIMED = Castle(Delay(9, 1000))
 
 

@@ -360,6 +360,6 @@ def test_what_does_not_fit_is_told_with_its_field(tables: Path, mini: Host) -> N
     (problem,) = refused(f"flink.pipeline.jars={paimon}", run=crenel)
     assert problem.startswith("catalogs.lake: cannot be opened: ")
     assert "; Flink has no Hadoop client, which the catalog needs" in problem
-    problem, *_ = refused(f"flink.pipeline.jars={hadoop}", run=crenel)
+    (problem,) = refused(f"flink.pipeline.jars={hadoop}", run=crenel)
     assert problem.startswith("catalogs.lake: cannot be opened: ")
     assert "; name the file of paimon-flink in flink.pipeline.jars" in problem

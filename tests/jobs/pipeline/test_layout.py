@@ -61,6 +61,7 @@ COLUMNS = {
 }
 
 WITHIN = Privacy(2, noise_within_release=NoiseWithinRelease(1))
+OBSERVED = replace(NOISE, range="observed")
 STAMP = "TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL '0.001' SECOND * m0"
 
 
@@ -585,8 +586,9 @@ def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, fi
     ],
 )  # fmt: skip
 def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: Numeric, problem: str) -> None:
+    noise = OBSERVED if attribute.domain is None else NOISE
     with pytest.raises(ConfigError) as caught:
-        layout_of(Policy({"q": attribute}), {"q": sql}, sampling_and_noise=NOISE)
+        layout_of(Policy({"q": attribute}), {"q": sql}, sampling_and_noise=noise)
     (found,) = caught.value.problems
     assert found.startswith(f"policy.quasi_identifiers.q.step: {problem}")
     assert layout_of(Policy({"q": attribute}), {"q": sql})
@@ -636,7 +638,7 @@ def test_a_time_finer_than_milliseconds_is_told(sql: str) -> None:
 def test_problems_of_steps_are_told_with_all_others() -> None:
     policy = Policy({"q": Numeric(), "r": Numeric(step=0.5), "gone": Numeric()})
     with pytest.raises(ConfigError) as caught:
-        layout_of(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, sampling_and_noise=NOISE)
+        layout_of(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, sampling_and_noise=OBSERVED)
     assert [problem.split(": ")[0] for problem in caught.value.problems] == [
         "policy.quasi_identifiers",
         "policy",

@@ -54,12 +54,15 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
 
     noised = "sampling_and_noise={sample_rate: 1, phi: 9, range: observed}"
     fits = check(may)
+    removed = check(["--set", "policy.passthrough=null", "--set", "policy.drop=[name, clinic]"])
     differs = check([*may_not, "--set", noised])
     assert fits.returncode == 0, fits.stderr
     assert fits.stdout.startswith(
         f"{DEMO} is valid.\nIt can go on from {place}: the state of 3 of 4 shards.\n"
         "Warning: source.query: the query has changed since the state was stored. "
     )
+    assert removed.returncode == 0, removed.stderr
+    assert "\nWarning: policy.passthrough: the column clinic is gone; the records that wait are" in removed.stdout
     assert (differs.returncode, differs.stdout) == (2, "")
     head, *problems = differs.stderr.splitlines()
     assert head == f"crenel: {DEMO} cannot go on from {place}:"
