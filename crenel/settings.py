@@ -24,7 +24,7 @@ from crenel.anonymity.model.attributes import EXACT, Categorical, Numeric
 from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.explain import explain, explain_undecided, fields_of, listed, suggestion
-from crenel.anonymity.model.fields import Columns, Milliseconds, Positive, Whole, about, is_duration
+from crenel.anonymity.model.fields import Columns, Milliseconds, Positive, Whole, about, is_duration, show_plain_types
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.anonymity.model.hierarchy_field import section_of as hierarchy_section
 from crenel.anonymity.model.policy import Policy, Shards
@@ -493,3 +493,4 @@ def _dumper() -> type[Any]:
 
 
 _SECTIONS = _sections()
+show_plain_types(Settings)

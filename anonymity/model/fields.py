@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta, timezone
 from functools import wraps
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, WrapValidator
 from pydantic.dataclasses import dataclass
@@ -65,7 +65,20 @@ def setting(kind: type[C]) -> type[C]:
             raise ConfigError(kind.__name__, [problem for _, problem in explain(error, made, prefix)]) from None
 
     made.__init__ = init
+    show_plain_types(made)
     return made
+
+
+def show_plain_types(kind: Any) -> None:
+    """Have ``help`` and notebooks show the types of a class's fields, without what validates and describes them."""
+    try:
+        hints, signature = get_type_hints(kind), inspect.signature(kind)
+    except NameError:  # a type of a function's own
+        return
+    fields = [of.replace(annotation=hints.get(of.name, of.annotation)) for of in signature.parameters.values()]
+    kind.__signature__ = signature.replace(parameters=fields)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    kind.__init__.__signature__ = signature.replace(parameters=[own, *fields])
 
 
 def is_duration(field: FieldInfo) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import inspect
+from dataclasses import is_dataclass
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -75,6 +77,14 @@ def test_their_signatures_are_these() -> None:
         own = [method for method in vars(getattr(crenel, name)) if not method.startswith("_")]
         fields = getattr(getattr(crenel, name), "__dataclass_fields__", {})
         assert sorted(set(own) - set(fields)) == methods.split(), name
+
+
+def test_signatures_show_types_without_what_validates_them() -> None:
+    classes: list[Any] = [found for name in crenel.__all__ if is_dataclass(found := getattr(crenel, name))]
+    assert len(classes) > 20
+    shown = {of: f"{inspect.signature(of)}{inspect.signature(of.__init__)}" for of in classes}
+    assert [of for of, signature in shown.items() if "Annotated" in signature] == []
+    assert "delay: crenel.anonymity.model.delay.Delay, loss_window: int = 100, " in shown[crenel.Castle]
 
 
 def test_the_names_inside_a_program_are_these() -> None:
