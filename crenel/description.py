@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from crenel.anonymity.model.attributes import Noised, Numeric, Presence, QuasiIdentifier
+from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.settings import Settings
 
@@ -66,7 +67,8 @@ def guarantee_lines(settings: Settings, further: Iterable[tuple[str, str]] = ())
     for model, parameter in privacy.further:
         yield model.name, f"{_numbers(model, parameter)} of each sensitive column in every release"
     if privacy.lasting is not None:
-        until = "for ever" if privacy.lasting.horizon is None else f"until {privacy.lasting.horizon} ms after the last"
+        horizon = privacy.lasting.horizon
+        until = "for ever" if horizon is None else f"until {format_duration(horizon)} after the last"
         yield "persons", f"k and l over all rows of a person, {until}; {privacy.lasting.moved} after a person has moved"
     for name, column in privacy.sensitive.items():
         if column.l is not None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
-from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.fingerprint import hierarchy_digest
 from crenel.anonymity.model.secret import Secret
 from crenel.description import guarantee_lines, roles
@@ -49,7 +47,7 @@ def about(
     """
     # Knowledge of the seed would allow an attacker to reproduce the random choices.
     seed = {"seed": "fixed"} if settings.seed is not None else {}
-    settings_text = ((name, seed.get(name, _timed(text))) for name, text in guarantee_lines(settings, further))
+    settings_text = ((name, seed.get(name, text)) for name, text in guarantee_lines(settings, further))
     return About(
         name=name,
         made=datetime.now(timezone.utc).strftime("%d %B %Y, %H:%M UTC"),
@@ -64,11 +62,6 @@ def about(
         versions=tuple(_versions(settings, flink)),
         warnings=tuple(warnings),
     )
-
-
-def _timed(text: str) -> str:
-    """Write the durations in a text as a configuration does."""
-    return re.sub(r"\b(\d+) ms\b", lambda found: format_duration(int(found[1])), text)
 
 
 def _versions(settings: Settings, flink: str) -> Iterator[tuple[str, str]]:

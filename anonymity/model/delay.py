@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, Literal
 
+from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.fields import Duration, Natural, Positive, Share, Weights, about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -43,7 +44,7 @@ class Delay:
         if self.tuples is not None:
             yield "delay.tuples", f"{self.tuples} later tuples of the shard"
         if self.event_time is not None:
-            yield "delay.event_time", f"{self.event_time} ms"
+            yield "delay.event_time", format_duration(self.event_time)
 
 
 @setting
@@ -108,6 +109,6 @@ class Window:
         if self.tuples is not None:
             yield "window.tuples", f"{self.tuples} close a window"
         if self.event_time is not None:
-            yield "window.event_time", f"{self.event_time} ms close a window"
+            yield "window.event_time", f"{format_duration(self.event_time)} close a window"
         if self.tuples is None and self.event_time is None:
             yield "window", "all of the input"

@@ -16,6 +16,7 @@ from crenel.anonymity.algorithms.cells.shard import CellsShard
 from crenel.anonymity.algorithms.cells.stages import CellStage, PersonStage
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.fields import AboveZero, Duration, Positive, Share, about, setting
 from crenel.anonymity.model.hierarchy import HierarchyError
@@ -138,18 +139,18 @@ class Cells(BatchAlgorithm):
             )
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        yield "window", "all of the input" if self.window is None else f"{self.window} ms of event time"
+        yield "window", "all of the input" if self.window is None else f"{format_duration(self.window)} of event time"
         if self.lateness is None:
             yield "lateness", "windows close at the end of the input"
         else:
-            yield "lateness", f"a window closes {self.lateness} ms after its end"
+            yield "lateness", f"a window closes {format_duration(self.lateness)} after its end"
         if self.release == "sampled":
             yield "sample_rate", f"{self.sample_rate:g} of the persons of a window, chosen anew in each"
         else:
             yield "release", "as many records of a key as its count with noise says; no record is that of a person"
         if isinstance(self.partition, RegionTree):
             yield "partition", f"{len(self.partition)} cells"
-        horizon = "the whole stream" if self.horizon is None else f"{self.horizon} ms"
+        horizon = "the whole stream" if self.horizon is None else format_duration(self.horizon)
         yield "windows", f"a person contributes to {self.windows} at most over {horizon}"
         yield "epsilon, delta", f"{self.epsilon:g} and {self.delta:g} for each person over {horizon}"
 

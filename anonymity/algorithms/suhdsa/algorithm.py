@@ -15,6 +15,7 @@ from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaSettings
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
+from crenel.anonymity.model.durations import format_duration
 from crenel.anonymity.model.fields import setting
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.weights import describe_weights
@@ -87,7 +88,7 @@ class Suhdsa(SuhdsaSettings, Algorithm):
         if self.tuples is not None:
             yield "tuples", f"{self.tuples} close a window"
         if self.event_time is not None:
-            yield "event_time", f"{self.event_time} ms close a window"
+            yield "event_time", f"{format_duration(self.event_time)} close a window"
         yield "distortion_weight", f"{self.distortion_weight:.6g}"
         yield "neighbors", str(self.neighbors)
         yield "growth_cap", f"{self.growth_cap:.6g}"

@@ -149,7 +149,7 @@ def test_check_shows_the_algorithm_with_its_parameters(runs: Runs) -> None:
     for line in (
         "algorithm suhdsa",
         "delay.tuples 60 later tuples of the shard",
-        "delay.event_time 600000 ms",
+        "delay.event_time 10 min",
         "tuples 30 close a window",
         "output generalization",
         "target from l to 5; smoothing 0.3, band 0.05, dwell 5",
