@@ -5,6 +5,7 @@ Run it: ``python examples/own_privacy_model.py``. Other programs name this modul
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 import crenel
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
+from crenel.evidence.verify.formulas import ROUNDED, formula
 
 
 def lacking(persons: int, counts: Any, parameters: Any) -> float:
@@ -35,6 +37,12 @@ AT_MOST = add_privacy_model(
         reason="too_common",
     )
 )
+
+
+@formula("at_most")
+def keeps(_: None, share: float, persons: int, counts: Mapping[str, int]) -> bool:
+    """Return whether published rows satisfy it, for ``crenel.verify``: without the code that it checks."""
+    return max(counts.values()) <= share * persons * (1 + ROUNDED)
 
 
 def main() -> None:

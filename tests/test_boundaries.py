@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from crenel.anonymity.builtin import PRIVACY_MODELS
+
 ROOT = Path(__file__).parent.parent
 ORDER = ["jobs", "evidence", "operators", "anonymity", "state"]
 LAYERS = [
@@ -71,6 +73,19 @@ def test_the_library_imports_nothing_of_a_job() -> None:
     assert [path for path in modules if "crenel.jobs" in imported_packages(path.read_text(encoding="utf-8"))] == []
 
 
+def test_no_code_but_its_own_file_and_its_formula_names_a_privacy_model() -> None:
+    names = {model.name for model in PRIVACY_MODELS} - {"t"}  # which is also a letter of formats
+    modules = [path for folder in (*ORDER, "docs/_ext") for path in sorted((ROOT / folder).rglob("*.py"))]
+    wrong = {
+        f"{path.relative_to(ROOT)}: {node.value}"
+        for path in [*modules, *sorted((ROOT / "crenel").glob("*.py"))]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+        if "anonymity/privacy_models" not in str(path) and path.name != "formulas.py"
+    }
+    assert wrong == set()
+
+
 @pytest.mark.parametrize(
     ("folder", "unseen"),
     [
@@ -113,6 +128,14 @@ def test_no_modules_import_each_other_not_even_for_types() -> None:
         TopologicalSorter({name: found - {name} for name, found in graph.items()}).prepare()
     except CycleError as error:
         pytest.fail(f"modules import each other: {' <- '.join(error.args[1])}")
+
+
+def test_verify_shares_nothing_with_the_core_but_settings() -> None:
+    graph = imports_between_modules()
+    modules = [name for name in graph if name.startswith("evidence.verify.")]
+    assert modules
+    shared = {other for name in modules for other in graph[name] if not other.startswith("evidence.")}
+    assert {other for other in shared if not other.startswith("anonymity.model.")} == set()
 
 
 def test_folders_of_the_core_import_only_layers_below_them() -> None:

@@ -228,9 +228,8 @@ class Privacy(_WithModels):
     persons : the guarantee over all records of a person; None: k and l hold for each release
     sensitive : privacy models of single sensitive columns
     noise_within_release : noise inside each equivalence class, needed with ``policy.noised``; None: none
-    models : parameter of each further privacy model of all sensitive columns by name: ``alpha``, ``t``, ``entropy_l``,
-        ``beta``, ``recursive``, or one of your own. Its name may be an argument, and is a field of a file:
-        ``Privacy(k=10, t=0.2)``
+    models : parameter of each further privacy model of all sensitive columns by name, of Crenel or of your own. Its
+        name may be an argument, and is a field of a file: ``Privacy(k=10, t=0.2)``
 
     Examples
     --------

@@ -18,6 +18,9 @@ from crenel.anonymity.model.reference import Reference
 Parameter: TypeAlias = float | tuple[float, ...]
 """The parameter of a privacy model: one number, or those of ``PrivacyModel.fields`` in their order."""
 
+NO_TERM = "no term of its own"
+"""In place of the name of a mechanism in a standard that has none."""
+
 
 @dataclass(frozen=True)
 class PrivacyModel:
@@ -44,6 +47,10 @@ class PrivacyModel:
     fields : descriptions of the numbers in the parameter, by name; empty where it is one number
     compares : whether the model depends on the values themselves, compared with ``Sensitive.reference``
     table : returns the numbers that the model takes from a reference; by default the share of each value
+    example : a parameter in the form of settings that is valid for every k from 2 on; the models of Crenel have one
+    statement, not_covered : what holds for every release, and what an attacker may learn all the same, in the words of
+        ``docs/privacy/guarantees.md``
+    terms : names of the model in ISO/IEC 20889:2018 and in NIST SP 800-188 (2023), for ``crenel report``
     """
 
     name: str
@@ -56,6 +63,10 @@ class PrivacyModel:
     fields: Mapping[str, str] = field(default_factory=dict)
     compares: bool = False
     table: Callable[[Reference], tuple[float, ...]] = lambda reference: reference.shares
+    example: Any = None
+    statement: str = ""
+    not_covered: str = ""
+    terms: tuple[str, str] = (NO_TERM, NO_TERM)
 
     def named(self, parameter: Parameter) -> dict[str, float]:
         """Return the numbers of a parameter by names that begin with the model's name."""

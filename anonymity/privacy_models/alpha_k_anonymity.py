@@ -39,5 +39,8 @@ ALPHA = add_privacy_model(
         reason="alpha",
         least_values=least_values,
         least_removed=least_removed,
+        example=0.5,
+        statement="no value is true of more than a share alpha of its persons",
+        not_covered="a rare value may be far more common than elsewhere",
     )
 )

@@ -49,5 +49,8 @@ BETA = add_privacy_model(
         reason="beta",
         compares=True,
         least_removed=least_removed,
+        example=1,
+        statement="no value is more than 1 + beta times as common as in the `reference`",
+        not_covered="values that become rarer",
     )
 )

@@ -42,5 +42,9 @@ ENTROPY_L = add_privacy_model(
         reason="entropy_l",
         least_values=ceil,
         least_removed=least_removed,
+        example=2,
+        statement="entropy of at least log l",
+        not_covered="a single value may hold for most persons",
+        terms=("l-diversity (by entropy)", "l-diversity (by entropy)"),
     )
 )

@@ -48,5 +48,9 @@ RECURSIVE = add_privacy_model(
             "l": "a whole number from 2 to k",
         },
         least_removed=least_removed,
+        example={"c": 3, "l": 2},
+        statement="the commonest value has fewer than c times as many persons as the l-th and all rarer ones",
+        not_covered="a large c protects little",
+        terms=("l-diversity (recursive)", "l-diversity (recursive)"),
     )
 )

@@ -41,5 +41,9 @@ T = add_privacy_model(
         compares=True,
         table=table_of,
         least_removed=least_removed,
+        example=0.2,
+        statement="Earth Mover's Distance of at most t from the `reference`",
+        not_covered="the relative gain of a rare value",
+        terms=("t-closeness, an enhancement of the k-anonymity model", "t-closeness"),
     )
 )

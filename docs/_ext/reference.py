@@ -58,11 +58,7 @@ _SQL = re.compile(r"\b[A-Z][A-Z_]+(\(\d\))?")
 
 EVERY_MODEL = Privacy(
     2,
-    alpha=1,
-    entropy_l=1,
-    recursive={"c": 1, "l": 2},
-    t=1,
-    beta=1,
+    models={model.name: model.example for model in builtin.PRIVACY_MODELS},
     noise_within_release=NoiseWithinRelease(1, confidence=Confidence(0.9, 2)),
     persons=Persons("lasting"),
 )
@@ -184,10 +180,17 @@ def _joined(separator: str, parts: Mapping[str, str]) -> str:
     return separator.join(f"{of}: {text}" for of, text in parts.items())
 
 
-def _privacy_model(name: str, model: PrivacyModel) -> Iterator[Parameter]:
-    """Yield the parameters of a privacy model; its meaning is the first line of its module, without the citation."""
+def _title(model: PrivacyModel) -> tuple[str, str]:
+    """Return the meaning of a privacy model and its source, from the first line of its module."""
     line = str(sys.modules[model.lacking.__module__].__doc__).partition("\n")[0]
-    meaning = re.sub(r"( \([^()]*\))?\.$", "", line)
+    found = re.fullmatch(r"(.+?)(?: \(([^()]*)\))?\.", line)
+    assert found is not None
+    return found[1], found[2] or ""
+
+
+def _privacy_model(name: str, model: PrivacyModel) -> Iterator[Parameter]:
+    """Yield the parameters of a privacy model."""
+    meaning, _ = _title(model)
     if name != f"privacy.{model.name}":
         meaning = f"`privacy.{model.name}` of this column; `null`: that of all columns"
     if not model.fields:
@@ -335,6 +338,13 @@ def suppressions(_: str) -> str:
     return _table(("reason for suppression", "meaning"), _pairs({name: known[name] for name in EVERY_MODEL.reasons}))
 
 
+def privacy_models(_: str) -> str:
+    rows = [
+        (f"`{model.name}` ({_title(model)[1]})", model.statement, model.not_covered) for model in builtin.PRIVACY_MODELS
+    ]
+    return _table(("setting", "statement for every release", "not covered"), rows)
+
+
 def rejections(_: str) -> str:
     return _table(("reason for rejection", "meaning"), _pairs(REJECTION_MEANINGS))
 
@@ -432,6 +442,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "kinds": kinds,
     "metrics": metrics,
     "outputs": outputs,
+    "privacy_models": privacy_models,
     "rejections": rejections,
     "suppressions": suppressions,
 }

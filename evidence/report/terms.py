@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy_model import NO_TERM
 from crenel.evidence.report.context import About
 
 Term = tuple[str, str, str]
 """A mechanism of Crenel, and its name in both standards."""
 
-_NONE = "no term of its own"
-
 _L = ("l-diversity, an enhancement of the k-anonymity model", "l-diversity")
-_MODEL_TERMS = {
-    "entropy_l": ("l-diversity (by entropy)", "l-diversity (by entropy)"),
-    "recursive": ("l-diversity (recursive)", "l-diversity (recursive)"),
-    "t": ("t-closeness, an enhancement of the k-anonymity model", "t-closeness"),
-}
 
 
 def terms(policy: Policy, about: About) -> Iterator[Term]:
@@ -43,7 +37,7 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         )
     if about.synthetic:
         yield "records by counts with noise", "synthetic data", "synthetic data"
-        yield f"k {privacy.k}, synthetic records counted", _NONE, _NONE
+        yield f"k {privacy.k}, synthetic records counted", NO_TERM, NO_TERM
     else:
         yield f"k {privacy.k}, persons counted", "k-anonymity model (formal privacy measurement model)", "k-anonymity"
     yield from _model_terms(policy, about)
@@ -65,14 +59,14 @@ def _model_terms(policy: Policy, about: About) -> Iterator[Term]:
     if policy.sensitive and about.privacy.l > 1:
         yield f"l {about.privacy.l} of each sensitive column", *_L
     for model, _ in about.privacy.further:
-        yield f"{model.name} of each sensitive column", *_MODEL_TERMS.get(model.name, (_NONE, _NONE))
+        yield f"{model.name} of each sensitive column", *model.terms
     for name, column in about.privacy.sensitive.items():
         if column.l is not None:
             yield f"l {column.l} of {name}", *_L
         for model, _ in column.further:
-            yield f"{model.name} of {name}", *_MODEL_TERMS.get(model.name, (_NONE, _NONE))
+            yield f"{model.name} of {name}", *model.terms
     if about.privacy.lasting is not None:
-        yield "k and l over all rows of a person", _NONE, _NONE
+        yield "k and l over all rows of a person", NO_TERM, NO_TERM
 
 
 def _generalization(policy: Policy, about: About) -> Iterator[Term]:

@@ -1,17 +1,56 @@
 """Privacy models for sensitive values, as their papers define them, computed from counts of persons by value.
 
-Floats carry rounding errors, so a violation by less than ``ROUNDED`` is no violation.
+``formula`` registers each under the name of its privacy model. Floats carry rounding errors, so a violation by less
+than ``ROUNDED`` is no violation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from math import log
+from typing import TypeAlias
 
 from crenel.anonymity.model.reference import Reference
 
 ROUNDED = 1e-8
+
+Keeps: TypeAlias = Callable[..., bool | None]
+"""A test of one release: (reference, *numbers, persons, counts), True where it satisfies the privacy model.
+
+``reference``: the declared ``Reference``; None where there is none. ``numbers``: those of the parameter. ``persons``:
+number of distinct persons. ``counts``: number of persons with each value; a person may have several. The result is None
+where these do not suffice to decide.
+"""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The independent test of a privacy model.
+
+    Attributes
+    ----------
+    keeps : the test of one release
+    holds_for_unions : whether the model holds for the union of several releases if it holds for each
+    """
+
+    keeps: Keeps
+    holds_for_unions: bool
+
+
+FORMULAS: dict[str, Formula] = {}
+"""The formulas by the name of their privacy model."""
+
+
+def formula(name: str, *, holds_for_unions: bool = False) -> Callable[[Keeps], Keeps]:
+    """Register a function as the test of the privacy model ``name``; parameters as of ``Formula``."""
+
+    def register(keeps: Keeps) -> Keeps:
+        FORMULAS[name] = Formula(keeps, holds_for_unions)
+        return keeps
+
+    return register
 
 
 def diversity(persons: int, counts: Sequence[int]) -> int:
@@ -28,32 +67,37 @@ def diversity(persons: int, counts: Sequence[int]) -> int:
     return len(counts)
 
 
-def falling(persons: int, counts: Sequence[int]) -> list[int]:
+def falling(persons: int, counts: Mapping[str, int]) -> list[int]:
     """Assign each person to one value, the most common values first, and return the counts in descending order."""
     once, left = [], persons
-    for count in sorted(counts, reverse=True):
+    for count in sorted(counts.values(), reverse=True):
         once.append(min(count, left))
         left -= once[-1]
     return [count for count in once if count]
 
 
-def keeps_alpha(alpha: float, counts: Sequence[int]) -> bool:
-    """Test that no share of a value exceeds alpha (Wong and others, 2006, Definition 2); ``counts``: of ``falling``."""
-    return counts[0] <= alpha * sum(counts) * (1 + ROUNDED)
+@formula("alpha", holds_for_unions=True)
+def keeps_alpha(_: Reference | None, alpha: float, persons: int, counts: Mapping[str, int]) -> bool:
+    """Test that no share of a value exceeds alpha (Wong and others, 2006, Definition 2)."""
+    return falling(persons, counts)[0] <= alpha * persons * (1 + ROUNDED)
 
 
-def keeps_entropy(least: float, counts: Sequence[int]) -> bool:
+@formula("entropy_l", holds_for_unions=True)
+def keeps_entropy(_: Reference | None, least: float, persons: int, counts: Mapping[str, int]) -> bool:
     """Test entropy l-diversity (Machanavajjhala and others, 2007, Definition 4.1)."""
-    persons = sum(counts)
-    return -sum(count / persons * log(count / persons) for count in counts) >= log(least) - ROUNDED
+    shares = [count / persons for count in falling(persons, counts)]
+    return -sum(share * log(share) for share in shares) >= log(least) - ROUNDED
 
 
-def keeps_recursive(factor: float, place: float, counts: Sequence[int]) -> bool:
+@formula("recursive")
+def keeps_recursive(_: Reference | None, factor: float, place: float, persons: int, counts: Mapping[str, int]) -> bool:
     """Test recursive (c, l)-diversity (Machanavajjhala and others, 2007, Definition 4.2)."""
-    return counts[0] < factor * sum(counts[int(place) - 1 :]) * (1 + ROUNDED)
+    once = falling(persons, counts)
+    return once[0] < factor * sum(once[int(place) - 1 :]) * (1 + ROUNDED)
 
 
-def keeps_beta(beta: float, persons: int, counts: Mapping[str, int], reference: Reference) -> bool:
+@formula("beta", holds_for_unions=True)
+def keeps_beta(reference: Reference, beta: float, persons: int, counts: Mapping[str, int]) -> bool:
     """Test beta-likeness: each share is at most 1 + beta times its reference (Cao and Karras, 2012, Definition 2).
 
     The largest share of a value over all choices of one value per person is that of the persons who have it.
@@ -62,7 +106,8 @@ def keeps_beta(beta: float, persons: int, counts: Mapping[str, int], reference: 
     return all(count / persons <= (1 + beta) * usual.get(value, 0.0) * (1 + ROUNDED) for value, count in counts.items())
 
 
-def keeps_t(most: float, persons: int, counts: Mapping[str, int], reference: Reference) -> bool | None:
+@formula("t", holds_for_unions=True)
+def keeps_t(reference: Reference, most: float, persons: int, counts: Mapping[str, int]) -> bool | None:
     """Test t-closeness (Li, Li and Venkatasubramanian, 2007, Section 5) by the reference's distance.
 
     None where a person has two values: the model would have to hold for either choice.

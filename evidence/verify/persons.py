@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -11,36 +12,43 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import Parameter
-from crenel.anonymity.model.reference import Reference
 from crenel.evidence.outputs import RunOutputs, values_of
-from crenel.evidence.verify import formulas
 from crenel.evidence.verify.classes import ALONE, FOLLOWING, ReleasedClasses, counted, numbered
-from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
+from crenel.evidence.verify.formulas import FORMULAS, Keeps, diversity
+from crenel.evidence.verify.verdict import Check, Finding, judged, unchecked, unseen
 
 ROWS, CODES, UNKNOWN = "rows", "codes", "unknown"
 """Ways to distinguish persons: each row is one person, pseudonyms identify persons, or neither."""
 
 
-Members: TypeAlias = Mapping[int, tuple[int, Mapping[int, int]]]
-"""Number of persons, and of persons by value number, by index of the release in ``audit``."""
-
-Keeps: TypeAlias = Callable[[int, Mapping[int, int]], bool | None]
-"""A test of a privacy model on the number of persons, and of persons by value; None where it cannot decide."""
-
-_BY_COUNTS: Mapping[str, Callable[..., bool]] = {
-    "alpha": formulas.keeps_alpha,
-    "entropy_l": formulas.keeps_entropy,
-    "recursive": formulas.keeps_recursive,
-}
-_BY_VALUES: Mapping[str, Callable[[float, int, Mapping[str, int], Reference], bool | None]] = {
-    "t": formulas.keeps_t,
-    "beta": formulas.keeps_beta,
-}
+Members: TypeAlias = dict[int, tuple[int, dict[str, int]]]
+"""Number of persons, and of persons by value, by index of the release in ``audit``."""
 
 
-_MIXED = ("alpha", "entropy_l", "t", "beta")
-"""Privacy models that hold for the union of several releases if they hold for each."""
+@dataclass(frozen=True)
+class _Values:
+    """Distinct values of each row of ``released`` in a sensitive column.
+
+    Attributes
+    ----------
+    rows : (values,) row of each value
+    numbers : (values,) number of each value
+    texts : the value of each number
+    """
+
+    rows: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    texts: Mapping[int, str | None]
+
+    @classmethod
+    def read(cls, outputs: RunOutputs, column: str) -> _Values:
+        rows, texts = values_of(outputs, column)
+        numbers = numbered(texts)
+        return cls(rows, numbers, dict(zip(numbers.tolist(), texts.to_pylist(), strict=True)))
+
+    def named(self, counts: Mapping[int, int]) -> dict[str, int]:
+        """Return counts by value from those by its number."""
+        return {self.texts[number] or "": count for number, count in counts.items()}
 
 
 @dataclass(frozen=True)
@@ -80,14 +88,12 @@ class RevealedReleases:
         row = self.audit.slice(place, 1).to_pylist()[0]
         return Finding(text, row["shard"], row["release_id"])
 
-    def members(
-        self, classes: ReleasedClasses, rows: NDArray[np.int64], values: NDArray[np.int64]
-    ) -> dict[int, tuple[int, dict[int, int]]]:
-        """Return by index in ``audit`` the persons of each release, and the persons by value number.
+    def members(self, classes: ReleasedClasses, column: _Values) -> Members:
+        """Return the persons of each release, and the persons by value.
 
         Where persons are unknown, the result covers releases for which ``audit`` states as many subjects as tuples.
-        ``rows`` and ``values``: (values,) distinct values of each row of ``released``.
         """
+        rows, values = column.rows, column.numbers
         keys, persons = classes.released[rows], classes.rows
         if self.by == CODES:
             triples = np.unique(np.stack([keys, self.person[rows], values], axis=1), axis=0)
@@ -96,16 +102,16 @@ class RevealedReleases:
             persons = np.bincount(pairs[:, 0], minlength=classes.count)
         stated, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
         return {
-            place: (int(persons[key]), counts)
+            place: (int(persons[key]), column.named(counts))
             for key, counts in counted(keys, values)
             if (place := int(self.only_release[key])) >= 0 and (self.by != UNKNOWN or stated[place] == tuples[place])
         }
 
-    def joint_members(self, classes: ReleasedClasses, rows: NDArray[np.int64], values: NDArray[np.int64]) -> Members:
+    def joint_members(self, classes: ReleasedClasses, column: _Values) -> Members:
         """Return the persons, and persons by value, of several releases that share one generalization.
 
         The key is the index of the first of these releases. The result covers releases for which ``audit`` states as
-        many subjects as tuples. A model in ``_MIXED`` that holds for each release holds for their union.
+        many subjects as tuples.
         """
         stated, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
         plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (stated == tuples)
@@ -115,8 +121,8 @@ class RevealedReleases:
             key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.only_release[key] < 0
         }
         return {
-            row_of_key[key]: (int(classes.rows[key]), counts)
-            for key, counts in counted(classes.released[rows], values)
+            row_of_key[key]: (int(classes.rows[key]), column.named(counts))
+            for key, counts in counted(classes.released[column.rows], column.numbers)
             if key in row_of_key and fit[key]
         }
 
@@ -166,27 +172,23 @@ def sensitive(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, pr
     """Check each privacy model of each sensitive column, recomputed from the rows."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     for column in outputs.policy.sensitive:
-        rows, texts_of_rows = values_of(outputs, column)
-        values = numbered(texts_of_rows)
-        members = seen.members(classes, rows, values)
-        least = privacy.l_of(column)[0]
+        values, least, reference = _Values.read(outputs, column), privacy.l_of(column)[0], privacy.reference_of(column)
+        members = seen.members(classes, values)
         yield judged(
             f"l of {column}",
             _how_many(f"{least} or more, as each release says, and as many as its rows have,", members, audit),
-            list(_undiverse(seen, classes, column, least, (rows, values), members)),
+            list(_undiverse(seen, classes, column, least, values, members)),
         )
-        texts = dict(zip(values.tolist(), texts_of_rows.to_pylist(), strict=True))
         for model, parameter, _ in privacy.further_of(column):
-            name = f"{model.name} of {column}"
-            reference = privacy.reference_of(column)
-            keeps = _judge(model.name, parameter, texts, reference)
-            if keeps is None and model.compares and reference is not None and reference.of_stream:
+            name, formula = f"{model.name} of {column}", FORMULAS.get(model.name)
+            if model.compares and reference is not None and reference.of_stream:
                 yield unseen(name, "it compares with the stream so far, and the outputs show its released tuples only")
-            elif keeps is None:
-                yield unseen(name, "how it is computed is not known here")
+            elif formula is None:
+                yield unchecked(name, "verify has no formula of its own for this privacy model")
             else:
-                joint_members = seen.joint_members(classes, rows, values) if model.name in _MIXED else {}
-                yield _kept(seen, name, keeps, members, joint_members)
+                numbers = parameter if isinstance(parameter, tuple) else (parameter,)
+                joint_members = seen.joint_members(classes, values) if formula.holds_for_unions else {}
+                yield _kept(seen, name, partial(formula.keeps, reference, *numbers), members, joint_members)
 
 
 def _undiverse(
@@ -194,18 +196,18 @@ def _undiverse(
     classes: ReleasedClasses,
     column: str,
     least: int,
-    values: tuple[NDArray[np.int64], NDArray[np.int64]],
+    values: _Values,
     members: Members,
 ) -> Iterator[Finding]:
     stated, kinds = seen.audit[f"diversity_{column}"].to_numpy(), classes.kind.astype(str)
     for place in np.flatnonzero((stated < least) & (kinds != "generalized")).tolist():
         yield seen.release(place, f"has a diversity of {stated[place]}")
-    distinct = {key: len(counts) for key, counts in counted(classes.released[values[0]], values[1])}
+    distinct = {key: len(counts) for key, counts in counted(classes.released[values.rows], values.numbers)}
     grouped = ~np.isin(kinds, ("generalized", *FOLLOWING))
     for place in np.flatnonzero(grouped).tolist():
         if place in members:
             persons, counts = members[place]
-            actual = formulas.diversity(persons, list(counts.values()))
+            actual = diversity(persons, list(counts.values()))
             if actual != stated[place]:
                 yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {actual}")
         elif stated[place] > distinct.get(int(classes.audit[place]), 0):
@@ -231,24 +233,3 @@ def _how_many(words: str, members: Members, audit: pa.Table) -> str:
     rest = audit.num_rows - len(members)
     others = f"; the rows do not show members or persons of {rest:,} others" if rest else ""
     return f"{words} in {len(members):,} releases{others}"
-
-
-def _judge(
-    name: str, parameter: Parameter, texts: Mapping[int, str | None], reference: Reference | None
-) -> Keeps | None:
-    """Return the test of a privacy model; None where the outputs do not suffice to decide it."""
-    numbers = parameter if isinstance(parameter, tuple) else (parameter,)
-    if name in _BY_COUNTS:
-        of_counts = _BY_COUNTS[name]
-        return lambda persons, counts: of_counts(*numbers, formulas.falling(persons, list(counts.values())))
-    if name not in _BY_VALUES or reference is None or reference.of_stream:
-        return None
-    of_values, compared = _BY_VALUES[name], reference
-
-    def keeps(persons: int, counts: Mapping[int, int]) -> bool | None:
-        named: dict[str, int] = {}
-        for number, count in counts.items():
-            named[texts[number] or ""] = count
-        return of_values(numbers[0], persons, named, compared)
-
-    return keeps

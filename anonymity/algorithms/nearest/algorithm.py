@@ -16,6 +16,7 @@ from crenel.anonymity.model.delay import Delay
 from crenel.anonymity.model.fields import Share, about, setting
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Persons, Privacy
+from crenel.anonymity.model.privacy_model import known_privacy_models
 
 
 def _shard(context: ShardContext, snapshot: ClusterSnapshot) -> NearestShard:
@@ -48,7 +49,8 @@ class Nearest(DelayedAlgorithm):
 
     @classmethod
     def compile(cls, privacy: Privacy) -> None:
-        counting = Privacy(2, 2, models={"t": 1.0})  # counts values that have been published
+        compared = next(model for model in known_privacy_models().values() if model.compares)
+        counting = Privacy(2, 2, models={compared.name: compared.example})  # counts values that have been published
         lasting = Privacy(2, 2, persons=Persons(guarantee="lasting", horizon=2000))
         warm_up(cls(Delay(64, 1000), isolation_price=0.5), privacy=lasting if privacy.lasting else counting)
 

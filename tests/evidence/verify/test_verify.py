@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from crenel.anonymity.builtin import BETA, T
+from crenel.anonymity.builtin import BETA, PRIVACY_MODELS, T
+from crenel.anonymity.model.privacy_model import PrivacyModel
 from crenel.anonymity.model.reference import Reference
 from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.accounts import nothing_lost
+from crenel.evidence.verify.formulas import FORMULAS
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
 from crenel.evidence.verify.verify import verify
 from tests.support.published import POLICY
@@ -210,6 +213,28 @@ REFERENCES = {
     "equal": Reference(("flu", "gout", "cold"), (0.5, 0.3, 0.2)),
     "ordered": Reference(("flu", "gout", "cold"), (0.5, 0.3, 0.2), distance="ordered"),
 }
+
+
+@pytest.mark.parametrize("model", PRIVACY_MODELS, ids=lambda model: model.name)
+@given(counts=st.lists(st.integers(0, 12), min_size=3, max_size=3).filter(any), factor=st.sampled_from([0.5, 1, 2]))
+def test_each_privacy_model_has_a_formula_that_agrees_with_it(
+    model: PrivacyModel, counts: list[int], factor: float
+) -> None:
+    given_, reference = model.as_numbers(model.example), REFERENCES["ordered"]
+    first, *rest = given_ if isinstance(given_, tuple) else (given_,)
+    held, persons = {value: count for value, count in zip(reference.values, counts, strict=True) if count}, sum(counts)
+
+    def satisfies(number: float) -> bool:
+        parameters, falling = np.array([number, *rest]), np.array(sorted(held.values(), reverse=True))
+        if not model.compares:
+            return model.lacking(persons, falling, parameters) == 0
+        rows, table = np.flatnonzero(counts), np.array(model.table(reference))
+        return model.lacking(persons, np.array(counts)[rows], parameters, rows, table) == 0
+
+    limit = first * factor
+    assume(satisfies(limit * (1 - 1e-6)) == satisfies(limit * (1 + 1e-6)))  # a formula lets pass what is rounded
+    keeps = FORMULAS[model.name].keeps(reference if model.compares else None, limit, *rest, persons, held)
+    assert keeps == satisfies(limit)
 
 
 @pytest.mark.parametrize("name", REFERENCES)
