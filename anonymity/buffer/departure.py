@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.arrays import CastleArrays, ReleaseArrays, points
 from crenel.anonymity.buffer.omega import keep, update_tau
-from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED, close_release, note_delay
+from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED, complete, note_delay
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
 from crenel.anonymity.compiled.random import shuffle
 from crenel.anonymity.model.errors import InvariantError
@@ -160,17 +160,6 @@ def require_inside(shard: ReleaseArrays, tuples: Columns, boxes: Boxes, row: Int
     for i in range(shard.out.filled.members, stop):
         if not contains(shard.domain, boxes, row, tuples.points, np.int64(shard.out.members[i])):
             raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
-
-
-@leaf
-def complete(
-    shard: ReleaseArrays, position: NDArray[np.int64], kind: Int, subjects: Int, loss: float, stop: Int, newest: Int
-) -> None:
-    """Complete the next release, whose box and members, up to ``stop``, are written; record the members' delays."""
-    for i in range(shard.out.filled.members, stop):
-        note_delay(shard.totals, shard.now.next_position - 1 - position[shard.out.members[i]])
-    close_release(shard.out, shard.totals, kind, subjects, loss, stop, newest)
-    shard.now.next_release += 1
 
 
 @leaf

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import record, zeros
-from crenel.anonymity.compiled.jit import Int, inner, leaf
+from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.space.domain import Boxes
 from crenel.state.counters import REAL, WHOLE
 
@@ -20,12 +21,34 @@ DELAY_BUCKETS = DELAY_STEPS * 60
 """Delays are counted exactly below 64 tuples, then in steps of at most 1/32 of their size."""
 
 
+@dataclass(frozen=True)
+class ReleaseColumns:
+    """Columns with one row for each release, as compiled code writes them.
+
+    Attributes
+    ----------
+    kind : (releases,) position in ``crenel.anonymity.model.outcomes.KINDS``
+    subjects : (releases,) distinct subjects in the equivalence class; for ``reused`` those of the original release
+    diversity : (releases, sensitive attributes) l-diversity of the equivalence class, counted by persons
+        (``crenel.anonymity.privacy_models.tally``)
+    loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
+    event_time : (releases,) epoch milliseconds of the newest member, ``crenel.state.block.NO_TIME`` without event time
+    """
+
+    kind: NDArray[np.int8]
+    subjects: NDArray[np.int64]
+    diversity: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    event_time: NDArray[np.int64]
+
+
 class ReleaseBuffer(NamedTuple):
-    """Releases of one step; ``crenel.anonymity.buffer.releases.Releases`` describes each column.
+    """Releases of one step, with the fields of ``ReleaseColumns``.
 
     Attributes
     ----------
     filled : numbers of ``releases``, ``members`` and ``suppressed`` tuples written so far
+    box : (releases,) their generalizations
     end : (releases,) index after the last member of each release
     members : (members,) slots of members, release by release
     suppressed, reason : (suppressed,) slots of suppressed tuples, and their reasons
@@ -88,15 +111,22 @@ def empty_totals(reasons: int, kinds: int) -> ShardTotals:
     )
 
 
-@inner
-def close_release(
-    out: ReleaseBuffer, totals: ShardTotals, kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int
+@leaf
+def complete(
+    shard: Any, position: NDArray[np.int64], kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int
 ) -> None:
-    """Complete the release whose box and members, up to ``stop``, are written.
+    """Complete the next release, whose box and members, up to ``stop``, are written; record the members' delays.
 
-    ``event_time`` is that of the newest member. The watermark would not do: an unrelated tuple may be dated far ahead.
+    Parameters
+    ----------
+    shard : the ``crenel.anonymity.buffer.arrays.ReleaseArrays`` of the shard
+    position : (slots,) positions of all tuples
+    event_time : of the newest member. The watermark would not do: an unrelated tuple may be dated far ahead
     """
+    out, totals = shard.out, shard.totals
     release, start = out.filled.releases, out.filled.members
+    for i in range(start, stop):
+        note_delay(totals, shard.now.next_position - 1 - position[out.members[i]])
     out.kind[release] = kind
     out.subjects[release] = subjects
     out.loss[release] = loss
@@ -107,6 +137,7 @@ def close_release(
     totals.sums.loss_sum += loss * (stop - start)
     out.filled.releases += 1
     out.filled.members = stop
+    shard.now.next_release += 1
 
 
 @leaf

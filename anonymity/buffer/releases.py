@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.buffer.release_buffer import ReleaseBuffer
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, ReleaseColumns
 from crenel.anonymity.model.policy import Pseudonym
 from crenel.anonymity.noise.release_noise import NoiseArrays
 
 
 @dataclass(frozen=True)
-class Releases:
+class Releases(ReleaseColumns):
     """All releases and suppressed tuples of one step, as columns.
 
     Attributes
     ----------
     release_id : (releases,) number of the release in the shard, from 0
-    kind : (releases,) position in ``crenel.anonymity.model.outcomes.KINDS``
-    subjects : (releases,) distinct subjects in the equivalence class; for ``reused`` those of the original release
     tuples : (releases,) members published now
-    diversity : (releases, sensitive attributes) l-diversity of the equivalence class, counted by persons
-        (``crenel.anonymity.privacy_models.tally``)
-    loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
-    event_time : (releases,) epoch milliseconds of the newest member, ``crenel.state.block.NO_TIME`` without event time
     lower, upper : (releases, numeric quasi-identifiers) the published interval, both ends included
     node : (releases, categorical quasi-identifiers) the published node of each hierarchy
     offsets : (releases + 1,) release i has the members offsets[i] to offsets[i + 1]
@@ -50,12 +44,7 @@ class Releases:
     """
 
     release_id: NDArray[np.int64]
-    kind: NDArray[np.int8]
-    subjects: NDArray[np.int64]
     tuples: NDArray[np.int64]
-    diversity: NDArray[np.int64]
-    loss: NDArray[np.float64]
-    event_time: NDArray[np.int64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     node: NDArray[np.int32]
@@ -139,12 +128,8 @@ def collect(
     offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
     collected = Releases(
         release_id=np.arange(following - releases, following),
-        kind=out.kind[:releases].copy(),
-        subjects=out.subjects[:releases].copy(),
+        **{column.name: getattr(out, column.name)[:releases].copy() for column in fields(ReleaseColumns)},
         tuples=np.diff(offsets),
-        diversity=out.diversity[:releases].copy(),
-        loss=out.loss[:releases].copy(),
-        event_time=out.event_time[:releases].copy(),
         lower=out.box.lower[:releases].copy(),
         upper=out.box.upper[:releases].copy(),
         node=out.box.node[:releases] - nodes,

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from crenel.anonymity.buffer.arrays import ReleaseArrays
 from crenel.anonymity.buffer.departure import (
     Columns,
-    complete,
     enclose_all,
     require_inside,
     suppress,
     validate_and_shuffle,
 )
-from crenel.anonymity.buffer.release_buffer import CLUSTER
+from crenel.anonymity.buffer.release_buffer import CLUSTER, complete
 from crenel.anonymity.compiled.arrays import extended
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.model.errors import InvariantError

@@ -7,8 +7,8 @@ import numpy as np
 from crenel.anonymity.algorithms.suhdsa.arrays import SuhdsaArrays
 from crenel.anonymity.algorithms.suhdsa.controllers import entropy
 from crenel.anonymity.algorithms.suhdsa.representative import represent
-from crenel.anonymity.buffer.departure import complete, enclose_all, require_inside, validate_and_shuffle
-from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED
+from crenel.anonymity.buffer.departure import enclose_all, require_inside, validate_and_shuffle
+from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED, complete
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.space.boxes import assign, contains, info_loss

@@ -40,7 +40,6 @@ from crenel.anonymity.algorithms.nearest.lasting.persons import (
 from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.buffer.departure import (
     columns,
-    complete,
     enclose_all,
     require_inside,
     reuse,
@@ -57,7 +56,7 @@ from crenel.anonymity.buffer.queue import (
     number,
     step_out,
 )
-from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED
+from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED, complete
 from crenel.anonymity.buffer.repair_log import begin_decision, end_decision
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.compiled.random import randbelow, shuffle
