@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.outputs import RunOutputs
+from crenel.evidence.verify.classes import ReleasedClasses
 
 GENERALIZED = "generalized"
 """Kind of a release of one suppressed tuple."""
@@ -65,18 +65,16 @@ def releases(outputs: RunOutputs, *, published: bool) -> PublishedReleases:
     ----------
     published : whether suppressed tuples were published; without an audit log, fully generalized rows count as these
     """
-    shared = outputs.generalization
-    if outputs.audit is None:
-        return _without_audit(outputs, shared, published=published)
-    audit = outputs.audit
-    groups, of_audit = _groups(outputs.released, audit, shared)
+    shared, classes, audit = list(outputs.generalization), ReleasedClasses.of(outputs), outputs.audit
+    if audit is None:
+        return _without_audit(outputs, classes.released, published=published)
     suppressed = _mask(pc.equal(audit["kind"], GENERALIZED))
     kept = audit.filter(pa.array(~suppressed))
     # A row does not state its kind, so rows under the generalization of suppressed ones are indistinguishable.
-    rows = np.flatnonzero(~np.isin(groups, of_audit[suppressed]))
+    rows = np.flatnonzero(~np.isin(classes.released, classes.audit[suppressed]))
     time = kept["event_time"]
     return PublishedReleases(
-        table=kept.select(list(shared)),
+        table=kept.select(shared),
         tuples=_numbers(kept, "tuples"),
         subjects=_numbers(kept, "subjects"),
         loss=kept["loss"].to_numpy().astype(np.float64),
@@ -85,7 +83,7 @@ def releases(outputs: RunOutputs, *, published: bool) -> PublishedReleases:
         alone=_mask(pc.is_in(kept["kind"], pa.array(_ALONE))),
         columns=kept,
         rows=rows,
-        group=_renumbered(groups[rows]),
+        group=_renumbered(classes.released[rows]),
         suppressed=int(suppressed.sum()),
     )
 
@@ -137,14 +135,13 @@ def diversity(left: PublishedReleases, rows: NDArray[np.int64], column: pa.Chunk
     )
 
 
-def _without_audit(outputs: RunOutputs, shared: Sequence[str], *, published: bool) -> PublishedReleases:
-    groups, _ = _groups(outputs.released, None, shared)
+def _without_audit(outputs: RunOutputs, groups: NDArray[np.int64], *, published: bool) -> PublishedReleases:
     telling = ~_tells_nothing(outputs.released, outputs.policy) if published else np.ones(len(groups), np.bool_)
     rows = np.flatnonzero(telling)
     group = _renumbered(groups[rows])
     first = np.unique(group, return_index=True)[1]
     return PublishedReleases(
-        table=outputs.released.select(list(shared)).take(pa.array(rows[first])),
+        table=outputs.released.select(list(outputs.generalization)).take(pa.array(rows[first])),
         tuples=np.bincount(group).astype(np.int64),
         subjects=None,
         loss=None,
@@ -170,20 +167,6 @@ def _tells_nothing(released: pa.Table, policy: Policy) -> NDArray[np.bool_]:
             least, most = attribute.domain or (low.min(), high.max())
             is_widest &= (low <= least) & (high >= most)
     return is_widest
-
-
-def _groups(
-    released: pa.Table, audit: pa.Table | None, shared: Sequence[str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Assign numbers to the rows of two tables, equal where they agree in all shared columns."""
-    rows = released.num_rows
-    numbers = np.zeros(rows + (0 if audit is None else audit.num_rows), np.int64)
-    for name in shared:
-        chunks = [*released[name].chunks, *([] if audit is None else audit[name].chunks)]
-        column = pa.chunked_array(chunks, released[name].type).combine_chunks()
-        codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-        numbers = _renumbered(numbers * (int(codes.max(initial=0)) + 1) + codes)
-    return numbers[:rows], numbers[rows:]
 
 
 def _renumbered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from crenel.evidence.losses import covered
 from crenel.evidence.outputs import RunOutputs, ends, is_outside, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.verify.accounts import rows_text
-from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
+from crenel.evidence.verify.verdict import Check, Finding, at_releases, judged, unseen
 
 _FLOAT32 = 1e-6
 """Largest error of a loss whose intervals have ends of type FLOAT."""
@@ -36,8 +36,7 @@ def domain(outputs: RunOutputs) -> Check:
         findings.append(Finding(f"column {column!r} of released {what} in {rows_text(np.flatnonzero(wrong))}"))
     if outputs.audit is not None:
         for column, what, wrong in _strange(outputs, outputs.audit):
-            for row in outputs.audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist():
-                findings.append(Finding(f"column {column!r} of audit {what}", row["shard"], row["release_id"]))
+            findings += at_releases(outputs.audit, wrong, f"column {column!r} of audit {what}")
     for attribute in outputs.policy.generalized.values():
         wrong = ~outputs.released[attribute.name].to_pandas().isin(list(attribute.labels)).to_numpy(np.bool_)
         if wrong.any():
@@ -71,10 +70,7 @@ def losses(outputs: RunOutputs) -> Check:
             loss += tree.loss[published_nodes(tree, table[attribute.name])]  # the root for a label that it lacks
     stated = table["published_loss"].to_numpy().astype(np.float64)
     wrong = ~(np.abs(loss / len(policy.attributes) - stated) <= rounded)
-    findings = [
-        Finding("states a published_loss that its values do not have", row["shard"], row["release_id"])
-        for row in table.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist()
-    ]
+    findings = at_releases(table, wrong, "states a published_loss that its values do not have")
     return judged("loss", f"published_loss of {table.num_rows:,} releases, by their intervals and labels", findings)
 
 

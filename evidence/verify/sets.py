@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import Hierarchy
 from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.accounts import rows_text
-from crenel.evidence.verify.verdict import Check, Finding, judged
+from crenel.evidence.verify.verdict import Check, Finding, at_releases, judged
 
 _ROUNDED = 1e-9
 _LONGEST = 100
@@ -64,7 +63,9 @@ def sets(outputs: RunOutputs) -> Check:
                 text = f"{attribute.name!r} lists {row.values} values, and the release has {tuples} tuples"
                 findings.append(Finding(text, shard, release))
     if audit is not None:
-        findings += _losses(audit, gain)
+        loss, published = (audit[name].to_numpy().astype(np.float64) for name in ("loss", "published_loss"))
+        wrong = ~((published <= loss + _ROUNDED) & (loss - published >= gain - _ROUNDED) & (published >= -_ROUNDED))
+        findings += at_releases(audit, wrong, "states a published_loss that its sets do not have")
     names = ", ".join(attribute.name for attribute in outputs.policy.sets)
     words = f"values of {names}: in order, at most one for each row of the class, with the stated loss"
     return judged("sets", words, findings)
@@ -90,11 +91,3 @@ def _read(tree: Hierarchy, node: Mapping[str, int], text: str | None) -> _Read:
         return _Read("lists values twice or out of the order of its hierarchy")
     above = float(tree.loss[tree.lowest_common_ancestor(leaves[0], leaves[-1])])
     return _Read("", len(labels), above - (len(leaves) - 1) / max(tree.leaves - 1, 1))
-
-
-def _losses(audit: pa.Table, gain: NDArray[np.float64]) -> Iterator[Finding]:
-    loss, published = (audit[name].to_numpy().astype(np.float64) for name in ("loss", "published_loss"))
-    wrong = ~((published <= loss + _ROUNDED) & (loss - published >= gain - _ROUNDED) & (published >= -_ROUNDED))
-    for row in audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist():
-        text = "states a published_loss that its sets do not have"
-        yield Finding(text, row["shard"], row["release_id"])

@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 Outcome = Literal["holds", "broken", "unchecked", "unseen"]
 
 HOLDS: Outcome = "holds"
 BROKEN: Outcome = "broken"
 UNCHECKED: Outcome = "unchecked"
-"""An output is missing that would show whether the statement holds."""
+"""An output is missing that would show whether the statement holds, or the formula of a privacy model."""
 
 UNSEEN: Outcome = "unseen"
 """No output shows whether the statement holds, or the configuration requests no output that does."""
@@ -37,6 +38,12 @@ class Finding:
         if self.shard is None:
             return self.text
         return f"shard {self.shard}{'' if self.release is None else f', release {self.release}'}: {self.text}"
+
+
+def at_releases(audit: pa.Table, wrong: NDArray[np.bool_], text: str) -> list[Finding]:
+    """Return a finding for each row of an audit log that violates a statement; ``wrong``: (rows,) whether it does."""
+    rows = audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist()
+    return [Finding(text, row["shard"], row["release_id"]) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ def judged(name: str, words: str, findings: list[Finding]) -> Check:
 
 
 def unchecked(name: str, why: str) -> Check:
-    """Return a statement that was not checked, as an output is missing that would show it."""
+    """Return a statement that was not checked, as an output or a formula is missing."""
     return Check(name, UNCHECKED, why)
 
 
