@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.outputs import RunOutputs, ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
@@ -17,6 +17,20 @@ def covered(lower: NDArray[np.float64], upper: NDArray[np.float64], domain: tupl
     width = domain[1] / 2 - domain[0] / 2  # halves, because the full range may overflow
     # Rounding widens integer ends, possibly beyond the domain.
     return np.minimum((upper / 2 - lower / 2) / width, 1.0) if width > 0 else np.zeros(len(lower))
+
+
+def loss_of(attribute: QuasiIdentifier, table: pa.Table) -> NDArray[np.float64]:
+    """Return (rows,) the loss of each published interval, label or set, 0 to 1 (CASTLE, Section 2.2).
+
+    A number without a domain is measured by the range of all rows, and a label that its hierarchy lacks as the root.
+    """
+    if isinstance(attribute, Numeric):
+        lower, upper = ends(attribute, table)
+        return covered(lower, upper, attribute.domain or (float(lower.min()), float(upper.max())))
+    column, tree = table[attribute.name], attribute.hierarchy
+    if attribute.publish == "set":
+        return PublishedSets.read(attribute, column).loss
+    return np.asarray(tree.loss[published_nodes(tree, column)], np.float64)
 
 
 def losses(
@@ -44,29 +58,16 @@ def losses(
     weight = np.ones(table.num_rows) if outputs.audit is None else _numbers(table, "tuples")
     measured: dict[str, float] = {}
     observed: dict[str, float] = {}
-    unknown: list[str] = []
     for attribute in policy.attributes:
-        name = attribute.name
-        if not isinstance(attribute, Numeric):
-            if attribute.has_representative:
-                unknown.append(name)
-                continue
-            if attribute.publish == "set":
-                measured[name] = _mean(PublishedSets.read(attribute, table[name]).loss, weight)
-                continue
-            tree = attribute.hierarchy
-            measured[name] = _mean(tree.loss[published_nodes(tree, table[name])], weight)
-        elif attribute.has_representative:
-            unknown.append(name)
-        else:
-            lower, upper = ends(attribute, table)
-            domain = attribute.domain or (float(lower.min()), float(upper.max()))
-            measured[name] = _mean(covered(lower, upper, domain), weight)
-            if attribute.domain is None:
-                observed[name] = measured[name]
+        if attribute.has_representative:
+            continue
+        measured[attribute.name] = _mean(loss_of(attribute, table), weight)
+        if isinstance(attribute, Numeric) and attribute.domain is None:
+            observed[attribute.name] = measured[attribute.name]
     stated_as = "published_loss" if policy.states_published_loss and "published_loss" in table.column_names else "loss"
     # Beside representatives, the remainder of the stated loss is not that of the observed ranges alone.
-    stated = None if outputs.audit is None or unknown else _mean(_numbers(table, stated_as), weight)
+    represented = any(attribute.has_representative for attribute in policy.attributes)
+    stated = None if outputs.audit is None or represented else _mean(_numbers(table, stated_as), weight)
     known = [loss for name, loss in measured.items() if name not in observed]
     if stated is not None and observed:
         measured |= _divided(max(stated * len(measured) - sum(known), 0.0), observed)

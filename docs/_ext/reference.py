@@ -183,9 +183,8 @@ def _joined(separator: str, parts: Mapping[str, str]) -> str:
 def _title(model: PrivacyModel) -> tuple[str, str]:
     """Return the meaning of a privacy model and its source, from the first line of its module."""
     line = str(sys.modules[model.lacking.__module__].__doc__).partition("\n")[0]
-    found = re.fullmatch(r"(.+?)(?: \(([^()]*)\))?\.", line)
-    assert found is not None
-    return found[1], found[2] or ""
+    meaning, _, source = line.removesuffix(").").rpartition(" (")
+    return meaning, source
 
 
 def _privacy_model(name: str, model: PrivacyModel) -> Iterator[Parameter]:

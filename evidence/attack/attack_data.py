@@ -211,9 +211,15 @@ def groups(scene: Scene, apart: Integers | None = None) -> RowGroups:
     ``apart``: (released rows,) a number for each; rows with different numbers are never in one group. None: the
     generalization alone decides.
     """
-    both = np.column_stack([np.zeros(len(scene.lower)) if apart is None else apart, scene.lower, scene.upper])
+    first, group, size = _grouped(scene, np.zeros(len(scene.lower), np.int64) if apart is None else apart)
+    return RowGroups(scene.lower[first], scene.upper[first], scene.metric, group, size, scene.points)
+
+
+def _grouped(scene: Scene, apart: Integers) -> tuple[Integers, Integers, Integers]:
+    """Return the first row of each group, the group of each row, and (groups,) their numbers of rows."""
+    both = np.column_stack([apart, scene.lower, scene.upper])
     _, first, group, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    return RowGroups(scene.lower[first], scene.upper[first], scene.metric, group.reshape(-1), size, scene.points)
+    return first, group.reshape(-1), size
 
 
 def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> RowGroups:
@@ -223,9 +229,7 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Row
     released with fewer than ``k``, and of all others. Anyone who runs the same job on other data knows these ranges.
     The first dimension is the arrival time.
     """
-    both = np.column_stack([moments.left, scene.lower, scene.upper])
-    _, first, group, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    group = group.reshape(-1)
+    first, group, size = _grouped(scene, moments.left)
     truth = scene.truth
     if truth is None:
         raise ValueError("the scene has no ground truth")
@@ -259,15 +263,14 @@ def groups_at_moment(scene: Scene, truth: Truth) -> RowGroups:
     window. The first dimension is the moment; -1 for tuples that were not released.
     """
     left = truth.position.left
-    both = np.column_stack([left, scene.lower, scene.upper])
-    _, first, group, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    first, group, size = _grouped(scene, left)
     at = np.full(len(scene.points), -1.0)
     at[truth.row] = left
     return RowGroups(
         lower=np.column_stack([left[first], scene.lower[first]]),
         upper=np.column_stack([left[first], scene.upper[first]]),
         metric=scene.metric.behind(_FOR_SURE),
-        group_of_row=group.reshape(-1),
+        group_of_row=group,
         size=size,
         points=np.column_stack([at, scene.points]),
     )

@@ -45,7 +45,16 @@ def bins_of_whole(values: NDArray[np.int64], rows: NDArray[np.int64]) -> list[tu
 
 def bins_of_counts(counts: Mapping[int, int]) -> list[tuple[str, int]]:
     """Count rows by a whole number, as ``bins_of_whole`` does; ``counts``: rows by number."""
-    return bins_of_whole(np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64))
+    return bins_of_whole(*_arrays(counts))
+
+
+def quantile_of_counts(counts: Mapping[int, int], q: float) -> float:
+    """Return the number that at least a share ``q`` of the rows do not exceed, as ``weighted_quantile`` does."""
+    return weighted_quantile(*_arrays(counts), q)
+
+
+def _arrays(counts: Mapping[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
 
 
 def bins_of_real(values: NDArray[np.float64], rows: NDArray[np.int64]) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.losses import covered
+from crenel.evidence.losses import loss_of
 from crenel.evidence.outputs import ends, published_nodes
 from crenel.evidence.published_sets import PublishedSets
 from crenel.evidence.report.context import ReportError
@@ -59,18 +59,9 @@ def loss_by_attribute(left: PublishedReleases, policy: Policy) -> Iterator[tuple
     if not left.tuples.sum():
         return
     for attribute in policy.attributes:
-        if attribute.has_representative:
-            continue
-        if isinstance(attribute, Categorical) and attribute.publish == "set":
-            losses = sets(left, attribute).loss
-        elif isinstance(attribute, Categorical):
-            losses = attribute.hierarchy.loss[known_nodes(left, attribute)]
-        elif f"{attribute.name}_min" in left.table.column_names:
-            low, high = intervals(left, attribute)
-            losses = covered(low, high, attribute.domain or (float(low.min()), float(high.max())))
-        else:
-            continue
-        yield attribute.name, float(np.average(losses, weights=left.tuples))
+        is_shown = isinstance(attribute, Categorical) or f"{attribute.name}_min" in left.table.column_names
+        if is_shown and not attribute.has_representative:
+            yield attribute.name, float(np.average(loss_of(attribute, left.table), weights=left.tuples))
 
 
 def intervals(left: PublishedReleases, attribute: Numeric) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -27,14 +27,13 @@ class PublishedReleases:
 
     Attributes
     ----------
-    table : generalizations, one row per release; without an audit log, one row per group of rows that share one
+    table : rows of the audit log; without one, the generalization of each group of rows that share it
     tuples : (releases,) number of tuples
     subjects : (releases,) number of persons who share the generalization, from the audit log; None without one
     loss : (releases,) InfoLoss in [0, 1]; None without an audit log
     time : (releases,) event time in epoch milliseconds; None where any is unknown
     order : (releases,) order of release within shards
     alone : (releases,) whether a single tuple was published under an earlier generalization
-    columns : rows of the audit log for these releases; None without one
     rows : (rows,) rows of ``released`` that share their generalization with no suppressed tuple
     group : (rows,) a number for each of these rows, equal where they share their generalization
     suppressed : rows of ``released`` that were suppressed, and published fully generalized
@@ -47,7 +46,6 @@ class PublishedReleases:
     time: NDArray[np.int64] | None
     order: NDArray[np.int64]
     alone: NDArray[np.bool_]
-    columns: pa.Table | None
     rows: NDArray[np.int64]
     group: NDArray[np.int64]
     suppressed: int
@@ -65,7 +63,7 @@ def releases(outputs: RunOutputs, *, published: bool) -> PublishedReleases:
     ----------
     published : whether suppressed tuples were published; without an audit log, fully generalized rows count as these
     """
-    shared, classes, audit = list(outputs.generalization), ReleasedClasses.of(outputs), outputs.audit
+    classes, audit = ReleasedClasses.of(outputs), outputs.audit
     if audit is None:
         return _without_audit(outputs, classes.released, published=published)
     suppressed = _mask(pc.equal(audit["kind"], GENERALIZED))
@@ -74,14 +72,13 @@ def releases(outputs: RunOutputs, *, published: bool) -> PublishedReleases:
     rows = np.flatnonzero(~np.isin(classes.released, classes.audit[suppressed]))
     time = kept["event_time"]
     return PublishedReleases(
-        table=kept.select(shared),
+        table=kept,
         tuples=_numbers(kept, "tuples"),
         subjects=_numbers(kept, "subjects"),
         loss=kept["loss"].to_numpy().astype(np.float64),
         time=None if time.null_count or not len(time) else _numbers(kept, "event_time"),
         order=_numbers(kept, "release_id"),
         alone=_mask(pc.is_in(kept["kind"], pa.array(_ALONE))),
-        columns=kept,
         rows=rows,
         group=_renumbered(classes.released[rows]),
         suppressed=int(suppressed.sum()),
@@ -148,7 +145,6 @@ def _without_audit(outputs: RunOutputs, groups: NDArray[np.int64], *, published:
         time=None,
         order=rows[first],
         alone=np.zeros(len(first), np.bool_),
-        columns=None,
         rows=rows,
         group=group,
         suppressed=int((~telling).sum()),

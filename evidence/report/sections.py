@@ -10,7 +10,13 @@ from crenel.anonymity.model.policy import Policy, without_domain
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.report import pictures
-from crenel.evidence.report.bins import bins_of_counts, bins_of_real, bins_of_whole, weighted_quantile
+from crenel.evidence.report.bins import (
+    bins_of_counts,
+    bins_of_real,
+    bins_of_whole,
+    quantile_of_counts,
+    weighted_quantile,
+)
 from crenel.evidence.report.context import About, Flow, PageSection, Table, count, listed, plain, share
 from crenel.evidence.report.distributions import Spread
 from crenel.evidence.report.losses import loss_by_attribute, loss_over_time, mean
@@ -114,8 +120,8 @@ def cost(policy: Policy, about: About, left: PublishedReleases) -> PageSection:
     drawn = []
     if left.loss is None:
         text.append("There is no audit log, so the loss over time, and that of each release, is unknown.")
-    elif policy.sets and left.columns is not None and left.tuples.sum():
-        of_sets, of_ancestors = (np.average(left.columns[name], weights=left.tuples) for name in _LOSSES)
+    elif policy.sets and left.tuples.sum():
+        of_sets, of_ancestors = (np.average(left.table[name], weights=left.tuples) for name in _LOSSES)
         text.append(
             f"The published sets lose {of_sets:.1%}, by the share of all values that they list. The common ancestors "
             f"of the same groups would lose {of_ancestors:.1%}; the loss over time is theirs."
@@ -135,14 +141,14 @@ def cost(policy: Policy, about: About, left: PublishedReleases) -> PageSection:
 
 def _noise(policy: Policy, left: PublishedReleases) -> Table | None:
     """Return a table of the error of noise within releases, and of rows nearest to their own person's value."""
-    if not policy.noised or left.columns is None or not left.tuples.sum():
+    if not policy.noised or left.loss is None or not left.tuples.sum():
         return None
     errors: list[tuple[str, str, str]] = []
     for attribute in policy.noised.values():
-        means = [mean(left.columns[f"noise_{kind}_{attribute.name}"], left.tuples) for kind in ("error", "expected")]
+        means = [mean(left.table[f"noise_{kind}_{attribute.name}"], left.tuples) for kind in ("error", "expected")]
         error, expected = ("-" if value is None else f"{value:.1%}" for value in means)
         errors.append((plain(attribute.name), error, expected))
-    linked = int(np.sum(left.columns["linkable"].to_numpy()))
+    linked = int(np.sum(left.table["linkable"].to_numpy()))
     errors.append(("rows nearest to their own person's value", share(linked, float(left.tuples.sum())), "-"))
     return Table("Noise within releases", ("attribute", "mean relative error", "expected"), tuple(errors))
 
@@ -152,10 +158,8 @@ def delay(flow: Flow) -> PageSection:
     title = "Delays"
     if not flow.delays:
         return PageSection("delay", title, ("The delays are unknown, because there is no sink 'summary'.",))
-    keys = np.array(sorted(flow.delays), np.int64)
-    amounts = np.array([flow.delays[key] for key in keys.tolist()], np.int64)
-    facts = [(words, count(weighted_quantile(keys, amounts, q))) for words, q in (("median", 0.5), ("p99", 0.99))]
-    facts.append(("longest", count(flow.longest_delay if flow.longest_delay is not None else keys[-1])))
+    facts = [(words, count(quantile_of_counts(flow.delays, q))) for words, q in (("median", 0.5), ("p99", 0.99))]
+    facts.append(("longest", count(max(flow.delays) if flow.longest_delay is None else flow.longest_delay)))
     figure = pictures.distribution(
         "delays", "Rows by their delay", "later rows waited for", bins_of_counts(flow.delays)
     )
@@ -177,8 +181,8 @@ def sensitive(outputs: RunOutputs, left: PublishedReleases) -> Iterator[PageSect
             yield PageSection(anchor, title, ("No published row has values to count.",))
             continue
         values, weights, unit = measures.values, measures.rows, "different values"
-        if left.columns is not None:
-            values = left.columns[f"diversity_{name}"].to_numpy().astype(np.int64)
+        if left.subjects is not None:
+            values = left.table[f"diversity_{name}"].to_numpy().astype(np.int64)
             weights, unit = left.tuples, "diversity"
         text = (
             f"Three measures of {shown} in a group: the number of different values (l); the entropy (1 bit is as even "

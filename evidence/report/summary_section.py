@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from crenel.anonymity.model.policy import Policy
-from crenel.evidence.report.bins import weighted_quantile
+from crenel.evidence.report.bins import quantile_of_counts, weighted_quantile
 from crenel.evidence.report.context import About, Flow, count, listed, plain, share
 from crenel.evidence.report.releases import PublishedReleases
 
@@ -100,17 +100,13 @@ def _groups(about: About, left: PublishedReleases) -> Iterator[str]:
 def _cost(left: PublishedReleases, flow: Flow) -> str:
     costs = []
     if left.loss is not None and left.tuples.sum():
-        columns = left.columns
-        with_sets = columns is not None and "published_loss" in columns.column_names
-        lost = columns["published_loss"].to_numpy() if columns is not None and with_sets else left.loss
-        loss = np.average(lost, weights=left.tuples)
+        lost = "published_loss" if "published_loss" in left.table.column_names else "loss"
+        loss = np.average(left.table[lost].to_numpy(), weights=left.tuples)
         costs.append(f"on average {loss:.0%} of the detail in these columns was lost")
     if flow.unpublished and flow.rows_in:
         costs.append(f"{share(flow.unpublished, flow.rows_in)} of the rows were suppressed")
     if flow.delays:
-        keys = np.array(sorted(flow.delays), np.int64)
-        median = weighted_quantile(keys, np.array([flow.delays[key] for key in keys.tolist()], np.int64), 0.5)
-        costs.append(f"half of the rows waited for {count(median)} later rows or more")
+        costs.append(f"half of the rows waited for {count(quantile_of_counts(flow.delays, 0.5))} later rows or more")
     if not costs:
         return "The cost is unknown without the audit log."
     return f"The cost: {'; '.join(costs)}."

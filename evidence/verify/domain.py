@@ -11,9 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import MAYBE, NO_NUMBER, Numeric, Presence, QuasiIdentifier
-from crenel.evidence.losses import covered
-from crenel.evidence.outputs import RunOutputs, ends, is_outside, published_nodes
-from crenel.evidence.published_sets import PublishedSets
+from crenel.evidence.losses import loss_of
+from crenel.evidence.outputs import RunOutputs, is_outside, published_nodes
 from crenel.evidence.verify.accounts import rows_text
 from crenel.evidence.verify.verdict import Check, Finding, at_releases, judged, unseen
 
@@ -60,14 +59,8 @@ def losses(outputs: RunOutputs) -> Check:
         return unseen("loss", "a representative, or a number without a domain, does not show what it lost")
     loss, rounded = np.zeros(table.num_rows), _FLOAT32
     for attribute in policy.attributes:
-        if isinstance(attribute, Numeric):
-            loss += covered(*ends(attribute, table), attribute.domain or (0.0, 0.0))
-            rounded += _rounded(attribute)
-        elif attribute.publish == "set":
-            loss += PublishedSets.read(attribute, table[attribute.name]).loss
-        else:
-            tree = attribute.hierarchy
-            loss += tree.loss[published_nodes(tree, table[attribute.name])]  # the root for a label that it lacks
+        loss += loss_of(attribute, table)
+        rounded += _rounded(attribute) if isinstance(attribute, Numeric) else 0.0
     stated = table["published_loss"].to_numpy().astype(np.float64)
     wrong = ~(np.abs(loss / len(policy.attributes) - stated) <= rounded)
     findings = at_releases(table, wrong, "states a published_loss that its values do not have")

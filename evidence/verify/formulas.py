@@ -7,35 +7,30 @@ than ``ROUNDED`` is no violation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import log
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeVar
 
 from crenel.anonymity.model.reference import Reference
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 ROUNDED = 1e-8
 
-Keeps: TypeAlias = Callable[..., bool | None]
-"""A test of one release: (reference, *numbers, persons, counts), True where it satisfies the privacy model.
 
-``reference``: the declared ``Reference``; None where there is none. ``numbers``: those of the parameter. ``persons``:
-number of distinct persons. ``counts``: number of persons with each value; a person may have several. The result is None
-where these do not suffice to decide.
-"""
-
-
-@dataclass(frozen=True)
-class Formula:
+class Formula(NamedTuple):
     """The independent test of a privacy model.
 
     Attributes
     ----------
-    keeps : the test of one release
+    keeps : returns whether a release satisfies the model, None where that cannot be decided. It takes (reference,
+        *numbers, persons, counts). ``reference``: the declared ``Reference``; None where there is none. ``numbers``:
+        those of the parameter. ``persons``: distinct persons. ``counts``: persons with each value; a person may have
+        several
     holds_for_unions : whether the model holds for the union of several releases if it holds for each
     """
 
-    keeps: Keeps
+    keeps: Callable[..., bool | None]
     holds_for_unions: bool
 
 
@@ -43,10 +38,10 @@ FORMULAS: dict[str, Formula] = {}
 """The formulas by the name of their privacy model."""
 
 
-def formula(name: str, *, holds_for_unions: bool = False) -> Callable[[Keeps], Keeps]:
+def formula(name: str, *, holds_for_unions: bool = False) -> Callable[[F], F]:
     """Register a function as the test of the privacy model ``name``; parameters as of ``Formula``."""
 
-    def register(keeps: Keeps) -> Keeps:
+    def register(keeps: F) -> F:
         FORMULAS[name] = Formula(keeps, holds_for_unions)
         return keeps
 

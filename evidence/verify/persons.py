@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.verify.classes import ALONE, FOLLOWING, ReleasedClasses, counted, numbered
-from crenel.evidence.verify.formulas import FORMULAS, Keeps, diversity
+from crenel.evidence.verify.formulas import FORMULAS, diversity
 from crenel.evidence.verify.verdict import Check, Finding, judged, unchecked, unseen
 
 ROWS, CODES, UNKNOWN = "rows", "codes", "unknown"
@@ -25,26 +25,12 @@ Members: TypeAlias = dict[int, tuple[int, dict[str, int]]]
 """Number of persons, and of persons by value, by index of the release in ``audit``."""
 
 
-@dataclass(frozen=True)
-class _Values:
-    """Distinct values of each row of ``released`` in a sensitive column.
-
-    Attributes
-    ----------
-    rows : (values,) row of each value
-    numbers : (values,) number of each value
-    texts : the value of each number
-    """
+class _Values(NamedTuple):
+    """Distinct values of each row of ``released`` in a column: row and number of each, and the text of each number."""
 
     rows: NDArray[np.int64]
     numbers: NDArray[np.int64]
     texts: Mapping[int, str | None]
-
-    @classmethod
-    def read(cls, outputs: RunOutputs, column: str) -> _Values:
-        rows, texts = values_of(outputs, column)
-        numbers = numbered(texts)
-        return cls(rows, numbers, dict(zip(numbers.tolist(), texts.to_pylist(), strict=True)))
 
     def named(self, counts: Mapping[int, int]) -> dict[str, int]:
         """Return counts by value from those by its number."""
@@ -127,25 +113,32 @@ class RevealedReleases:
         }
 
 
-def subjects(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> list[Check]:
-    """Check that every release states at least k persons, and that the rows confirm this where they reveal persons."""
+def subjects(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, k: int, *, synthetic: bool) -> list[Check]:
+    """Check that every release states at least k persons, and that the rows confirm this where they reveal persons.
+
+    ``synthetic``: whether releases count synthetic records instead, exactly as many as each has.
+    """
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
-    kinds = classes.kind.astype(str)
-    findings: list[Finding] = []
-    for place in np.flatnonzero((stated < k) & (kinds != "generalized")).tolist():
-        findings.append(seen.release(place, f"has {stated[place]} persons"))
-    grouped = ~np.isin(kinds, (*ALONE, *FOLLOWING))
-    for place in np.flatnonzero((stated > tuples) & grouped).tolist():
-        findings.append(seen.release(place, f"states {stated[place]} persons, and has {tuples[place]} rows"))
-    words = f"{k} persons or more, and no more than rows, as each of {audit.num_rows:,} releases says"
-    checks = [judged("k", words, findings)]
+    if synthetic:
+        unit, least = "records", f"{k} synthetic records or more, and one row for each"
+        few, wrong = stated < k, stated != tuples
+    else:
+        unit, least, kinds = "persons", f"{k} persons or more, and no more than rows", classes.kind.astype(str)
+        few = (stated < k) & (kinds != "generalized")
+        wrong = (stated > tuples) & ~np.isin(kinds, (*ALONE, *FOLLOWING))
+    findings = [seen.release(place, f"has {stated[place]} {unit}") for place in np.flatnonzero(few).tolist()]
+    for place in np.flatnonzero(wrong).tolist():
+        findings.append(seen.release(place, f"states {stated[place]} {unit}, and has {tuples[place]} rows"))
+    checks = [judged("k", f"{least}, as each of {audit.num_rows:,} releases says", findings)]
+    if synthetic:
+        return checks
     if seen.by == UNKNOWN:
         scope = "is not published" if outputs.policy.pseudonym is None else "stays the same for a day only"
         why = f"a pseudonym {scope}, so rows do not identify persons; audit counts persons, each with one or more rows"
         return [*checks, unseen("distinct persons", why)]
     persons = {key: len(counts) for key, counts in counted(classes.released, seen.person)}
-    wrong = [
+    wrong_rows = [
         seen.release(place, f"states {stated[place]} persons, and its rows have {count}")
         for place in seen.place.tolist()
         if (count := persons.get(int(classes.audit[place]), 0)) != stated[place]
@@ -154,25 +147,16 @@ def subjects(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, k: 
     words = (
         f"as many as audit says, {by}, in {len(seen.place):,} releases whose rows are all under their generalization"
     )
-    return [*checks, judged("distinct persons", words, wrong)]
-
-
-def records(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, k: int) -> Check:
-    """Check that every release states k synthetic records or more, and exactly as many as it has."""
-    seen = RevealedReleases.from_outputs(outputs, audit, classes)
-    stated, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
-    findings = [seen.release(place, f"has {stated[place]} records") for place in np.flatnonzero(stated < k).tolist()]
-    for place in np.flatnonzero(stated != tuples).tolist():
-        findings.append(seen.release(place, f"states {stated[place]} records, and has {tuples[place]} rows"))
-    words = f"{k} synthetic records or more, and one row for each, as each of {audit.num_rows:,} releases says"
-    return judged("k", words, findings)
+    return [*checks, judged("distinct persons", words, wrong_rows)]
 
 
 def sensitive(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, privacy: Privacy) -> Iterator[Check]:
     """Check each privacy model of each sensitive column, recomputed from the rows."""
     seen = RevealedReleases.from_outputs(outputs, audit, classes)
     for column in outputs.policy.sensitive:
-        values, least, reference = _Values.read(outputs, column), privacy.l_of(column)[0], privacy.reference_of(column)
+        rows, texts = values_of(outputs, column)
+        numbers, least, reference = numbered(texts), privacy.l_of(column)[0], privacy.reference_of(column)
+        values = _Values(rows, numbers, dict(zip(numbers.tolist(), texts.to_pylist(), strict=True)))
         members = seen.members(classes, values)
         yield judged(
             f"l of {column}",
@@ -186,9 +170,9 @@ def sensitive(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, pr
             elif formula is None:
                 yield unchecked(name, "verify has no formula of its own for this privacy model")
             else:
-                numbers = parameter if isinstance(parameter, tuple) else (parameter,)
+                given = parameter if isinstance(parameter, tuple) else (parameter,)
                 joint_members = seen.joint_members(classes, values) if formula.holds_for_unions else {}
-                yield _kept(seen, name, partial(formula.keeps, reference, *numbers), members, joint_members)
+                yield _kept(seen, name, partial(formula.keeps, reference, *given), members, joint_members)
 
 
 def _undiverse(
@@ -215,7 +199,13 @@ def _undiverse(
             yield seen.release(place, f"states a diversity of {stated[place]}, and its rows have {actual} values")
 
 
-def _kept(seen: RevealedReleases, name: str, keeps: Keeps, members: Members, joint_members: Members) -> Check:
+def _kept(
+    seen: RevealedReleases,
+    name: str,
+    keeps: Callable[[int, dict[str, int]], bool | None],
+    members: Members,
+    joint_members: Members,
+) -> Check:
     findings, judgments = [], {place: keeps(persons, counts) for place, (persons, counts) in members.items()}
     for place in sorted(place for place, kept in judgments.items() if kept is False):
         findings.append(seen.release(place, f"does not keep {name}"))

@@ -93,10 +93,7 @@ def _by_releases(
     yield accounts.release_ids(audit, guarantees.shards, first_releases, {} if log is None else chain.ends(log))
     yield accounts.cover(outputs, audit, classes)
     yield accounts.in_force(audit, guarantees.in_force)
-    if guarantees.synthetic:
-        yield persons.records(outputs, audit, classes, guarantees.privacy.k)
-    else:
-        yield from persons.subjects(outputs, audit, classes, guarantees.privacy.k)
+    yield from persons.subjects(outputs, audit, classes, guarantees.privacy.k, synthetic=guarantees.synthetic)
     yield from persons.sensitive(outputs, audit, classes, guarantees.privacy)
     yield accounts.alone(outputs, audit, classes, first_releases, generalizes=guarantees.generalizes)
     if log is None or guarantees.chained is None:
