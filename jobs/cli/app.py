@@ -251,7 +251,7 @@ def regions(
     """Learn regions of the quasi-identifiers from the source, for shards or for the algorithm cells."""
     if least is not None and private is None:
         raise typer.BadParameter("goes with --private", param_hint="--least")
-    with reported(configuration):
+    with reported(configuration, judges=True):
         from crenel.jobs.cli.regions import write_regions
 
         try:

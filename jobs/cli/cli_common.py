@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,8 +90,13 @@ def parse_option_duration(text: str) -> int | None:
 
 
 @contextmanager
-def reported(configuration: Path) -> Iterator[None]:
-    """Convert errors to a message and an exit code, instead of a traceback."""
+def reported(configuration: Path, *, judges: bool = False) -> Iterator[None]:
+    """Convert errors to a message and an exit code, instead of a traceback.
+
+    ``judges``: whether the command judges a run or a source: exit code 1 could then be taken for its verdict, so a
+    failure of any kind has the code 2
+    """
+    failure = 2 if judges else 1
     try:
         yield
     except ConfigError as error:
@@ -100,9 +106,16 @@ def reported(configuration: Path) -> Iterator[None]:
     except InputError as error:
         end(f"{error}" if error.lead is None else f"{configuration}{error.lead}{error}", 2)
     except JobError as error:
-        end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
+        end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", failure)
     except JavaError as error:
-        end(str(error), 1)
+        end(str(error), failure)
+    except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
+        raise
+    except Exception:
+        if not judges:
+            raise
+        traceback.print_exc()
+        end(f"{configuration}: an unexpected error ended the command, and nothing was judged", failure)
 
 
 def _listed(problems: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as one JSON object.")] = False,
 ) -> None:
     """Replay a sample of the source under many settings, and recommend one within your limits."""
-    with reported(configuration):
+    with reported(configuration, judges=True):
         from crenel.jobs.cli import plan as command
 
         options = command.PlanOptions(
@@ -87,7 +87,7 @@ def why(
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
     """Explain suppression, rejection and loss in a replayed sample, and the settings that reduce them."""
-    with reported(configuration):
+    with reported(configuration, judges=True):
         from crenel.jobs.cli import why as command
 
         options = command.WhyOptions(sample=sample, rows=rows, outputs=outputs, as_json=json)
@@ -110,7 +110,7 @@ def report(
     ] = None,
 ) -> None:
     """Write a report of the output in the sinks as an HTML page; needs the extra 'report'."""
-    with reported(configuration):
+    with reported(configuration, judges=True):
         from crenel.evidence.report.page import Place
         from crenel.jobs.cli.report import report as write_report
 
@@ -138,7 +138,7 @@ def verify(
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
     """Check outputs against the guarantees: exit code 1 for a violation, 3 if a check was impossible."""
-    with reported(configuration):
+    with reported(configuration, judges=True):
         from crenel.jobs.cli.verify import EXIT_CODES, show, verdict_of
 
         verdict = verdict_of(load(configuration, overrides or []), since, run=run, runs_on=running)
@@ -173,7 +173,7 @@ def attack(
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
     """Estimate re-identification risk of outputs and replays, for attackers with different knowledge."""
-    with reported(configuration):
+    with reported(configuration, judges=True):
         from crenel.jobs.cli import attack as command
 
         options = command.AttackOptions(sample, rows, replay, within_rows or (), within_time or (), seeds, targets)

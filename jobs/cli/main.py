@@ -22,9 +22,10 @@ _NEWEST_PYTHON = (3, 12)
 def main() -> None:
     """Run the command line."""
     if not all(map(find_spec, _NEEDED)):
-        if sys.version_info[:2] > _NEWEST_PYTHON:
-            sys.exit("crenel: the command needs Flink, and Flink needs Python 3.12 or older")
-        sys.exit("crenel: the command needs Flink: install crenel with its extra 'flink'")
+        is_newer = sys.version_info[:2] > _NEWEST_PYTHON
+        remedy = ", and Flink needs Python 3.12 or older" if is_newer else ": install crenel with its extra 'flink'"
+        print(f"crenel: the command needs Flink{remedy}", file=sys.stderr)
+        sys.exit(2)  # 1 would be a verdict of ``verify``
     from crenel.jobs.local.stop import watch
 
     watch()

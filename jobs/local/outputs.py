@@ -86,6 +86,9 @@ def read_outputs(config: Config, *, foreign: bool = False) -> RunOutputs:
         if not outputs.released.num_rows and outputs.audit.num_rows:
             place = _place("released", kept["released"])
             raise OutputsError(f"{place}: is empty, and sinks.audit tells of {outputs.audit.num_rows} releases")
+        if "audit" in folders and not folders["audit"].exists() and outputs.released.num_rows:
+            place = _place("audit", kept["audit"])
+            raise OutputsError(f"{place}: does not exist, and sinks.released holds {outputs.released.num_rows} rows")
     return outputs
 
 

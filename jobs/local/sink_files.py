@@ -5,8 +5,10 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +62,7 @@ def read_folder(
     place = f"sinks.{sink}.path: {folder}"
     try:
         files = list(_finished(folder))
-        if folder.exists() and not files and _unfinished(folder):
+        if not files and _unfinished(folder):
             raise OutputsError(f"{place} holds unfinished files only; wait for a checkpoint, or for the job's end")
         names = {path: name for name, path in (paths or {name: (name,) for name in columns}).items()}
         read = {"csv": _csv, "json": _json, "parquet": _parquet}[options["format"]]
@@ -78,16 +80,33 @@ def read_folder(
 
 def _finished(folder: Path) -> Iterator[Path]:
     """Yield finished files: names of unfinished files begin with a dot, and those of metadata with an underscore."""
-    if folder.is_file():
-        yield folder
-    for path in sorted(folder.rglob("*")):
+    for path in _files(folder):
         hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-        if path.is_file() and not hidden and ".inprogress." not in path.name:
+        if not hidden and ".inprogress." not in path.name and S_ISREG(path.stat().st_mode):
             yield path
 
 
 def _unfinished(folder: Path) -> bool:
-    return any(".inprogress." in path.name for path in folder.rglob("*"))
+    return any(".inprogress." in path.name for path in _files(folder))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return what a folder holds, or a file itself, in order; nothing where there is no folder.
+
+    Raises
+    ------
+    OSError
+        A part of the folder, or the target of a link, cannot be read: its files would otherwise count as missing.
+    """
+    if folder.is_file():
+        return [folder]
+    if not folder.exists() and not folder.is_symlink():
+        return []
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    return sorted(Path(above, name) for above, _, names in os.walk(folder, onerror=refuse) for name in names)
 
 
 def _csv(

@@ -75,7 +75,7 @@ def test_the_command_without_flink_names_the_remedy_in_one_line(python: tuple[in
     program = "import sys; sys.modules['pyflink'] = None; from crenel.jobs.cli.main import main; "
     program += f"sys.version_info = {python}; main()"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
 def files(folder: Path) -> set[str]:

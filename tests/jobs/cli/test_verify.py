@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from crenel.jobs.cli.app import app
+from crenel.jobs.local.java import JavaError
+from crenel.jobs.local.logs import JobError
 from tests.support.outputs import ALIKE, AUDITED, configure, write_csv
 
 
@@ -81,6 +87,95 @@ def test_what_cannot_be_read_ends_with_2_in_one_line(job: Path) -> None:
     assert result.exit_code == 2
     assert result.stderr.startswith(f"crenel: {job}: sinks.audit.path: ")
     assert result.stderr.count("\n") == 1
+
+
+def unreadable_folder(job: Path, patch: pytest.MonkeyPatch) -> None:
+    scan = os.scandir
+
+    def scandir(path: str | Path) -> Any:
+        if Path(path).name == "audit":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    patch.setattr(os, "scandir", scandir)
+
+
+def no_folder(job: Path, patch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(job.parent / "audit")
+
+
+def link_to_nowhere(job: Path, patch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(job.parent / "audit")
+    (job.parent / "audit").symlink_to(job.parent / "not mounted")
+
+
+def file_to_nowhere(job: Path, patch: pytest.MonkeyPatch) -> None:
+    (job.parent / "audit" / "part-0-1").symlink_to(job.parent / "not mounted")
+
+
+def half_a_line(job: Path, patch: pytest.MonkeyPatch) -> None:
+    file = job.parent / "audit" / "part-0-0"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def no_text(job: Path, patch: pytest.MonkeyPatch) -> None:
+    (job.parent / "released" / "part-0-1").write_bytes(b"\xff\xfe,1,2,3,4\n")
+
+
+def through_flink(error: Exception) -> Callable[[Path, pytest.MonkeyPatch], None]:
+    """Return a fault of a sink that is read through Flink, beside folders that can be read."""
+
+    def fault(job: Path, patch: pytest.MonkeyPatch) -> None:
+        def read_tables(*_: object) -> NoReturn:
+            raise error
+
+        patch.setattr("crenel.jobs.local.sink_tables.read_tables", read_tables)
+        configure(job.parent, ("released", "audit"))
+        with job.open("a", encoding="utf-8") as file:
+            file.write("  suppressed: {connector: jdbc}\naccept_duplicates: true\n")
+
+    return fault
+
+
+FAULTS: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], None], str]] = {
+    "folder without permission": (unreadable_folder, "sinks.audit.path: {folder}/audit cannot be read: Permission"),
+    "no folder": (no_folder, "sinks.audit.path: {folder}/audit: does not exist, and sinks.released holds 4 rows"),
+    "link to a disk that is away": (link_to_nowhere, "sinks.audit.path: {folder}/audit cannot be read: No such file"),
+    "file on a disk that is away": (file_to_nowhere, "sinks.audit.path: {folder}/audit cannot be read: No such file"),
+    "half-written file": (half_a_line, "sinks.audit.path: {folder}/audit: part-0-0 is cut off in the middle"),
+    "broken file": (no_text, "sinks.released.path: {folder}/released: part-0-1 is not CSV"),
+    "job that reads": (
+        through_flink(JobError("Kafka is away", Path("logs"))),
+        "Kafka is away\nFlink's logs are in logs",
+    ),
+    "no Java": (through_flink(JavaError("no Java")), "crenel: no Java"),
+    "unexpected": (through_flink(RuntimeError("unforeseen")), "an unexpected error ended the command"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_outputs_that_cannot_be_read_are_never_called_broken(
+    fault: str, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage, message = FAULTS[fault]
+    damage(job, monkeypatch)
+    result = verify(job)
+    assert message.format(folder=job.parent) in result.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("command", ["attack", "report", "plan", "why", "regions"])
+def test_a_source_or_output_that_cannot_be_read_is_no_verdict_of_other_commands(
+    command: str, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise JobError("Kafka is away", Path("logs"))
+
+    for place in ("evidence.load", "app.load", "attack.load", "report.load", "plan.load", "why.load", "regions.load"):
+        monkeypatch.setattr(f"crenel.jobs.cli.{place}", refuse, raising=False)
+    arguments = ["--count", "2", "--write", str(job.parent / "r")] if command == "regions" else []
+    result = CliRunner().invoke(app, [command, str(job), *arguments])
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "crenel: Kafka is away")
 
 
 def test_what_is_no_earlier_verdict_ends_with_2_in_one_line(job: Path) -> None:

@@ -82,6 +82,7 @@ def test_only_finished_files_count(tmp_path: Path) -> None:
     write_csv(tmp_path / "released", ALIKE)
     write_csv(tmp_path / "released", ALIKE[:2], "part-1-0")
     file.write_text("half a li", encoding="utf-8")
+    (tmp_path / "audit").mkdir()
     outputs = read_outputs(load(path))
     assert outputs.released.num_rows == 6
     assert outputs.files == (("part-0-0", 4), ("part-1-0", 2))
