@@ -21,14 +21,14 @@ from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.verdict import Verdict
 from crenel.frames import Frame
 from crenel.operators.encode.columns import array_texts
-from crenel.operators.output_columns import RECORD_OUTPUTS
-from crenel.operators.plan import output_schemas
+from crenel.operators.output_columns import IN_FORCE, RECORD_OUTPUTS
+from crenel.operators.plan import joined_schemas, output_schemas
 from crenel.results import Result
 from crenel.settings import Settings
 from crenel.stream import milliseconds_of, read_sample
 
 
-def verify(result: Result, settings: Settings) -> Verdict:
+def verify(result: Result, settings: Settings | Sequence[Settings]) -> Verdict:
     """Check the outputs of a finished anonymization against its settings.
 
     The checks count persons, values and rows in the tables alone, as ``crenel verify`` does for a job.
@@ -36,7 +36,9 @@ def verify(result: Result, settings: Settings) -> Verdict:
     Parameters
     ----------
     result : all outputs of ``anonymize``, or of a stream that has finished
-    settings : the settings under which they were made
+    settings : the settings under which they were made. Of a stream that was restored with others, all of these: each
+        release is judged by those that were in force, and ``result`` has the columns of all, null where settings
+        publish none
 
     Returns
     -------
@@ -46,6 +48,8 @@ def verify(result: Result, settings: Settings) -> Verdict:
     ------
     ValueError
         A table lacks a column, or holds values of another type: it is of other settings.
+    ConfigError
+        Several settings differ in a field that no restore changes.
 
     Examples
     --------
@@ -64,9 +68,12 @@ def verify(result: Result, settings: Settings) -> Verdict:
     []
     """
     from crenel.evidence.verify.verify import verify as verify_outputs
-    from crenel.evidence_inputs import guarantees
+    from crenel.evidence_inputs import guarantees, require_one_run
 
-    return verify_outputs(outputs_of(result, settings), guarantees(settings))
+    given = [settings] if isinstance(settings, Settings) else list(settings)
+    named = {f"settings[{place}]": one for place, one in enumerate(given)}
+    require_one_run(named)
+    return verify_outputs(outputs_of(result, *given), [guarantees(one, name=name) for name, one in named.items()])
 
 
 def attack(
@@ -181,16 +188,19 @@ def budget(
     return account(settings.policy, settings.privacy.k, settings.sampling_and_noise, epsilons, wanted)
 
 
-def outputs_of(result: Result, settings: Settings) -> RunOutputs:
-    """Return outputs in the types in which those of a job are read back."""
-    schemas = output_schemas(settings, chained=False)
+def outputs_of(result: Result, settings: Settings, *others: Settings) -> RunOutputs:
+    """Return outputs in the types in which those of a job are read back.
+
+    ``others``: further settings of the same stream, whose columns are added.
+    """
+    schemas = joined_schemas([output_schemas(one, chained=False) for one in (settings, *others)])
     frames = {name: Frame.of(getattr(result, name)) for name in RECORD_OUTPUTS}
-    sets = {attribute.name for attribute in settings.policy.sets}
-    arrays = dict(settings.policy.arrays)
+    sets = {attribute.name for one in (settings, *others) for attribute in one.policy.sets}
+    arrays = {name: most for one in (settings, *others) for name, most in one.policy.arrays.items()}
     kinds = {column.name: column.type for column in frames["released"].schema}
     found = {name: _typed(name, frame, schemas[name], sets, arrays) for name, frame in frames.items()}
-    others = {name: Frame.of(table) for name, table in result.further.items()}
-    further = {name: _typed(f"further[{name!r}]", frame, schemas[name]) for name, frame in others.items()}
+    written = {name: Frame.of(table) for name, table in result.further.items()}
+    further = {name: _typed(f"further[{name!r}]", frame, schemas[name]) for name, frame in written.items()}
     counts = [
         {"shard": shard, "name": name, "amount": float(amount)}
         for shard, amounts in result.summary.shards.items()
@@ -216,6 +226,9 @@ def _typed(
     arrow = pa.Table.from_batches(list(frame.batches()), frame.schema)
     columns = []
     for field in schema:
+        if field.name not in arrow.column_names and field.name == IN_FORCE.name:  # outputs of an older version
+            columns.append(pa.nulls(arrow.num_rows, field.type))
+            continue
         if field.name not in arrow.column_names:
             raise ValueError(f"result.{name}: lacks the column {field.name!r}; is it of other settings?")
         try:

@@ -13,7 +13,7 @@ from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Po
 from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.anonymity.model.secret import SHORTEST_KEY
 from crenel.anonymity.noise.release_noise import problems_within
-from crenel.operators.plan import PlanSettings
+from crenel.operators.digests import PlanSettings
 
 
 def contradictions(settings: PlanSettings) -> Iterator[str]:

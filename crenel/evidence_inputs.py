@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 
-from crenel.anonymity.model.fingerprint import hierarchy_digest
-from crenel.anonymity.model.secret import Secret
+from crenel.anonymity.model.errors import ConfigError
+from crenel.anonymity.model.fingerprint import COUNTED, Fingerprint, changed_fields, fingerprint, hierarchy_digest
+from crenel.anonymity.model.secret import NO_KEY, Secret
 from crenel.description import guarantee_lines, roles
 from crenel.evidence.report.context import About
 from crenel.evidence.verify.chain import Chained
-from crenel.evidence.verify.verify import Guarantees
-from crenel.operators.digests import code_version, hierarchies_digest, policy_digest, settings_digest
+from crenel.evidence.verify.spans import Guarantees
+from crenel.operators.digests import (
+    code_version,
+    hierarchies_digest,
+    in_force_digest,
+    policy_digest,
+    settings_digest,
+)
 from crenel.operators.output_columns import numbers_in_force
+from crenel.operators.plan import output_schemas
 from crenel.settings import Settings
 
 
-def guarantees(settings: Settings, audit_chain: Secret | None = None) -> Guarantees:
-    """Return the guarantees that outputs can be checked against; ``audit_chain``: key of the hash chain, if any."""
+def guarantees(settings: Settings, audit_chain: Secret | None = None, name: str = "") -> Guarantees:
+    """Return the guarantees that outputs can be checked against.
+
+    Parameters
+    ----------
+    audit_chain : key of the hash chain, if any
+    name : of the settings, for messages about one of several
+    """
+    schemas = output_schemas(settings, chained=audit_chain is not None)
     return Guarantees(
+        policy=settings.policy,
         privacy=settings.privacy,
         in_force=numbers_in_force(settings.privacy, settings.sampling_and_noise),
         shards=settings.shards.count,
@@ -27,6 +43,48 @@ def guarantees(settings: Settings, audit_chain: Secret | None = None) -> Guarant
         noise=settings.sampling_and_noise is not None,
         synthetic=settings.algorithm.is_synthetic,
         chained=None if audit_chain is None else _chained(settings, audit_chain),
+        digest=in_force_digest(settings),
+        name=name,
+        columns={output: schemas[output].names for output in ("released", "audit")},
+    )
+
+
+def require_one_run(settings: Mapping[str, Settings]) -> None:
+    """Require that a job can have run under each of these settings in turn, restored from its own state.
+
+    ``settings``: by name.
+
+    Raises
+    ------
+    ConfigError
+        They differ in a field that no restore changes.
+    """
+    (first, of_first), *others = ((name, _fixed(each)) for name, each in settings.items())
+    for name, of_other in others:
+        # A later restore may count a column that an earlier one added.
+        changed = [name for name in changed_fields(of_first, of_other, of_first.roles) if not name.startswith(COUNTED)]
+        if changed:
+            raise ConfigError(
+                name,
+                [
+                    f"{', '.join(changed)}: not as in {first}, and no restore changes that; verify the outputs of each "
+                    "by themselves"
+                ],
+            )
+
+
+def _fixed(settings: Settings) -> Fingerprint:
+    """Return what no restore changes, as far as settings tell; keys may be unknown to an auditor."""
+    return fingerprint(
+        settings.policy,
+        settings.shards,
+        NO_KEY,
+        {},
+        algorithm=settings.algorithm.name,
+        parameters=settings.algorithm.fixed_settings,
+        sampling_and_noise=settings.sampling_and_noise,
+        privacy=settings.privacy,
+        epoch=settings.epoch,
     )
 
 

@@ -20,7 +20,7 @@ from crenel.anonymity.model.region_tree import RegionTree
 from crenel.evidence.plan.point import Point
 from crenel.evidence.plan.replays import Make
 from crenel.evidence.sample import ReplaySetting
-from crenel.operators.plan import PlanSettings
+from crenel.operators.digests import PlanSettings
 from crenel.regions_file import regions_text
 from crenel.settings import Settings
 from crenel.settings_file import parse

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from crenel.anonymity.model.policy import Pseudonym
 from crenel.anonymity.model.privacy import Persons
 from crenel.anonymity.model.secret import SHORTEST_KEY
-from crenel.operators.plan import PlanSettings
+from crenel.operators.digests import PlanSettings
 
 OBSERVED_RANGE = (
     "sampling_and_noise.range: observed scales noise by the range seen so far. That range is made of values of "

@@ -118,7 +118,7 @@ class Sample:
         )
         context = by_row(context, self.policy.sensitive)
         plan = self.plan or AnonymizationPlan(context)
-        return replace(plan, context=context, shards=setting.shards, seed=setting.seed)
+        return replace(plan, context=context, shards=setting.shards, seed=setting.seed, in_force="")
 
     def shards(self, shards: Shards) -> NDArray[np.int64]:
         """Return (tuples,) the shard of each, as a job would assign it.

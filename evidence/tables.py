@@ -23,7 +23,6 @@ from crenel.operators.output_columns import (
     SUPPRESSED,
     OutputColumn,
     number_kind,
-    numbers_in_force,
     own_columns,
     rejected_columns,
     release_columns,
@@ -146,8 +145,9 @@ class TableWriter:
             else:
                 columns[column.name] = pa.array(values, ARROW[column.kind])
         count = sum(len(part.releases) for part in parts)
-        for name, value in numbers_in_force(self.plan.context.privacy, self.plan.context.sampling_and_noise).items():
-            columns[name] = pa.array([value] * count, ARROW[number_kind(value)])
+        for name, value in self.plan.values_in_force.items():
+            kind = pa.string() if isinstance(value, str) else ARROW[number_kind(value)]
+            columns[name] = pa.array([value] * count, kind)
         return columns
 
     def suppressed(self, parts: Sequence[ShardOutput]) -> dict[str, Any]:

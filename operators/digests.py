@@ -8,18 +8,39 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from crenel import __version__, anonymity, operators, state
+from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.model.fingerprint import fingerprint, hierarchy_digest
-from crenel.anonymity.model.secret import NO_KEY
-from crenel.operators.plan import PlanSettings
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
 _OURS = (anonymity, operators, state)
 """The packages whose code decides about publication."""
+
+
+class PlanSettings(Protocol):
+    """The settings that a plan follows from."""
+
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def privacy(self) -> Privacy: ...
+    @property
+    def algorithm(self) -> Algorithm: ...
+    @property
+    def sampling_and_noise(self) -> SamplingAndNoise | None: ...
+    @property
+    def shards(self) -> Shards: ...
+    @property
+    def seed(self) -> int | None: ...
+    @property
+    def subject_key(self) -> SubjectKey: ...
 
 
 @cache
@@ -69,19 +90,34 @@ def settings_digest(settings: PlanSettings) -> str:
     Secrets and locations are not included. A setting at its default is not either, so that a new setting changes no
     hash.
     """
+    return _digest(_guarantees(settings) | {"algorithm": [settings.algorithm.name, _stated(settings.algorithm)]})
+
+
+def in_force_digest(settings: PlanSettings) -> str:
+    """Return 16 digits of a hash of the settings that a release is judged by, in the column ``in_force`` of ``audit``.
+
+    These are the columns with their roles, domains, hierarchies and published forms, the privacy models, and sampling
+    and noise. Delays and other parameters of the algorithm are not among them: a release under another delay has the
+    same guarantees.
+    """
+    published = {a.name: a.publish for a in settings.policy.attributes if a.publish not in ("interval", "ancestor")}
+    suppressed = {"generalizes": True} if settings.algorithm.generalizes_suppressed else {}
+    representative = {"representative": True} if settings.algorithm.has_representative else {}
+    stated = {"policy": policy_digest(settings), "publish": published, **suppressed, **representative}
+    return _digest(_guarantees(settings) | stated)[:16]
+
+
+def _guarantees(settings: PlanSettings) -> dict[str, Any]:
     privacy = settings.privacy
-    return _digest(
-        {
-            "privacy": privacy.in_force,
-            "references": {name: repr(privacy.reference_of(name)) for name in settings.policy.sensitive},
-            "lasting": _stated(privacy.lasting),
-            "noise_within": _stated(privacy.noise_within_release),
-            "algorithm": [settings.algorithm.name, _stated(settings.algorithm)],
-            "sampling_and_noise": _stated(settings.sampling_and_noise),
-            "ends": {attribute.name: attribute.ends for attribute in settings.policy.numeric},
-            "pseudonym": _stated(settings.policy.pseudonym),
-        }
-    )
+    return {
+        "privacy": privacy.in_force,
+        "references": {name: repr(privacy.reference_of(name)) for name in settings.policy.sensitive},
+        "lasting": _stated(privacy.lasting),
+        "noise_within": _stated(privacy.noise_within_release),
+        "sampling_and_noise": _stated(settings.sampling_and_noise),
+        "ends": {attribute.name: attribute.ends for attribute in settings.policy.numeric},
+        "pseudonym": _stated(settings.policy.pseudonym),
+    }
 
 
 def _stated(value: Any) -> Any:

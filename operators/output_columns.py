@@ -140,6 +140,13 @@ _NOISE = (
     OutputColumn("noise_error_NAME", "e#", "DOUBLE", "mean relative error of the noise", release_field="noise_error"),
     OutputColumn("noise_expected_NAME", "x#", "DOUBLE", "expected mean relative error", release_field="noise_expected"),
 )
+IN_FORCE = OutputColumn(
+    "in_force",
+    "",
+    "STRING",
+    "hash of the [settings in force](#settings-in-force): one for each choice of columns, privacy models, sampling and "
+    "noise",
+)
 _PARAMETER = OutputColumn(
     "PARAMETER",
     "",
@@ -148,7 +155,7 @@ _PARAMETER = OutputColumn(
     "with `noise_within_release`, `sample_rate` and `phi`; null where not configured",
     "BIGINT or DOUBLE",
 )
-"""Stands for the values in force, for which SQL has constants (``numbers_in_force``)."""
+"""Stands for the numbers in force, for which SQL has constants, as for the hash (``values_in_force`` of a plan)."""
 _ENDS = (
     OutputColumn("NAME_min", "q#_min", "DOUBLE", "lower end of a numeric quasi-identifier", _OF_SOURCE),
     OutputColumn("NAME_max", "q#_max", "DOUBLE", "upper end", _OF_SOURCE),
@@ -236,7 +243,7 @@ ROWS: Mapping[str, tuple[tuple[OutputColumn, ...], tuple[OutputColumn, ...]]] = 
 
 REFERENCE: Mapping[str, tuple[OutputColumn, ...]] = {
     "released": (*_ENDS, _NUMBER, _MISSING, _CATEGORY, _SET, _MEMBER, _PSEUDONYM),
-    "audit": (*_RELEASE, _DIVERSITY, _LOSS, _PUBLISHED_LOSS, _LINKABLE, *_NOISE, _PARAMETER, *CHAIN),
+    "audit": (*_RELEASE, _DIVERSITY, _LOSS, _PUBLISHED_LOSS, _LINKABLE, *_NOISE, IN_FORCE, _PARAMETER, *CHAIN),
     "suppressed": SUPPRESSED,
     "rejected": REJECTED,
     "forgotten": FORGOTTEN,
@@ -295,7 +302,7 @@ def own_columns(output: Output) -> tuple[OutputColumn, ...]:
 
 
 def numbers_in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
-    """Return the values in force, by audit column in order; None where one is not configured."""
+    """Return the numbers in force, by audit column in order; None where one is not configured."""
     in_force: dict[str, float | None] = dict(privacy.in_force)
     in_force["sample_rate"] = None if noise is None else noise.sample_rate
     in_force["phi"] = None if noise is None else noise.inverse_scale
@@ -330,7 +337,7 @@ def output_columns(
     constants = (OutputColumn(name, "", number_kind(value)) for name, value in in_force)
     return {
         "released": (*generalization.columns, *members),
-        "audit": (*release_columns(policy), *constants, *generalization.columns, *(CHAIN if chained else ())),
+        "audit": (*release_columns(policy), IN_FORCE, *constants, *generalization.columns, *(CHAIN if chained else ())),
         "suppressed": SUPPRESSED,
         "forgotten": FORGOTTEN,
         "rejected": rejected_columns(policy),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from math import isclose
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,9 +19,9 @@ from crenel.anonymity.model.attributes import Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.errors import ConfigError, PolicyError
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
-from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 from crenel.operators.column_types import INSTANTS, INTEGERS, ColumnType
+from crenel.operators.digests import PlanSettings, in_force_digest
 from crenel.operators.encode.arguments import ArgumentCollector
 from crenel.operators.encode.columns import Argument, Read, members_schema
 from crenel.operators.encode.nested import first_field
@@ -29,10 +29,12 @@ from crenel.operators.encode.references import with_codes
 from crenel.operators.output_columns import (
     ARROW,
     CHAIN,
+    IN_FORCE,
     SUMMARY,
     Generalization,
     OutputColumn,
     member_columns,
+    numbers_in_force,
     output_columns,
     release_columns,
 )
@@ -46,25 +48,6 @@ ROW = "\0row"
 
 _ROLES = "quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference or drop"
 _TEXT = ColumnType("STRING", "STRING")
-
-
-class PlanSettings(Protocol):
-    """The settings that a plan follows from."""
-
-    @property
-    def policy(self) -> Policy: ...
-    @property
-    def privacy(self) -> Privacy: ...
-    @property
-    def algorithm(self) -> Algorithm: ...
-    @property
-    def sampling_and_noise(self) -> SamplingAndNoise | None: ...
-    @property
-    def shards(self) -> Shards: ...
-    @property
-    def seed(self) -> int | None: ...
-    @property
-    def subject_key(self) -> SubjectKey: ...
 
 
 @dataclass(frozen=True)
@@ -90,6 +73,7 @@ class AnonymizationPlan:
     encoders : number of parallel encoders
     lines : names of the published columns, where the operator writes published records as JSON; None where it returns
         their values
+    in_force : hash of the settings in force, which each release states (``in_force_digest``); empty in a replay
     """
 
     context: ShardContext
@@ -111,6 +95,7 @@ class AnonymizationPlan:
     chain: ChainSettings | None = None
     encoders: int = 1
     lines: tuple[str, ...] | None = None
+    in_force: str = ""
 
     @property
     def policy(self) -> Policy:
@@ -182,6 +167,12 @@ class AnonymizationPlan:
         members, pseudonym = self.context.members, self.policy.pseudonym
         return members if pseudonym is None else members.append(pa.field(pseudonym.column, pa.string()))
 
+    @property
+    def values_in_force(self) -> dict[str, str | float | None]:
+        """The values in force that each release states, by audit column in order; None where one is not configured."""
+        context = self.context
+        return {IN_FORCE.name: self.in_force, **numbers_in_force(context.privacy, context.sampling_and_noise)}
+
     def outputs(self, *, chained: bool) -> dict[str, tuple[OutputColumn, ...]]:
         """Return the columns of each output; ``chained``: whether the audit log has a hash chain."""
         context = self.context
@@ -220,6 +211,18 @@ def output_schemas(settings: PlanSettings, *, chained: bool) -> dict[str, pa.Sch
     )
     outputs["summary"] = SUMMARY
     return {name: pa.schema([(of.name, ARROW[of.kind]) for of in columns]) for name, columns in outputs.items()}
+
+
+def joined_schemas(schemas: Sequence[Mapping[str, pa.Schema]]) -> dict[str, pa.Schema]:
+    """Return the columns of each output under any of several settings, those of the first one first."""
+    fields: dict[str, dict[str, pa.Field]] = {}
+    for outputs in schemas:
+        for name, schema in outputs.items():
+            known = fields.setdefault(name, {})
+            for field_ in schema:
+                if known.setdefault(field_.name, field_).type != field_.type:  # a number that is null elsewhere
+                    known[field_.name] = pa.field(field_.name, pa.float64())
+    return {name: pa.schema(list(known.values())) for name, known in fields.items()}
 
 
 def by_row(context: ShardContext, kept: Collection[str]) -> ShardContext:
@@ -307,6 +310,7 @@ def plan_of(
         types=types,
         arguments=tuple(collector.arguments),
         null_text=null_text,
+        in_force=in_force_digest(settings),
         **read,
     )
     return plan, problems

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -76,42 +76,23 @@ def rows_text(wrong_rows: NDArray[np.int64]) -> str:
     return f"row{'' if len(wrong_rows) == 1 else 's'} {shown}{more}"
 
 
-def in_force(audit: pa.Table, guarantees: Mapping[str, float | None]) -> Check:
-    """Check that the settings in force that each release states are those of the configuration."""
-    findings: list[Finding] = []
-    for name, value in guarantees.items():
-        column = audit[name].to_pandas()
-        wrong = np.flatnonzero(~(column.isna() if value is None else np.isclose(column, value, rtol=1e-12)))
-        if len(wrong):
-            release = audit.slice(int(wrong[0]), 1).to_pylist()[0]
-            others = f", and so do {len(wrong) - 1:,} more releases" if len(wrong) > 1 else ""
-            text = f"says {name} {_number_text(release[name])}, and the configuration {_number_text(value)}{others}"
-            findings.append(Finding(text, release["shard"], release["release_id"]))
-    stated = ", ".join(f"{name} {_number_text(value)}" for name, value in guarantees.items() if value is not None)
-    return judged("in force", f"{stated}, in every release", findings)
-
-
-def _number_text(value: float | None) -> str:
-    return "none" if value is None else f"{value:.12g}"
-
-
 def alone(
     outputs: RunOutputs,
     audit: pa.Table,
     classes: ReleasedClasses,
     first_releases: Mapping[int, int],
     *,
-    generalizes: bool,
+    generalizes: NDArray[np.bool_],
 ) -> Check:
     """Check that each singleton release reuses an earlier generalization, or is fully generalized.
 
     Parameters
     ----------
     first_releases : as in ``release_ids``; earlier generalizations of these shards are not in the audit log
-    generalizes : whether the configuration publishes suppressed tuples fully generalized
+    generalizes : (rows of audit,) whether the configuration then published suppressed tuples fully generalized
     """
     findings: list[Finding] = []
-    origins: dict[tuple[int, int], list[tuple[int, int, tuple[int, ...]]]] = {}
+    origins: dict[tuple[int, int], list[tuple[int, int, tuple[int | None, ...]]]] = {}
     columns = audit.select(["shard", "release_id", "subjects", "tuples"]).to_pylist()
     diversities = [name for name in audit.column_names if name.startswith("diversity_")]
     diverse = list(zip(*(audit[name].to_pylist() for name in diversities), strict=True)) or [()] * len(columns)
@@ -128,7 +109,7 @@ def alone(
         if row["tuples"] != 1:
             findings.append(Finding(f"is {kind}, and has {row['tuples']} tuples", shard, release))
         if kind == "generalized":
-            if not generalizes:
+            if not generalizes[place]:
                 findings.append(Finding("is generalized, and the configuration withholds", shard, release))
             if any(generalizations[place][name] != value for name, value in everybody.items()):
                 findings.append(
@@ -137,15 +118,22 @@ def alone(
             continue
         if shard in first_releases:
             continue
-        same = (row["subjects"], diverse[place])
         before = origins.get((shard, int(classes.audit[place])), [])
-        if not any(number < release and (persons, values) == same for number, persons, values in before):
+        if not any(
+            number < release and persons == row["subjects"] and _are_same(values, diverse[place])
+            for number, persons, values in before
+        ):
             text = "is reused, and no release before it has its generalization, subjects and diversity"
             findings.append(Finding(text, shard, release))
     kinds = Counter(classes.kind.tolist())
     reused, generalized = kinds["reused"], kinds["generalized"]
     words = f"{reused:,} rows in singleton releases under earlier generalizations, {generalized:,} fully generalized"
     return judged("alone", words, findings)
+
+
+def _are_same(before: Sequence[int | None], now: Sequence[int | None]) -> bool:
+    """Return whether two releases state the same diversity of each column that both of them publish."""
+    return all(None in (one, other) or one == other for one, other in zip(before, now, strict=True))
 
 
 def _everybody(outputs: RunOutputs) -> dict[str, object]:
@@ -272,12 +260,17 @@ def _against(
     if generalizes:  # fully generalized tuples are in audit, and no output holds their reasons
         reasons = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
         amounts = {name: amount for name, amount in amounts.items() if not name.startswith("suppressed.")}
-        if outputs.audit is not None and seen["releases.generalized"] != reasons:
-            alone = seen["releases.generalized"]
-            yield Finding(f"{who} counts {reasons:,.0f} suppressed, and {alone:,} are fully generalized", shard)
+        alone, withheld = seen["releases.generalized"], sum(seen[f"suppressed.{name}"] for name in _reasons(outputs))
+        if outputs.audit is not None and alone + withheld != reasons:
+            others = f", and {withheld:,} in suppressed" if withheld else ""
+            yield Finding(f"{who} counts {reasons:,.0f} suppressed, and {alone:,} are fully generalized{others}", shard)
     for name, amount in amounts.items():
         if there.get(name.partition(".")[0]) is not None and seen[name] != amount:
             yield Finding(f"{who} counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)
+
+
+def _reasons(outputs: RunOutputs) -> set[str]:
+    return set() if outputs.suppressed is None else set(outputs.suppressed["reason"].to_pylist())
 
 
 def _seen_of(shard: int, outputs: RunOutputs, classes: ReleasedClasses) -> Counter[str]:

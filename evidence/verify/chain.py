@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.classes import ReleasedClasses
@@ -66,7 +67,8 @@ class Entry:
     event_time : of the newest member, epoch milliseconds
     members : the sum of the hashes of the members; of a closing record its counts
     link : its ``chain``
-    content : the bytes that are hashed together with the preceding link
+    contents : the bytes that are hashed together with the preceding link, with the hash function, under each
+        configuration that the row may be of
     """
 
     release: int
@@ -75,7 +77,7 @@ class Entry:
     event_time: int | None
     members: str
     link: str
-    content: bytes
+    contents: tuple[tuple[bytes, Digest], ...]
 
     @property
     def place(self) -> tuple[int, bool, int]:
@@ -86,24 +88,53 @@ class Entry:
         """Return whether this entry may directly follow another one, judged by their ids."""
         return before.release == (self.release if before.closing else self.release - 1)
 
-    def is_behind(self, links: Iterable[str], digest: Digest) -> bool:
+    def is_behind(self, links: Collection[str]) -> bool:
         """Return whether the hash matches the content of this entry chained to one of the given links."""
-        return any(digest(b"release" + _field(link) + self.content).hex() == self.link for link in links)
+        return any(
+            digest(b"release" + _field(link) + content).hex() == self.link
+            for content, digest in self.contents
+            for link in links
+        )
+
+
+@dataclass(frozen=True)
+class ChainSpan:
+    """The releases under one configuration, and the form of their members.
+
+    Attributes
+    ----------
+    chained : settings of the chain
+    columns : of ``released`` behind the generalization
+    own : (rows of audit,) whether the release is under this configuration
+    """
+
+    chained: Chained
+    columns: Sequence[str]
+    own: NDArray[np.bool_]
 
 
 Log: TypeAlias = Mapping[int, Sequence[Entry]]
 """By shard, the entries of its chain, in the order in which they were written."""
 
 
-def read(audit: pa.Table, closing: pa.Table | None) -> Log:
-    """Return the entries of an audit log, whose closing records stand in a table of their own."""
+def read(audit: pa.Table, closing: pa.Table | None, given: Sequence[tuple[Sequence[str], Chained]]) -> Log:
+    """Return the entries of an audit log, whose closing records stand in a table of their own.
+
+    ``given``: the columns of ``audit`` in their order, and the settings of the chain, of each configuration. A row has
+    the columns of one of them, and is null in all others.
+    """
     by_shard: dict[int, list[Entry]] = {}
     names = ("shard", "release_id", "chain_start", "event_time", "chain_members", "chain")
     forms = _forms(audit, closing)
+    forms_of = {(tuple(columns), chained.key): chained for columns, chained in given}
     for table, closes in ((audit, False), (closing, True)):
         if table is not None:
             columns = (table[name].to_pylist() for name in names)
-            for shard, release, start, time, members, link, content in zip(*columns, _rows(table, forms), strict=True):
+            contents = [(_rows(table, forms, own), _hasher(chained.key)) for (own, _), chained in forms_of.items()]
+            candidates = (
+                tuple((rows[row], digest) for rows, digest in contents if rows[row]) for row in range(table.num_rows)
+            )
+            for shard, release, start, time, members, link, content in zip(*columns, candidates, strict=True):
                 entry = Entry(release, closes, start or 0, time, members or "", link or "", content)
                 by_shard.setdefault(shard, []).append(entry)
     return {shard: sorted(entries, key=lambda entry: entry.place) for shard, entries in sorted(by_shard.items())}
@@ -119,21 +150,27 @@ def _forms(*tables: pa.Table | None) -> Mapping[str, str]:
     return {name: form for text, _ in reversed(stated.most_common()) for name, form in _pairs(text)}
 
 
-def _rows(audit: pa.Table, forms: Mapping[str, str]) -> list[bytes]:
-    """Return the hashed content of each row, without its own link."""
-    audit = audit.drop(["chain"])
+def _rows(audit: pa.Table, forms: Mapping[str, str], columns: Sequence[str]) -> list[bytes]:
+    """Return the hashed content of each row, without its own link; empty for a row with a value in another column."""
     texts = [
         [_text(value, single=forms.get(name) == "float") for value in audit[name].to_pylist()]
-        for name in audit.column_names
+        for name in columns
+        if name != "chain"
     ]
-    return [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
+    fits = np.ones(audit.num_rows, np.bool_)
+    for name in set(audit.column_names) - {*columns}:
+        fits &= audit[name].is_null().to_numpy()
+    return [b"".join(map(_field, row)) if own else b"" for row, own in zip(zip(*texts, strict=True), fits, strict=True)]
 
 
 def follow(
-    outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, log: Log, chained: Chained
+    outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, log: Log, members: Sequence[ChainSpan]
 ) -> Iterator[Check]:
-    """Check that the rows of the audit log, and their members, are those that the job wrote, in that order."""
-    digest, first_releases, findings, judgments = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
+    """Check that the rows of the audit log, and their members, are those that the job wrote, in that order.
+
+    ``members``: of each configuration.
+    """
+    first_releases, findings, judgments = beginnings(log), list[Finding](), 0
     for shard, entries in log.items():
         last: list[Entry] = []
         for _, group in groupby(entries, key=lambda entry: entry.place):
@@ -142,20 +179,22 @@ def follow(
             if begins or (last and same[0].may_follow(last[0])):
                 before = [""] if begins else [entry.link for entry in last]
                 judgments += len(same)
-                findings += [_changed(shard, entry) for entry in same if not entry.is_behind(before, digest)]
+                findings += [_changed(shard, entry) for entry in same if not entry.is_behind(before)]
             else:
                 findings.append(Finding("is gone: the next one is chained to it", shard, same[0].release - 1))
             last = same
     if judgments > 1 and sum("changed" in finding.text for finding in findings) == judgments:
         findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were rewritten")]
     releases = sum(not entry.closing for entries in log.values() for entry in entries)
-    how = "with the key" if chained.key else "without a key, so that anyone with write access can rewrite it"
+    has_key = all(one.chained.key for one in members)
+    how = "with the key" if has_key else "without a key, so that anyone with write access can rewrite it"
     yield judged("chain", f"{releases:,} releases, each unchanged behind its predecessor, {how}", findings)
-    yield _starts(audit if outputs.closing is None else pa.concat_tables([audit, outputs.closing]), chained)
-    if not chained.key:
+    rows = audit if outputs.closing is None else pa.concat_tables([audit, outputs.closing])
+    yield _starts(rows, [one.chained for one in members])
+    if not has_key:
         yield unseen("values", "without audit_chain.key the audit log does not cover the values of members")
     else:
-        yield _values(outputs, audit, classes, digest)
+        yield _values(outputs, audit, classes, members)
 
 
 def _changed(shard: int, entry: Entry) -> Finding:
@@ -165,15 +204,14 @@ def _changed(shard: int, entry: Entry) -> Finding:
     return Finding(f"the closing record behind {entry.release:,} releases {text}", shard)
 
 
-def beginnings(log: Log, chained: Chained) -> dict[int, int]:
+def beginnings(log: Log) -> dict[int, int]:
     """Return by shard the release above 0 with which its chain begins; omit chains that begin with release 0.
 
     A job that resumes from a savepoint may introduce a chain. Only the first release in the log can begin a chain, and
     only where its hash has no preceding link.
     """
-    digest = _hasher(chained.key)
     firsts = {shard: first for shard, (first, *_) in log.items()}
-    return {s: first.release for s, first in firsts.items() if first.release > 0 and first.is_behind([""], digest)}
+    return {s: first.release for s, first in firsts.items() if first.release > 0 and first.is_behind([""])}
 
 
 def end(log: Log, shards: int, *, runs_on: bool) -> Check:
@@ -247,7 +285,7 @@ def still_there(log: Log, earlier: Sequence[Head]) -> Check:
 
 
 def of_run(
-    audit: pa.Table, closing: pa.Table | None, summary: pa.Table | None, chained: Chained, run: str | None
+    audit: pa.Table, closing: pa.Table | None, summary: pa.Table | None, *, has_key: bool, run: str | None
 ) -> Check:
     """Check that all shards, and the summary, are of one run.
 
@@ -272,16 +310,16 @@ def of_run(
     for row in () if summary is None else summary.to_pylist():
         if row["name"].startswith(_RUN) and row["name"] != f"{_RUN}{expected}":
             findings.append(Finding(f"the summary is of another run than {expected}", row["shard"]))
-    how = "" if chained.key else ", without a key, so that anyone with write access can state any run"
+    how = "" if has_key else ", without a key, so that anyone with write access can state any run"
     if run is not None or findings:
         return judged("run", f"all shards are of the run {expected}{how}", findings)
     return unseen("run", f"all shards are of the run {expected}{how}; --run requires the run that you expect")
 
 
-def _starts(audit: pa.Table, chained: Chained) -> Check:
-    """Check the configuration that each start states, and list the code versions.
+def _starts(audit: pa.Table, given: Sequence[Chained]) -> Check:
+    """Check that each start was under a policy and the hierarchies that are given, and list the code versions.
 
-    A restore may change settings, but not the policy and the hierarchies.
+    A restore may change settings, and columns that are published unchanged.
     """
     names = ("shard", "release_id", "chain_start", "chain_version", "chain_policy", "chain_hierarchies")
     findings: list[Finding] = []
@@ -290,45 +328,56 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
         if version is None:
             continue
         versions[version] += 1
-        for what, was, now in zip(
-            ("policy", "hierarchies"), stated, (chained.policy, chained.hierarchies), strict=True
+        if tuple(stated) in ((one.policy, one.hierarchies) for one in given):
+            continue
+        for what, was, known in zip(
+            ("policy", "hierarchies"),
+            stated,
+            ({one.policy for one in given}, {one.hierarchies for one in given}),
+            strict=True,
         ):
-            if was != now:
-                text = f"start {start} was under another {what} than this configuration's"
-                findings.append(Finding(text, shard, release))
+            if was not in known:
+                whose = "this configuration's" if len(given) == 1 else "those of the configurations"
+                findings.append(Finding(f"start {start} was under another {what} than {whose}", shard, release))
     settings = Counter(text for text in audit["chain_settings"].to_pylist() if text is not None)
-    if settings and chained.settings not in settings:
+    if settings and not settings.keys() & {one.settings for one in given}:
         findings.append(
             Finding("no start was under the privacy models, algorithm and parameters of this configuration")
         )
-    others = settings.total() - settings[chained.settings]
+    others = settings.total() - sum(settings[text] for text in {one.settings for one in given})
     earlier = f"; {others} starts were under other settings, which a restore may change" if others else ""
     listed = ", ".join(f"{version} ({times} shards begun or restored)" for version, times in versions.items())
-    return judged(
-        "starts", f"under this policy and these hierarchies, by {listed or 'no code version'}{earlier}", findings
-    )
+    policies = "this policy" if len(given) == 1 else "these policies"
+    words = f"under {policies} and these hierarchies, by {listed or 'no code version'}{earlier}"
+    return judged("starts", words, findings)
 
 
-def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, digest: Digest) -> Check:
+def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, members: Sequence[ChainSpan]) -> Check:
     """Check that the values under each generalization are those that its releases had."""
-    names = [name for name in outputs.released.column_names if name not in outputs.generalization]
     forms = _forms(audit, outputs.closing)
-    columns = [
-        [_field(_published(value or "", forms.get(name, "text"))) for value in outputs.released[name].to_pylist()]
-        for name in names
-    ]
-    rows: Sequence[bytes] = [b"".join(row) for row in zip(*columns, strict=True)]
-    if not names:
-        rows = [b""] * outputs.released.num_rows
+    kinds = {(tuple(one.columns), one.chained.key): one.chained for one in members}
+    kind_of = np.full(audit.num_rows, -1)
+    for one in members:
+        kind_of[one.own] = [*kinds].index((tuple(one.columns), one.chained.key))
+    kind_of_row, known = _kinds_of_rows(outputs.released, audit, classes, [columns for columns, _ in kinds], kind_of)
     sums = [0] * classes.count
-    for number, row in zip(classes.released.tolist(), rows, strict=True):
-        sums[number] += int.from_bytes(digest(b"member" + row)[:16], "big")
+    for kind, ((names, _), chained) in enumerate(kinds.items()):
+        own = np.flatnonzero((kind_of_row == kind) & known[classes.released])
+        table, digest = outputs.released.take(own), _hasher(chained.key)
+        columns = [
+            [_field(_published(value or "", forms.get(name, "text"))) for value in table[name].to_pylist()]
+            for name in names
+        ]
+        rows = [b"".join(row) for row in zip(*columns, strict=True)] if names else [b""] * len(own)
+        for number, row in zip(classes.released[own].tolist(), rows, strict=True):
+            sums[number] += int.from_bytes(digest(b"member" + row)[:16], "big")
     stated = [0] * classes.count
     releases_of: dict[int, list[int]] = {}
     members_of = zip(classes.audit.tolist(), audit["chain_members"].to_pylist(), strict=True)
-    for place, (number, members) in enumerate(members_of):
-        stated[number] += int(members or "0", 16)
-        releases_of.setdefault(number, []).append(place)
+    for place, (number, hashes) in enumerate(members_of):
+        if known[number]:
+            stated[number] += int(hashes or "0", 16)
+            releases_of.setdefault(number, []).append(place)
     findings = []
     for number, releases in releases_of.items():
         if (sums[number] - stated[number]) % 2**128:
@@ -338,8 +387,56 @@ def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, dige
             alike = f", or under one with its generalization ({', '.join(others)}{more})," if others else ""
             text = f"released rows differ in values from the members of this release{alike}"
             findings.append(Finding(text.rstrip(","), named[0]["shard"], named[0]["release_id"]))
-    words = f"of {len(rows):,} released rows are unchanged, generalization by generalization"
-    return judged("values", words, findings)
+    rest = int((~known)[classes.released].sum())
+    mixed = f"; {rest:,} rows under releases of several configurations do not show which one is theirs" if rest else ""
+    words = f"of {len(classes.released) - rest:,} released rows are unchanged, generalization by generalization"
+    return judged("values", words + mixed, findings)
+
+
+def _kinds_of_rows(
+    released: pa.Table,
+    audit: pa.Table,
+    classes: ReleasedClasses,
+    columns: Sequence[Sequence[str]],
+    kind_of: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the form of each released row, and whether it is certain, by generalization.
+
+    A generalization has rows of two forms where releases before and after a restore share it, and columns have changed
+    between them. A row then has the form with the fewest columns that holds all of its values, if as many rows have it
+    as its releases have tuples.
+
+    Parameters
+    ----------
+    columns : of each form
+    kind_of : (rows of audit,) form of the members of each release; -1: unknown
+
+    Returns
+    -------
+    kind_of_row : (rows of released,)
+    known : (generalizations,)
+    """
+    expected = np.zeros((len(columns), classes.count), np.int64)
+    tuples, has_kind = audit["tuples"].to_numpy(), kind_of >= 0
+    np.add.at(expected, (kind_of[has_kind], classes.audit[has_kind]), tuples[has_kind])
+    if len(columns) == 1:
+        kind_of_row = np.zeros(len(classes.released), np.int64)
+    else:
+        every = {name for names in columns for name in names}
+        has_value = {name: released[name].is_valid().to_numpy() for name in every}
+        kind_of_row = np.full(len(classes.released), -1)  # a row with a value that its releases do not have
+        present = expected[:, classes.released] > 0
+        for kind in sorted(range(len(columns)), key=lambda kind: -len(columns[kind])):
+            fits = present[kind].copy()
+            for name in every - {*columns[kind]}:
+                fits &= ~has_value[name]
+            kind_of_row[fits] = kind
+    unknown = np.bincount(classes.audit[~has_kind], minlength=classes.count) > 0
+    several = (expected > 0).sum(0) > 1
+    counted = np.zeros_like(expected)
+    fit = kind_of_row >= 0
+    np.add.at(counted, (kind_of_row[fit], classes.released[fit]), 1)
+    return kind_of_row, ~unknown & (~several | (counted == expected).all(0))
 
 
 def _hasher(key: bytes) -> Digest:

@@ -29,12 +29,14 @@ class ReleasedClasses:
     audit : (rows of audit,) the same; empty without an audit log
     count : number of generalizations
     kind : (rows of audit,) kind of release
+    judged : (rows of audit,) whether the release is of the configuration that is checked
     """
 
     released: NDArray[np.int64]
     audit: NDArray[np.int64]
     count: int
     kind: NDArray[np.object_]
+    judged: NDArray[np.bool_]
 
     @classmethod
     def of(cls, outputs: RunOutputs) -> ReleasedClasses:
@@ -47,7 +49,7 @@ class ReleasedClasses:
         number = rows.groupby(names, sort=False, dropna=False).ngroup().to_numpy(np.int64)
         kind = np.array([] if outputs.audit is None else outputs.audit["kind"].to_pylist(), object)
         split = outputs.released.num_rows
-        return cls(number[:split], number[split:], int(number.max(initial=-1)) + 1, kind)
+        return cls(number[:split], number[split:], int(number.max(initial=-1)) + 1, kind, np.ones(len(kind), np.bool_))
 
     @property
     def releases(self) -> NDArray[np.int64]:
@@ -61,8 +63,8 @@ class ReleasedClasses:
 
     @property
     def reveals_members(self) -> NDArray[np.bool_]:
-        """(rows of audit,) whether the members of the release are exactly the rows under its generalization."""
-        grouped = ~np.isin(self.kind.astype(str), (*ALONE, *FOLLOWING))
+        """(rows of audit,) whether a judged release has exactly the rows under its generalization as members."""
+        grouped = self.judged & ~np.isin(self.kind.astype(str), (*ALONE, *FOLLOWING))
         return np.asarray(grouped & (self.releases[self.audit] == 1))
 
 

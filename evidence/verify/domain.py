@@ -14,6 +14,7 @@ from crenel.anonymity.model.attributes import MAYBE, NO_NUMBER, Numeric, Presenc
 from crenel.evidence.losses import loss_of
 from crenel.evidence.outputs import RunOutputs, is_outside, published_nodes
 from crenel.evidence.verify.accounts import rows_text
+from crenel.evidence.verify.spans import Span
 from crenel.evidence.verify.verdict import Check, Finding, at_releases, judged, unseen
 
 _FLOAT32 = 1e-6
@@ -23,7 +24,7 @@ Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
 """A column, its violation in words, and (rows,) the rows in violation."""
 
 
-def domain(outputs: RunOutputs) -> Check:
+def domain(span: Span) -> Check:
     """Check that each interval lies in its domain, and that each category is a label of its hierarchy.
 
     A generalized sensitive value is a label of the declared level.
@@ -31,28 +32,32 @@ def domain(outputs: RunOutputs) -> Check:
     where ``NAME_missing`` says that it is missing.
     """
     findings: list[Finding] = []
-    for column, what, wrong in _strange(outputs, outputs.released):
+    outputs, released = span.outputs, span.outputs.released
+    for column, what, wrong in _strange(outputs, released, span.rows):
         findings.append(Finding(f"column {column!r} of released {what} in {rows_text(np.flatnonzero(wrong))}"))
     if outputs.audit is not None:
-        for column, what, wrong in _strange(outputs, outputs.audit):
+        for column, what, wrong in _strange(outputs, outputs.audit, span.classes.judged):
             findings += at_releases(outputs.audit, wrong, f"column {column!r} of audit {what}")
     for attribute in outputs.policy.generalized.values():
-        wrong = ~outputs.released[attribute.name].to_pandas().isin(list(attribute.labels)).to_numpy(np.bool_)
+        values = released[attribute.name].to_pandas()
+        wrong = ~values.isin(list(attribute.labels)).to_numpy(np.bool_) & span.rows
+        if attribute.name in span.partial:
+            wrong &= values.notna().to_numpy(np.bool_)
         if wrong.any():
             what = f"holds no label of its hierarchy at level {attribute.level}"
             findings.append(
                 Finding(f"column {attribute.name!r} of released {what} in {rows_text(np.flatnonzero(wrong))}")
             )
     names = ", ".join((*outputs.generalization, *outputs.policy.generalized))
-    return judged("domain", f"{outputs.released.num_rows:,} released rows, in {names}", findings)
+    return judged("domain", f"{span.rows.sum():,} released rows, in {names}", findings)
 
 
-def losses(outputs: RunOutputs) -> Check:
+def losses(span: Span) -> Check:
     """Check that ``published_loss`` is the InfoLoss of the published intervals and labels, for numbers that may miss.
 
     A changed ``NAME_missing`` changes that loss: a class of both kinds loses all of this attribute.
     """
-    table, policy = outputs.audit, outputs.policy
+    table, policy = span.outputs.audit, span.outputs.policy
     if table is None or not policy.presence:
         return unseen("loss", "no output shows it")
     if any(a.has_representative or (isinstance(a, Numeric) and a.domain is None) for a in policy.attributes):
@@ -62,9 +67,11 @@ def losses(outputs: RunOutputs) -> Check:
         loss += loss_of(attribute, table)
         rounded += _rounded(attribute) if isinstance(attribute, Numeric) else 0.0
     stated = table["published_loss"].to_numpy().astype(np.float64)
-    wrong = ~(np.abs(loss / len(policy.attributes) - stated) <= rounded)
+    wrong = ~(np.abs(loss / len(policy.attributes) - stated) <= rounded) & span.classes.judged
     findings = at_releases(table, wrong, "states a published_loss that its values do not have")
-    return judged("loss", f"published_loss of {table.num_rows:,} releases, by their intervals and labels", findings)
+    return judged(
+        "loss", f"published_loss of {span.classes.judged.sum():,} releases, by their intervals and labels", findings
+    )
 
 
 def _rounded(attribute: Numeric) -> float:
@@ -74,7 +81,7 @@ def _rounded(attribute: Numeric) -> float:
     return 0.0 if is_whole or highest == lowest else min(2 / (highest - lowest), 1.0)
 
 
-def _strange(outputs: RunOutputs, table: pa.Table) -> Strange:
+def _strange(outputs: RunOutputs, table: pa.Table, judged_rows: NDArray[np.bool_]) -> Strange:
     for attribute in outputs.policy.attributes:
         names = [name for name in outputs.generalization if name in _columns(attribute)]
         absent = few = np.zeros(table.num_rows, np.bool_)
@@ -85,8 +92,8 @@ def _strange(outputs: RunOutputs, table: pa.Table) -> Strange:
                 few = flag.eq(MAYBE).to_numpy(np.bool_)
         values = table.select(names).to_pandas()
         for column, what, wrong in _of_attribute(attribute, values, absent, few, outputs.kinds):
-            if wrong.any():
-                yield column, what, wrong
+            if (wrong & judged_rows).any():
+                yield column, what, wrong & judged_rows
 
 
 def _columns(attribute: QuasiIdentifier) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class RevealedReleases:
         many subjects as tuples.
         """
         stated, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
-        plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (stated == tuples)
+        plain = classes.judged & ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (stated == tuples)
         fit = np.bincount(classes.audit, plain, minlength=classes.count) == classes.releases
         keys, first = np.unique(classes.audit, return_index=True)
         row_of_key = {
@@ -127,10 +127,12 @@ def subjects(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, k: 
         unit, least, kinds = "persons", f"{k} persons or more, and no more than rows", classes.kind.astype(str)
         few = (stated < k) & (kinds != "generalized")
         wrong = (stated > tuples) & ~np.isin(kinds, (*ALONE, *FOLLOWING))
-    findings = [seen.release(place, f"has {stated[place]} {unit}") for place in np.flatnonzero(few).tolist()]
-    for place in np.flatnonzero(wrong).tolist():
+    findings = [
+        seen.release(place, f"has {stated[place]} {unit}") for place in np.flatnonzero(few & classes.judged).tolist()
+    ]
+    for place in np.flatnonzero(wrong & classes.judged).tolist():
         findings.append(seen.release(place, f"states {stated[place]} {unit}, and has {tuples[place]} rows"))
-    checks = [judged("k", f"{least}, as each of {audit.num_rows:,} releases says", findings)]
+    checks = [judged("k", f"{least}, as each of {classes.judged.sum():,} releases says", findings)]
     if synthetic:
         return checks
     if seen.by == UNKNOWN:
@@ -160,7 +162,7 @@ def sensitive(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, pr
         members = seen.members(classes, values)
         yield judged(
             f"l of {column}",
-            _how_many(f"{least} or more, as each release says, and as many as its rows have,", members, audit),
+            _how_many(f"{least} or more, as each release says, and as many as its rows have,", members, classes),
             list(_undiverse(seen, classes, column, least, values, members)),
         )
         for model, parameter, _ in privacy.further_of(column):
@@ -172,7 +174,7 @@ def sensitive(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, pr
             else:
                 given = parameter if isinstance(parameter, tuple) else (parameter,)
                 joint_members = seen.joint_members(classes, values) if formula.holds_for_unions else {}
-                yield _kept(seen, name, partial(formula.keeps, reference, *given), members, joint_members)
+                yield _kept(seen, classes, name, partial(formula.keeps, reference, *given), members, joint_members)
 
 
 def _undiverse(
@@ -184,10 +186,10 @@ def _undiverse(
     members: Members,
 ) -> Iterator[Finding]:
     stated, kinds = seen.audit[f"diversity_{column}"].to_numpy(), classes.kind.astype(str)
-    for place in np.flatnonzero((stated < least) & (kinds != "generalized")).tolist():
+    for place in np.flatnonzero((stated < least) & (kinds != "generalized") & classes.judged).tolist():
         yield seen.release(place, f"has a diversity of {stated[place]}")
     distinct = {key: len(counts) for key, counts in counted(classes.released[values.rows], values.numbers)}
-    grouped = ~np.isin(kinds, ("generalized", *FOLLOWING))
+    grouped = classes.judged & ~np.isin(kinds, ("generalized", *FOLLOWING))
     for place in np.flatnonzero(grouped).tolist():
         if place in members:
             persons, counts = members[place]
@@ -201,6 +203,7 @@ def _undiverse(
 
 def _kept(
     seen: RevealedReleases,
+    classes: ReleasedClasses,
     name: str,
     keeps: Callable[[int, dict[str, int]], bool | None],
     members: Members,
@@ -214,12 +217,12 @@ def _kept(
             findings.append(seen.release(place, f"does not keep {name}, with others under its generalization"))
     known = {place: members[place] for place, kept in judgments.items() if kept is not None}
     if not known and not joint_members:
-        return unseen(name, _how_many("recomputed", known, seen.audit))
+        return unseen(name, _how_many("recomputed", known, classes))
     mixed = f"; {len(joint_members):,} generalizations of several keep it as a whole" if joint_members else ""
-    return judged(name, _how_many("kept", known, seen.audit) + mixed, findings)
+    return judged(name, _how_many("kept", known, classes) + mixed, findings)
 
 
-def _how_many(words: str, members: Members, audit: pa.Table) -> str:
-    rest = audit.num_rows - len(members)
+def _how_many(words: str, members: Members, classes: ReleasedClasses) -> str:
+    rest = int(classes.judged.sum()) - len(members)
     others = f"; the rows do not show members or persons of {rest:,} others" if rest else ""
     return f"{words} in {len(members):,} releases{others}"

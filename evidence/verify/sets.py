@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import Hierarchy
-from crenel.evidence.outputs import RunOutputs
 from crenel.evidence.verify.accounts import rows_text
+from crenel.evidence.verify.spans import Span
 from crenel.evidence.verify.verdict import Check, Finding, at_releases, judged
 
 _ROUNDED = 1e-9
@@ -36,7 +36,7 @@ class _Read:
     gain: float = 0.0
 
 
-def sets(outputs: RunOutputs) -> Check:
+def sets(span: Span) -> Check:
     """Check each set: its order, its number of values, and the loss that its release states.
 
     Each listed value occurs in the class, so a class has at least as many rows as values. A set covers no more than the
@@ -44,11 +44,11 @@ def sets(outputs: RunOutputs) -> Check:
     the lowest common ancestor of its values.
     """
     findings: list[Finding] = []
-    audit = outputs.audit
+    outputs, audit = span.outputs, span.outputs.audit
     gain = np.zeros(0 if audit is None else audit.num_rows)
     for attribute in outputs.policy.sets:
         rows = _of(attribute, outputs.released[attribute.name])
-        wrong = np.flatnonzero([bool(row.problem) for row in rows])
+        wrong = np.flatnonzero(np.array([bool(row.problem) for row in rows], np.bool_) & span.rows)
         if len(wrong):
             findings.append(Finding(f"{attribute.name!r} of released {rows[wrong[0]].problem} in {rows_text(wrong)}"))
         if audit is None:
@@ -56,7 +56,9 @@ def sets(outputs: RunOutputs) -> Check:
         stated = _of(attribute, audit[attribute.name])
         gain += [row.gain / len(outputs.policy.attributes) for row in stated]
         columns = (audit[name].to_pylist() for name in ("shard", "release_id", "tuples"))
-        for row, shard, release, tuples in zip(stated, *columns, strict=True):
+        for row, shard, release, tuples, own in zip(stated, *columns, span.classes.judged.tolist(), strict=True):
+            if not own:
+                continue
             if row.problem:
                 findings.append(Finding(f"{attribute.name!r} of audit {row.problem}", shard, release))
             elif row.values > max(tuples, 1):
@@ -65,7 +67,7 @@ def sets(outputs: RunOutputs) -> Check:
     if audit is not None:
         loss, published = (audit[name].to_numpy().astype(np.float64) for name in ("loss", "published_loss"))
         wrong = ~((published <= loss + _ROUNDED) & (loss - published >= gain - _ROUNDED) & (published >= -_ROUNDED))
-        findings += at_releases(audit, wrong, "states a published_loss that its sets do not have")
+        findings += at_releases(audit, wrong & span.classes.judged, "states a published_loss that its sets do not have")
     names = ", ".join(attribute.name for attribute in outputs.policy.sets)
     words = f"values of {names}: in order, at most one for each row of the class, with the stated loss"
     return judged("sets", words, findings)

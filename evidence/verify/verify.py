@@ -2,82 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.verify import accounts, chain, persons
 from crenel.evidence.verify.classes import ReleasedClasses, counted, numbered
 from crenel.evidence.verify.domain import domain, losses
 from crenel.evidence.verify.sets import sets
+from crenel.evidence.verify.spans import STATED, Guarantees, Span, configuration_of, in_force, spans
 from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
-
-
-@dataclass(frozen=True)
-class Guarantees:
-    """The parts of a configuration that outputs are checked against.
-
-    Attributes
-    ----------
-    privacy : the privacy models of every release
-    in_force : the values that each audit row states for them, by column; None where a model is not configured
-    shards : number of shards
-    generalizes : whether suppressed tuples are published fully generalized
-    noise : whether sampling and perturbation are configured
-    synthetic : whether published records are synthetic, so that k counts them in the place of persons
-    chained : settings of the audit log's hash chain; None where it has none
-    """
-
-    privacy: Privacy
-    in_force: Mapping[str, float | None]
-    shards: int
-    generalizes: bool
-    noise: bool
-    synthetic: bool = False
-    chained: chain.Chained | None = None
 
 
 def verify(
     outputs: RunOutputs,
-    guarantees: Guarantees,
+    guarantees: Guarantees | Sequence[Guarantees],
     earlier: Sequence[Head] | None = None,
     *,
     run: str | None = None,
     runs_on: bool = False,
 ) -> Verdict:
-    """Check the outputs of a run against its configuration.
+    """Check the outputs of a run against its configuration, or each release against the one that was in force.
 
     Parameters
     ----------
+    guarantees : of the configuration, or of each configuration that the job was started or restored with; the outputs
+        then have the columns of all of them, null where a configuration does not publish one
     earlier : ``heads`` of an earlier ``Verdict``; ignored without a chain
     run : identity of the run that the chain must state; ignored without a chain
     runs_on : whether the job is known to run on, so that its chain has no end yet
+
+    Raises
+    ------
+    ValueError
+        There are several configurations and no audit log, which states the one of each release.
     """
+    given = [guarantees] if isinstance(guarantees, Guarantees) else list(guarantees)
     audit, classes, log, ended = outputs.audit, ReleasedClasses.of(outputs), None, dict[int, dict[str, int]]()
-    checks = [domain(outputs)]
-    if outputs.policy.sets:
-        checks.append(sets(outputs))
-    if outputs.policy.presence:
-        checks.append(losses(outputs))
+    if audit is None and len(given) > 1:
+        raise ValueError("audit: is missing, and only its rows state under which settings each release was made")
+    parts = [*spans(outputs, classes, given)]
+    checks: list[Check] = []
+    for span in parts:
+        found = [domain(span)]
+        if span.outputs.policy.sets:
+            found.append(sets(span))
+        if span.outputs.policy.presence:
+            found.append(losses(span))
+        checks += _named(found, span, given)
     if audit is None:
-        checks += _by_rows(outputs, guarantees, classes)
+        checks += _by_rows(outputs, given[0], classes)
     else:
-        if guarantees.chained is not None and "chain" in audit.column_names:
-            log = chain.read(audit, outputs.closing)
+        chained = _chained(audit, outputs.closing, given)
+        if chained and "chain" in audit.column_names:
+            log = chain.read(*_chained_rows(audit, outputs.closing, given), chained)
             ended = chain.closing_counts(log)
-        checks += _by_releases(outputs, audit, guarantees, classes, log)
-        if log is not None and guarantees.chained is not None:
-            summary = outputs.further.get("summary")
-            checks.append(chain.of_run(audit, outputs.closing, summary, guarantees.chained, run))
-            checks.append(chain.end(log, guarantees.shards, runs_on=runs_on))
+        checks += _by_releases(outputs, audit, given, classes, parts, log)
+        if log is not None:
+            summary, has_key = outputs.further.get("summary"), all(one.key for _, one in chained)
+            rows, closing = _chained_rows(audit, outputs.closing, given)
+            checks.append(chain.of_run(rows, closing, summary, has_key=has_key, run=run))
+            checks.append(chain.end(log, given[0].shards, runs_on=runs_on))
     resumed = set() if log is None else chain.ends(log).keys() - ended.keys()
-    checks.append(accounts.counts(outputs, classes, generalizes=guarantees.generalizes, ended=ended, resumed=resumed))
+    generalizes = any(one.generalizes for one in given)
+    checks.append(accounts.counts(outputs, classes, generalizes=generalizes, ended=ended, resumed=resumed))
     checks.append(accounts.nothing_lost(outputs, resumed))
-    checks += _outside(guarantees)
+    checks += _outside(given)
     if log is None:
         return Verdict(tuple(checks))
     if earlier is not None:
@@ -85,22 +78,73 @@ def verify(
     return Verdict(tuple(checks), chain.heads(log))
 
 
+def _named(checks: Iterable[Check], span: Span, given: Sequence[Guarantees]) -> Iterator[Check]:
+    """Yield checks of one configuration, which is part of their names if there are several."""
+    for check in checks:
+        yield check if len(given) == 1 else replace(check, name=f"{check.name} under {span.guarantees.name}")
+
+
+def _chained(
+    audit: pa.Table, closing: pa.Table | None, given: Sequence[Guarantees]
+) -> list[tuple[list[str], chain.Chained]]:
+    """Return the columns of each form of a row in the chain, with the settings of its chain."""
+    forms = [(one.columns_of("audit", audit), one.chained) for one in given if one.chained is not None]
+    rows = [table for table in (audit, closing) if table is not None and STATED in table.column_names]
+    if any(table[STATED].null_count for table in rows):  # rows of an older version
+        forms += [([name for name in columns if name != STATED], chained) for columns, chained in forms]
+    return forms
+
+
+def _chained_rows(
+    audit: pa.Table, closing: pa.Table | None, given: Sequence[Guarantees]
+) -> tuple[pa.Table, pa.Table | None]:
+    """Return the rows of the audit log, and of its closing records, without those of configurations without a chain."""
+    unchained = [place for place, one in enumerate(given) if one.chained is None]
+    if not unchained:
+        return audit, closing
+    audit = audit.filter(pa.array(~np.isin(configuration_of(audit, given), unchained)))
+    return audit, None if closing is None else closing.filter(
+        pa.array(~np.isin(configuration_of(closing, given), unchained))
+    )
+
+
 def _by_releases(
-    outputs: RunOutputs, audit: pa.Table, guarantees: Guarantees, classes: ReleasedClasses, log: chain.Log | None
+    outputs: RunOutputs,
+    audit: pa.Table,
+    given: Sequence[Guarantees],
+    classes: ReleasedClasses,
+    parts: Sequence[Span],
+    log: chain.Log | None,
 ) -> Iterator[Check]:
     """Yield the checks that compare the audit log with the rows; ``log``: its chain."""
-    first_releases = {} if log is None or guarantees.chained is None else chain.beginnings(log, guarantees.chained)
-    yield accounts.release_ids(audit, guarantees.shards, first_releases, {} if log is None else chain.ends(log))
+    first_releases = {} if log is None else chain.beginnings(log)
+    yield accounts.release_ids(audit, given[0].shards, first_releases, {} if log is None else chain.ends(log))
     yield accounts.cover(outputs, audit, classes)
-    yield accounts.in_force(audit, guarantees.in_force)
-    yield from persons.subjects(outputs, audit, classes, guarantees.privacy.k, synthetic=guarantees.synthetic)
-    yield from persons.sensitive(outputs, audit, classes, guarantees.privacy)
-    yield accounts.alone(outputs, audit, classes, first_releases, generalizes=guarantees.generalizes)
-    if log is None or guarantees.chained is None:
+    yield in_force(audit, given)
+    generalizes, of_release = np.zeros(audit.num_rows, np.bool_), configuration_of(audit, given)
+    for span in parts:
+        privacy, own = span.guarantees.privacy, span.outputs.audit
+        assert own is not None
+        found = persons.subjects(span.outputs, own, span.classes, privacy.k, synthetic=span.guarantees.synthetic)
+        yield from _named([*found, *persons.sensitive(span.outputs, own, span.classes, privacy)], span, given)
+        generalizes |= span.classes.judged & span.guarantees.generalizes
+    generalizes |= of_release < 0  # ``in_force`` has findings of these
+    yield accounts.alone(outputs, audit, classes, first_releases, generalizes=generalizes)
+    if log is None:
         why = "anyone who can change outputs can keep them consistent, or remove the last releases"
         yield unseen("chain", f"audit has no chain (audit_chain): {why}")
     else:
-        yield from chain.follow(outputs, audit, classes, log, guarantees.chained)
+        names = {*outputs.generalization}
+        members = [
+            chain.ChainSpan(
+                one.chained,
+                [name for name in one.columns_of("released", outputs.released) if name not in names],
+                of_release == place,
+            )
+            for place, one in enumerate(given)
+            if one.chained is not None
+        ]
+        yield from chain.follow(outputs, audit, classes, log, members)
 
 
 def _by_rows(outputs: RunOutputs, guarantees: Guarantees, classes: ReleasedClasses) -> Iterator[Check]:
@@ -147,17 +191,17 @@ def _without_audit(name: str, why: str) -> Check:
     return unchecked(name, f"sinks.audit is missing: {why}")
 
 
-def _outside(guarantees: Guarantees) -> Iterator[Check]:
+def _outside(given: Sequence[Guarantees]) -> Iterator[Check]:
     """Yield the statements that no output can show."""
-    if guarantees.synthetic:
+    if given[0].synthetic:
         yield unseen("truth", "rows are synthetic: only the input and the secret noise show the counts behind them")
-        yield unseen("persons", f"k counts synthetic records, and fewer than {guarantees.privacy.k} may be behind them")
+        yield unseen("persons", f"k counts synthetic records, and fewer than {given[0].privacy.k} may be behind them")
     else:
         yield unseen("truth", "only the input shows whether a row's values lie inside its generalization")
     yield unseen("delay", "no output has the time of arrival of a tuple")
-    if guarantees.privacy.lasting is not None:
+    if any(one.privacy.lasting is not None for one in given):
         yield unseen("lasting", "no output has the members of anonymity sets; audit counts them")
-    if guarantees.noise:
+    if any(one.noise for one in given):
         yield unseen("sampling and noise", "no output has the original values, nor the sampled-out tuples")
-    if guarantees.privacy.noise_within_release is not None:
+    if any(one.privacy.noise_within_release is not None for one in given):
         yield unseen("noise within releases", "no output has the original numbers")

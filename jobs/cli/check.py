@@ -21,6 +21,7 @@ from crenel.jobs.local.logs import flink_logs
 from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import refused
 from crenel.jobs.local.sample import first_row_warnings
+from crenel.operators.digests import in_force_digest
 
 if TYPE_CHECKING:
     from crenel.jobs.pipeline.layout import Layout
@@ -62,7 +63,9 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
         console.print(f"Warning: {without_passwords(warning)}.", soft_wrap=True)
     console.print()
     _print(console, "policy", roles(config.settings))
-    _print(console, f"privacy and {config.algorithm.name}", guarantee_lines(config.settings, config.lines))
+    in_force = ("in_force", f"{in_force_digest(config)}, the hash of these settings in audit")
+    lines = [*guarantee_lines(config.settings, config.lines), in_force]
+    _print(console, f"privacy and {config.algorithm.name}", lines)
     if config.algorithm.private:
         figures = config.algorithm.account(config.privacy)
         _print(console, "differential privacy of each person", account_in_short(figures))

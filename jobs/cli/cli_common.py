@@ -31,6 +31,14 @@ app = typer.Typer(
 Configuration = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A YAML file; see docs/reference/configuration.", dir_okay=False)
 ]
+Configurations = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="CONFIG...",
+        help="A YAML file; several, if the job was restored with other settings: all that it ran with.",
+        dir_okay=False,
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a field, such as privacy.k=20. Repeatable."),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from crenel.jobs.cli.cli_common import Configuration, Overrides, app, console, reported, warn
+from crenel.jobs.cli.cli_common import Configuration, Configurations, Overrides, app, console, reported, warn
 from crenel.jobs.config.load import load
 
 Sample = Annotated[
@@ -121,7 +121,7 @@ def report(
 
 @app.command()
 def verify(
-    configuration: Configuration,
+    configurations: Configurations,
     overrides: Overrides = None,
     since: Annotated[
         Path | None,
@@ -138,10 +138,15 @@ def verify(
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
     """Check outputs against the guarantees: exit code 1 for a violation, 3 if a check was impossible."""
-    with reported(configuration, judges=True):
+    with reported(configurations[0], judges=True):
         from crenel.jobs.cli.verify import EXIT_CODES, show, verdict_of
 
-        verdict = verdict_of(load(configuration, overrides or []), since, run=run, runs_on=running)
+        are_distinct = len({path.name for path in configurations}) == len(configurations)
+        configs = {}
+        for path in configurations:
+            with reported(path, judges=True):
+                configs[path.name if are_distinct else str(path)] = load(path, overrides or [])
+        verdict = verdict_of(configs, since, run=run, runs_on=running)
         if json:
             print(jsonlib.dumps(verdict.to_dict()))
         else:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
 from crenel.evidence.verify.verify import verify
-from crenel.evidence_inputs import guarantees
+from crenel.evidence_inputs import guarantees, require_one_run
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.outputs import OutputsError, read_outputs
@@ -22,30 +22,37 @@ EXIT_CODES: Mapping[Outcome, int] = {HOLDS: 0, BROKEN: 1, UNCHECKED: 3}
 """Exit codes of the command by outcome; code 2 means that the outputs cannot be read."""
 
 
-def verdict_of(config: Config, since: Path | None = None, *, run: str | None = None, runs_on: bool = False) -> Verdict:
+def verdict_of(
+    configs: Mapping[str, Config], since: Path | None = None, *, run: str | None = None, runs_on: bool = False
+) -> Verdict:
     """Read the outputs of a configuration, and check them.
 
     Parameters
     ----------
+    configs : by name; several, if the job was restored with other settings
     since : an earlier output of ``crenel verify --json``, whose ``heads`` must still exist
     run : identity of the run, as ``crenel run`` prints it
     runs_on : whether the job is known to run on, so that its chain has no end yet
 
     Raises
     ------
+    ConfigError
+        The configurations differ in a field that no restore changes.
     OutputsError
         ``since`` is no such file, or there is no chain for it or for ``run``; and as ``read_outputs`` does.
     """
-    if config.audit_chain is None and since is not None:
+    require_one_run({name: config.settings for name, config in configs.items()})
+    has_chain = any(config.audit_chain is not None for config in configs.values())
+    if not has_chain and since is not None:
         raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
-    if config.audit_chain is None and run is not None:
+    if not has_chain and run is not None:
         raise OutputsError(
             "audit_chain: is missing, and --run compares the run that its chain states; remove one of them"
         )
     earlier = None if since is None else _heads(since)
     return verify(
-        read_outputs(config, foreign=True),
-        guarantees(config.settings, config.audit_chain),
+        read_outputs(*configs.values(), foreign=True),
+        [guarantees(config.settings, config.audit_chain, name) for name, config in configs.items()],
         earlier,
         run=run,
         runs_on=runs_on,

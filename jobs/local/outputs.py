@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,25 +15,32 @@ from crenel.evidence.outputs import RunOutputs, is_outside, published_nodes, spl
 from crenel.evidence.published_sets import PublishedSets
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
-from crenel.jobs.local.sink_files import OutputsError, read_folder
+from crenel.jobs.local.sink_files import MIXED, Form, OutputsError, read_folder
 from crenel.jobs.pipeline.sink_columns import released_paths, written_null
+from crenel.operators.digests import in_force_digest
 from crenel.operators.output_columns import RECORD_OUTPUTS
-from crenel.operators.plan import output_schemas
+from crenel.operators.plan import joined_schemas, output_schemas
 
 __all__ = ["OutputsError", "read_outputs"]
 
 _GONE = ("blackhole", "print")
 _FORMATS = ("csv", "json", "parquet")
+_NAMED = {"kafka": ("topic", "properties.bootstrap.servers"), "jdbc": ("url", "table-name")}
+"""Options that name the place of a sink, by connector; those of others are all compared."""
 
 
-def read_outputs(config: Config, *, foreign: bool = False) -> RunOutputs:
+def read_outputs(config: Config, *others: Config, foreign: bool = False) -> RunOutputs:
     """Read every sink that a configuration names.
 
     Finished files of CSV, JSON and Parquet are read directly, all other sinks through Flink, up to their current end. A
     sink that stores nothing (``print``) counts as absent. A missing folder counts as empty, because Flink makes no file
     without rows, unless all folders are missing.
 
-    ``foreign``: whether to accept values that the policy does not know, for a caller that checks them.
+    Parameters
+    ----------
+    others : further configurations of the run, which was restored with each of them. A place that several name is read
+        once, and each row has the columns of one of them; all other columns are null
+    foreign : whether to accept values that the policy does not know, for a caller that checks them
 
     Raises
     ------
@@ -43,53 +50,147 @@ def read_outputs(config: Config, *, foreign: bool = False) -> RunOutputs:
     crenel.anonymity.model.errors.ConfigError, crenel.jobs.local.run.JobError, crenel.jobs.local.java.JavaError
         As ``crenel.jobs.local.run.run`` does, where a sink is read through Flink.
     """
-    schemas = output_schemas(config, chained=config.audit_chain is not None)
-    kept = {name: options for name, options in config.sinks.items() if options["connector"] not in _GONE}
-    if "released" not in kept:
-        connector = config.sinks["released"]["connector"]
-        raise OutputsError(f"sinks.released.connector: {connector!r} keeps nothing that could be read; choose another")
-    folders = {name: folder for name, options in kept.items() if (folder := _folder(options)) is not None}
-    paths = {"released": released_paths(config, schemas["released"].names)} if config.is_nested else {}
-    arrays = dict(config.policy.arrays)
-    read = {
-        name: read_folder(name, folder, kept[name], schemas[name].names, paths.get(name), arrays)
-        for name, folder in folders.items()
-    }
-    texts = {name: None if content is None else content[0] for name, content in read.items()}
-    if all(table is None for table in texts.values()) and len(texts) == len(kept):
-        raise OutputsError(f"sinks.released.path: {folders['released']} holds no finished file; has the job run?")
-    if texts.keys() != kept.keys():
-        from crenel.jobs.local.sink_tables import read_tables  # imports Flink
+    configs = (config, *others)
+    for one in configs:
+        if (connector := one.sinks["released"]["connector"]) in _GONE:
+            raise OutputsError(
+                f"sinks.released.connector: {connector!r} keeps nothing that could be read; choose another"
+            )
+        if others and one.sinks.get("audit", {}).get("connector", _GONE[0]) in _GONE:
+            raise OutputsError("sinks.audit: is missing, and only it states the configuration of each release")
+    schemas = joined_schemas([_schemas(one) for one in configs])
+    stored = _stored_outputs(configs)
+    for place in stored:
+        if place.name == "released" and any(one.is_nested for one in place.configs):
+            if len({(one.is_nested, tuple(_schemas(one)["released"].names)) for one in place.configs}) > 1:
+                raise OutputsError(
+                    "shape: records of one sink are nested, and have other columns in another configuration; verify "
+                    "each with a sink of its own"
+                )
+    read = [None if place.folder is None else read_folder(place.name, place.folder, place.forms) for place in stored]
+    if all(content is None for content in read) and all(place.folder is not None for place in stored):
+        raise OutputsError(f"sinks.released.path: {stored[0].folder} holds no finished file; has the job run?")
+    texts = {id(place): None if content is None else content[0] for place, content in zip(stored, read, strict=True)}
+    for one in configs:
+        elsewhere = [place for place in stored if place.folder is None and place.configs[0] is one]
+        if elsewhere:
+            from crenel.jobs.local.sink_tables import read_tables  # imports Flink
 
-        others = {name: schemas[name].names for name in kept if name not in texts}
-        texts |= read_tables(replace(config, sinks=kept), others)
-    tables = {name: cast_texts(_place(name, kept[name]), text, schemas[name]) for name, text in texts.items()}
-    tables |= {name: _labeled(config, kept[name], tables[name]) for name in ("released", "audit") if name in tables}
+            columns = {place.name: place.columns for place in elsewhere}
+            found = read_tables(one, columns, {place.name: place.configs[1:] for place in elsewhere})
+            texts |= {id(place): found[place.name] for place in elsewhere}
+    parts: dict[str, list[pa.Table]] = {}
+    for place in stored:
+        table = cast_texts(place.words, texts[id(place)], schemas[place.name])
+        if place.name in ("released", "audit"):
+            table = _labeled(place.configs[0], place.options, table)
+        parts.setdefault(place.name, []).append(table)
+    tables = {name: pa.concat_tables(each) for name, each in parts.items()}
     closing = None
-    if config.audit_chain is not None and "audit" in tables:
+    if "audit" in tables and any(one.audit_chain is not None for one in configs):
         tables["audit"], closing = split_audit(tables["audit"])
+    in_files = [content for place, content in zip(stored, read, strict=True) if place.name == "released"]
     outputs = RunOutputs(
         policy=config.policy,
         **{name: tables.pop(name, None) for name in RECORD_OUTPUTS},
         further=tables,
         closing=closing,
-        files=content[1] if (content := read.get("released")) is not None else None,
+        files=None if None in in_files else tuple(file for content in in_files if content for file in content[1]),
     )
+    of = {one.name: one for one in reversed(stored)}
     for name in ("released", "audit"):
         table = getattr(outputs, name)
         if table is not None and not foreign:
             for problem in (*_foreign(config, table), *(_foreign_labels(config, table) if name == "released" else ())):
-                raise OutputsError(f"{_place(name, kept[name])}: {problem}; these are outputs of another policy")
+                raise OutputsError(f"{of[name].words}: {problem}; these are outputs of another policy")
     if outputs.audit is not None:
-        _require_counts(outputs.audit, _place("audit", kept["audit"]))
-        _require_one_run(outputs.audit, _place("audit", kept["audit"]))
+        required = set.intersection(*(set(_schemas(one)["audit"].names) for one in configs))
+        _require_counts(outputs.audit, of["audit"].words, required)
+        _require_one_run(outputs.audit, of["audit"].words)
         if not outputs.released.num_rows and outputs.audit.num_rows:
-            place = _place("released", kept["released"])
-            raise OutputsError(f"{place}: is empty, and sinks.audit tells of {outputs.audit.num_rows} releases")
-        if "audit" in folders and not folders["audit"].exists() and outputs.released.num_rows:
-            place = _place("audit", kept["audit"])
-            raise OutputsError(f"{place}: does not exist, and sinks.released holds {outputs.released.num_rows} rows")
+            raise OutputsError(
+                f"{of['released'].words}: is empty, and sinks.audit tells of {outputs.audit.num_rows} releases"
+            )
+        for place in stored:
+            if place.name == "audit" and not (place.folder or Path()).exists() and outputs.released.num_rows:
+                rows = outputs.released.num_rows
+                raise OutputsError(f"{place.words}: does not exist, and sinks.released holds {rows} rows")
     return outputs
+
+
+def _schemas(config: Config) -> dict[str, pa.Schema]:
+    return output_schemas(config, chained=config.audit_chain is not None)
+
+
+@dataclass(frozen=True)
+class StoredOutput:
+    """A sink, and the configurations that name it.
+
+    Attributes
+    ----------
+    name : of the output
+    configs : in the order in which they were given
+    """
+
+    name: str
+    configs: tuple[Config, ...]
+
+    @property
+    def options(self) -> dict[str, str]:
+        return self.configs[0].sinks[self.name]
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of files that are read without Flink; None for other sinks."""
+        if self.options["connector"] != "filesystem" or self.options.get("format") not in _FORMATS:
+            return None
+        return local_path(self.options.get("path", ""))
+
+    @property
+    def words(self) -> str:
+        """The place for messages."""
+        if self.options["connector"] == "filesystem":
+            return f"sinks.{self.name}.path: {self.options.get('path')}"
+        return f"sinks.{self.name}"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of any of the configurations."""
+        return list(dict.fromkeys(name for one in self.configs for name in _schemas(one)[self.name].names))
+
+    @property
+    def forms(self) -> list[Form]:
+        """The columns that a row may have: those of one of the configurations."""
+        forms = []
+        for one in self.configs:
+            names = _schemas(one)[self.name].names
+            paths = released_paths(one, names) if one.is_nested and self.name == "released" else None
+            digest = in_force_digest(one.settings) if self.name == "audit" else ""
+            forms.append(Form(one.sinks[self.name], names, paths, dict(one.policy.arrays), digest))
+        return forms
+
+
+def _stored_outputs(configs: Sequence[Config]) -> list[StoredOutput]:
+    """Return all sinks that store something, each with the configurations that name it, ``released`` first."""
+    found: dict[tuple[str, Hashable], list[Config]] = {}
+    for config in configs:
+        for name, options in config.sinks.items():
+            if options["connector"] not in _GONE:
+                found.setdefault((name, _identity(config, name)), []).append(config)
+    stored = [StoredOutput(name, tuple(using)) for (name, _), using in found.items()]
+    return sorted(stored, key=lambda place: place.name != "released")
+
+
+def _identity(config: Config, name: str) -> Hashable:
+    """Return what identifies the place that a sink writes to, whatever its other options are."""
+    options = config.sinks[name]
+    if name in config.tables:
+        return str(config.tables[name])
+    if options["connector"] == "filesystem":
+        path = local_path(options.get("path", ""))
+        return options.get("path") if path is None else path.resolve()
+    named = {key: options.get(key) for key in _NAMED.get(options["connector"], options)}
+    return frozenset({"connector": options["connector"], **named}.items())
 
 
 def _labeled(config: Config, options: Mapping[str, str], table: pa.Table) -> pa.Table:
@@ -102,19 +203,6 @@ def _labeled(config: Config, options: Mapping[str, str], table: pa.Table) -> pa.
             place = table.column_names.index(name)
             table = table.set_column(place, name, pc.fill_null(table[name], null))
     return table
-
-
-def _folder(options: dict[str, str]) -> Path | None:
-    """Return the folder of files that are read without Flink; None for other sinks."""
-    if options["connector"] != "filesystem" or options.get("format") not in _FORMATS:
-        return None
-    return local_path(options.get("path", ""))
-
-
-def _place(name: str, options: dict[str, str]) -> str:
-    if options["connector"] == "filesystem":
-        return f"sinks.{name}.path: {options.get('path')}"
-    return f"sinks.{name}"
 
 
 def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
@@ -155,12 +243,14 @@ def _count(mask: pa.ChunkedArray) -> int:
     return int(pc.sum(pc.fill_null(mask, False)).as_py() or 0)
 
 
-def _require_counts(audit: pa.Table, place: str) -> None:
-    """Raise if a release lacks one of its required numbers."""
+def _require_counts(audit: pa.Table, place: str, required: Collection[str]) -> None:
+    """Raise if a release lacks one of its required numbers; ``required``: columns that each release has."""
     counted = ("release_id", "shard", "subjects", "tuples")
     for name in (name for name in audit.column_names if name in counted or name.startswith("diversity_")):
-        if audit[name].null_count:
-            raise OutputsError(f"{place}: {audit[name].null_count} rows have no {name!r}; an audit log has it in each")
+        if audit[name].null_count and name in required:
+            raise OutputsError(
+                f"{place}: {audit[name].null_count} rows have no {name!r}; an audit log has it in each{MIXED}"
+            )
 
 
 def _require_one_run(audit: pa.Table, place: str) -> None:
@@ -191,13 +281,17 @@ def cast_texts(place: str, text: Mapping[str, pa.ChunkedArray] | None, schema: p
     columns = []
     for field in schema:
         try:
-            columns.append(_cast_text(text[field.name], field.type))
+            columns.append(_cast_text(text[field.name], field.type) if field.name in text else _nulls(text, field))
         except pa.ArrowInvalid:
             kind = "numbers" if field.type == pa.float64() else "whole numbers"
             raise OutputsError(
                 f"{place}: the column {field.name!r} has values that are no {kind}; these are outputs of another policy"
             ) from None
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _nulls(text: Mapping[str, pa.ChunkedArray], field: pa.Field) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.nulls(len(next(iter(text.values()))), field.type)])
 
 
 def _cast_text(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -7,24 +7,29 @@ import io
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from crenel.anonymity.model.attributes import SEPARATOR
 from crenel.anonymity.model.errors import InputError
 from crenel.anonymity.model.policy import ITEMS
 from crenel.operators.encode.columns import array_texts, field_at
+from crenel.operators.output_columns import IN_FORCE
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """Texts of numbers by those that Arrow writes."""
 
-_OR_CHAIN = ", or with another audit_chain"
+MIXED = ", or of several configurations that a job was restored with: 'crenel verify' reads them with all of these"
+"""End of a message about outputs that do not fit a configuration."""
 
 
 class OutputsError(InputError):
@@ -33,13 +38,39 @@ class OutputsError(InputError):
     lead = ": "
 
 
+@dataclass(frozen=True)
+class Form:
+    """Columns that a row of a folder may have: those of one configuration.
+
+    Attributes
+    ----------
+    options : of the sink; ``format`` is ``csv``, ``json`` or ``parquet``
+    columns : required columns of each row, in this order where the format has no names
+    paths : where each column is in a nested record (``crenel.jobs.pipeline.sink_columns.released_paths``); None:
+        records are flat
+    arrays : sensitive arrays among the columns, which become JSON; other arrays are sets
+    digest : that the column ``in_force`` of such a row has, where it has this column
+    """
+
+    options: Mapping[str, str]
+    columns: Sequence[str]
+    paths: Mapping[str, tuple[str, ...]] | None = None
+    arrays: Collection[str] = ()
+    digest: str = ""
+
+    @property
+    def names(self) -> dict[tuple[str, ...], str]:
+        """The columns by their place in a record."""
+        return {path: name for name, path in (self.paths or {name: (name,) for name in self.columns}).items()}
+
+    @property
+    def older(self) -> Form:
+        """The form of rows that an older version wrote, without ``in_force``."""
+        return replace(self, columns=[name for name in self.columns if name != IN_FORCE.name], digest="")
+
+
 def read_folder(
-    sink: str,
-    folder: Path,
-    options: Mapping[str, str],
-    columns: Sequence[str],
-    paths: Mapping[str, tuple[str, ...]] | None = None,
-    arrays: Collection[str] = (),
+    sink: str, folder: Path, forms: Sequence[Form]
 ) -> tuple[dict[str, pa.ChunkedArray], tuple[tuple[str, int], ...]] | None:
     """Return all rows of the finished files of a folder, as text columns, and name and row count of each file.
 
@@ -47,11 +78,7 @@ def read_folder(
 
     Parameters
     ----------
-    options : of the sink; ``format`` is ``csv``, ``json`` or ``parquet``
-    columns : required columns of each row, in this order where the format has no names
-    paths : where each column is in a nested record (``crenel.jobs.pipeline.sink_columns.released_paths``); None:
-        records are flat
-    arrays : sensitive arrays among the columns, which become JSON; other arrays are sets
+    forms : each row has the columns of one of them, and is null in all others
 
     Raises
     ------
@@ -60,22 +87,31 @@ def read_folder(
         record.
     """
     place = f"sinks.{sink}.path: {folder}"
+    forms = [*forms, *(form.older for form in forms if IN_FORCE.name in form.columns)]
+    columns = list(dict.fromkeys(name for form in forms for name in form.columns))
     try:
         files = list(_finished(folder))
         if not files and _unfinished(folder):
             raise OutputsError(f"{place} holds unfinished files only; wait for a checkpoint, or for the job's end")
-        names = {path: name for name, path in (paths or {name: (name,) for name in columns}).items()}
-        read = {"csv": _csv, "json": _json, "parquet": _parquet}[options["format"]]
-        parts = [(file.name, part) for file in files if (part := read(place, file, options, names, arrays)) is not None]
+        read = {"csv": _csv, "json": _json, "parquet": _parquet}[forms[0].options["format"]]
+        parts = [(file.name, part) for file in files if (part := read(place, file, forms)) is not None]
     except OSError as error:
         raise OutputsError(f"{place} cannot be read: {error.strerror}") from None
     if not parts:
         return None
+    rows = [len(next(iter(part.values()))) for _, part in parts]
     texts = {
-        name: pa.chunked_array([chunk for _, part in parts for chunk in part[name].chunks], pa.string())
+        name: pa.chunked_array(
+            [
+                chunk
+                for (_, part), count in zip(parts, rows, strict=True)
+                for chunk in (part[name].chunks if name in part else [pa.nulls(count, pa.string())])
+            ],
+            pa.string(),
+        )
         for name in columns
     }
-    return texts, tuple((name, len(next(iter(part.values())))) for name, part in parts)
+    return texts, tuple((name, count) for (name, _), count in zip(parts, rows, strict=True))
 
 
 def _finished(folder: Path) -> Iterator[Path]:
@@ -109,30 +145,65 @@ def _files(folder: Path) -> list[Path]:
     return sorted(Path(above, name) for above, _, names in os.walk(folder, onerror=refuse) for name in names)
 
 
-def _csv(
-    place: str,
-    file: Path,
-    options: Mapping[str, str],
-    names: Mapping[tuple[str, ...], str],
-    arrays: Collection[str],
-) -> dict[str, pa.ChunkedArray] | None:
-    columns = [*names.values()]
+def _csv(place: str, file: Path, forms: Sequence[Form]) -> dict[str, pa.ChunkedArray] | None:
     content = _whole(place, file)
     if not content:
         return None
-    wrong: list[tuple[int | None, int]] = []
+    widths = list(dict.fromkeys(len(form.columns) for form in forms))
+    tables = {width: _csv_rows(place, file, content, forms[0].options, width) for width in widths}
+    wrong = next(iter(tables.values()))[1]
+    for _, skipped in tables.values():
+        wrong = {number: width for number, width in wrong.items() if number in skipped}
+    if wrong:
+        number, actual = next(iter(wrong.items()))
+        expected = " or ".join(map(str, sorted({len(form.columns) for form in forms if form.digest} or widths)))
+        raise OutputsError(
+            f"{place}: line {number} of {file.name} has {actual} columns, and by this configuration it would be "
+            f"{expected}; these are outputs of another policy{_or_chain(place)}{MIXED}"
+        )
+    pieces: list[tuple[NDArray[np.int64], dict[str, pa.ChunkedArray]]] = []
+    for width, (table, skipped) in tables.items():
+        numbers = np.setdiff1d(np.arange(1, table.num_rows + len(skipped) + 1), [*skipped])
+        fitting = [form for form in forms if len(form.columns) == width]
+        for columns, own in _csv_forms(place, file, table, fitting):
+            part = table if own is None else table.filter(pa.array(own))
+            named = dict(zip(columns, part.columns, strict=True))
+            pieces.append((numbers if own is None else numbers[own], named))
+    pieces = [(numbers, part) for numbers, part in pieces if len(numbers)]
+    if len(pieces) == 1:
+        return pieces[0][1]
+    order = np.argsort(np.concatenate([numbers for numbers, _ in pieces]), kind="stable")
+    return {
+        name: pa.chunked_array(
+            [
+                chunk
+                for numbers, part in pieces
+                for chunk in (part[name].chunks if name in part else [pa.nulls(len(numbers), pa.string())])
+            ],
+            pa.string(),
+        ).take(pa.array(order))
+        for name in dict.fromkeys(name for _, part in pieces for name in part)
+    }
+
+
+def _csv_rows(
+    place: str, file: Path, content: bytes, options: Mapping[str, str], width: int
+) -> tuple[pa.Table, dict[int, int]]:
+    """Return the rows of a number of columns, and the widths of all other rows by their number, from 1."""
+    others: dict[int, int] = {}
 
     def note(row: pyarrow.csv.InvalidRow) -> str:
-        wrong.append((row.number, row.actual_columns))
+        others[row.number] = row.actual_columns
         return "skip"
 
     disabled = options.get("csv.disable-quote-character", "false").lower() == "true"
     quote = False if disabled else _character(options, "quote-character", '"')
     literal = options.get("csv.null-literal", "")
+    columns = [str(number) for number in range(width)]
     try:
         table = pyarrow.csv.read_csv(
             io.BytesIO(content),
-            pyarrow.csv.ReadOptions(use_threads=False, column_names=list(columns), block_size=len(content) + 1),
+            pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(content) + 1),
             pyarrow.csv.ParseOptions(
                 delimiter=_character(options, "field-delimiter", ","),
                 quote_char=quote,
@@ -150,29 +221,49 @@ def _csv(
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError):
         raise OutputsError(f"{place}: {file.name} is not CSV as the options of the sink say") from None
-    if wrong:
-        number, actual = wrong[0]
-        line = f"line {number} of {file.name}" if number else f"{len(wrong)} lines of {file.name}"
+    return table, others
+
+
+def _csv_forms(
+    place: str, file: Path, table: pa.Table, forms: Sequence[Form]
+) -> Iterator[tuple[Sequence[str], NDArray[np.bool_] | None]]:
+    """Yield the columns of rows of one width, and which rows have them; None: all rows.
+
+    Where several configurations have as many columns, the column ``in_force`` of a row of ``audit`` tells them apart.
+    """
+    if len({tuple(form.columns) for form in forms}) == 1:
+        yield forms[0].columns, None
+        return
+    rest = np.ones(table.num_rows, np.bool_)
+    for form in forms:
+        if form.digest:
+            own = pc.fill_null(pc.equal(table.column(list(form.columns).index(IN_FORCE.name)), form.digest), False)
+            own = own.to_numpy() & rest
+            rest &= ~own
+            yield form.columns, own
+    others = list(dict.fromkeys(tuple(form.columns) for form in forms if not form.digest))
+    if len(others) == 1:
+        yield others[0], rest
+    elif rest.any():
         raise OutputsError(
-            f"{place}: {line} has {actual} columns, and by this configuration it would be {len(columns)}; these are "
-            f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
+            f"{place}: {file.name} has rows of CSV that fit several configurations; give each a folder of its own"
         )
-    return dict(zip(columns, table.columns, strict=True))
 
 
-def _json(
-    place: str,
-    file: Path,
-    options: Mapping[str, str],
-    names: Mapping[tuple[str, ...], str],
-    arrays: Collection[str],
-) -> dict[str, pa.ChunkedArray] | None:
+def _or_chain(place: str) -> str:
+    return ", or with another audit_chain" if place.startswith("sinks.audit.") else ""
+
+
+def _json(place: str, file: Path, forms: Sequence[Form]) -> dict[str, pa.ChunkedArray] | None:
     content = _whole(place, file)
     if not content:
         return None
+    options, arrays = forms[0].options, {name for form in forms for name in form.arrays}
+    names = {path: name for form in forms for path, name in form.names.items()}
     values_of: dict[str, list[str | None]] = {name: [] for name in names.values()}
-    required = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else values_of.keys()
-    records = _NestedRecords(names, is_complete=bool(required))
+    nulls_are_left_out = options.get("json.encode.ignore-null-fields", "false").lower() == "true"
+    known = [frozenset(form.columns) for form in forms]
+    records = _NestedRecords(names, is_complete=not nulls_are_left_out)
     for number, line in enumerate(content.splitlines(), 1):
         try:
             # Numbers keep their spelling.
@@ -183,12 +274,12 @@ def _json(
             row = dict(records.flat(row))
         if (
             not isinstance(row, dict)
-            or not required <= row.keys() <= values_of.keys()
+            or not any(row.keys() <= names if nulls_are_left_out else row.keys() == names for names in known)
             or not all(isinstance(row.get(name), list | None) for name in arrays if name in values_of)
         ):
             raise OutputsError(
                 f"{place}: line {number} of {file.name} has other columns than this configuration gives; these are "
-                f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
+                f"outputs of another policy{_or_chain(place)}{MIXED}"
             )
         for name, values in values_of.items():
             value = row.get(name)
@@ -242,26 +333,21 @@ def _are_rows(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(each, dict) for each in value))
 
 
-def _parquet(
-    place: str,
-    file: Path,
-    options: Mapping[str, str],
-    names: Mapping[tuple[str, ...], str],
-    arrays: Collection[str],
-) -> dict[str, pa.ChunkedArray] | None:
+def _parquet(place: str, file: Path, forms: Sequence[Form]) -> dict[str, pa.ChunkedArray] | None:
     try:
         table = pyarrow.parquet.read_table(file)
-        if table.column_names != list(dict.fromkeys(first.removesuffix(ITEMS) for first, *_ in names)):
-            raise OutputsError(
-                f"{place}: {file.name} has other columns than this configuration gives; these are outputs of another "
-                "policy"
-            )
-        return {
-            name: _text(_field(table[path[0].removesuffix(ITEMS)], path), as_json=name in arrays)
-            for path, name in names.items()
-        }
+        for form in forms:
+            if table.column_names == list(dict.fromkeys(first.removesuffix(ITEMS) for first, *_ in form.names)):
+                return {
+                    name: _text(_field(table[path[0].removesuffix(ITEMS)], path), as_json=name in form.arrays)
+                    for path, name in form.names.items()
+                }
     except pa.ArrowException:
         raise OutputsError(f"{place}: {file.name} is not a whole file of Parquet") from None
+    raise OutputsError(
+        f"{place}: {file.name} has other columns than this configuration gives; these are outputs of another "
+        f"policy{MIXED}"
+    )
 
 
 def _field(column: pa.ChunkedArray, path: Sequence[str]) -> pa.ChunkedArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,12 +28,16 @@ _KAFKA = {
 }
 
 
-def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str, dict[str, pa.ChunkedArray] | None]:
+def read_tables(
+    config: Config, sinks: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[Config]] = MappingProxyType({})
+) -> dict[str, dict[str, pa.ChunkedArray] | None]:
     """Return all rows of some sinks, each as text columns; None for an empty sink.
 
     Parameters
     ----------
     sinks : names of their columns, by sink
+    others : further configurations that name the same place, by sink; their columns are among those in ``sinks``, and
+        null in rows that lack them
 
     Raises
     ------
@@ -61,23 +66,36 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         try:
             tables = local_environment(settings, checkpoints=False)
             layout = read_layout(tables, config)
-            layouts, plan = outputs(layout), layout.plan
-            booleans = {read.name for read in plan.members if plan.types[read.name].name == "BOOLEAN"}
+            further = {
+                id(other): read_layout(local_environment(settings, checkpoints=False), other)
+                for using in others.values()
+                for other in using
+            }
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
-        arrays = dict(config.policy.arrays)
+        plans = [layout.plan, *(other.plan for other in further.values())]
+        booleans = {read.name for plan in plans for read in plan.members if plan.types[read.name].name == "BOOLEAN"}
+        arrays = {name for plan in plans for name in plan.policy.arrays}
+        layouts = {
+            sink: {
+                column.name: column
+                for each in (layout, *(further[id(other)] for other in others.get(sink, ())))
+                for column in outputs(each)[sink][0]
+            }
+            for sink in sinks
+        }
         widest = max(map(len, sinks.values()), default=0)
         queries = []
         for sink, columns in sinks.items():
             options = config.sinks[sink]
             bounds = _KAFKA if options["connector"] == "kafka" else {}
             given = options_sql(options | bounds)
-            declarations = ", ".join(column.declaration for column in layouts[sink][0])
-            sets = {column.name for column in layouts[sink][0] if column.is_set}
+            declarations = ", ".join(column.declaration for column in layouts[sink].values())
+            sets = {column.name for column in layouts[sink].values() if column.is_set}
             paths: dict[str, tuple[str, ...]] = {column: (column,) for column in columns}
             if config.is_nested and sink == "released":
                 sets, paths = {attribute.name for attribute in config.policy.sets}, released_paths(config, columns)
-            types = {column.name: column.sql_type for column in layouts[sink][0]}
+            types = {column.name: column.sql_type for column in layouts[sink].values()}
             fields = {column: field_at(path, types) for column, path in paths.items()}
             register(tables, (function for _, function in fields.values() if function is not None))
             expressions = {column: expression for column, (expression, _) in fields.items()}
@@ -100,7 +118,11 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                 else:
                     written = read_rows(tables, config, f"sinks.{sink}.table", in_catalog)
                     # Iceberg keeps a TIMESTAMP_LTZ(3) as one of six digits.
-                    kinds = (f"CAST({quote(c.name)} AS {c.sql_type}) AS {quote(c.name)}" for c in layouts[sink][0])
+                    present = {str(name) for name in written.get_schema().get_field_names()}
+                    kinds = (
+                        f"CAST({quote(c.name) if c.name in present else 'NULL'} AS {c.sql_type}) AS {quote(c.name)}"
+                        for c in layouts[sink].values()
+                    )
                     typed = tables.sql_query(f"SELECT {', '.join(kinds)} FROM {written}")
                     tables.create_temporary_view(f"crenel_read_{sink}", typed)
                 query = f"SELECT {literal(sink)} AS sink, {texts} FROM crenel_read_{sink}"

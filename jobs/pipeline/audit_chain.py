@@ -10,7 +10,6 @@ from crenel.jobs.pipeline.layout import Layout
 from crenel.operators.column_types import INSTANTS, INTEGERS, ColumnType, parse
 from crenel.operators.digests import code_version, hierarchies_digest, policy_digest, settings_digest
 from crenel.operators.encode.columns import Read
-from crenel.operators.output_columns import numbers_in_force
 from crenel.operators.shards.chain import ChainColumn, ChainSettings, Form
 
 _MICROSECONDS = len("2024-02-29 10:00:00.123456")
@@ -25,7 +24,7 @@ def chain_settings(config: Config, found: Layout) -> ChainSettings | None:
     types = {column.name: parse(column.sql_type) for column in found.sinks["audit"]}
     return ChainSettings(
         key=config.audit_chain,
-        in_force=tuple(numbers_in_force(config.privacy, config.sampling_and_noise).values()),
+        in_force=tuple(plan.values_in_force.values()),
         run=secrets.token_hex(8),
         version=code_version(),
         policy=policy_digest(config),

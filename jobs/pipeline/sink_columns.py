@@ -23,7 +23,6 @@ from crenel.operators.output_columns import (
     Generalization,
     OutputColumn,
     interval_columns,
-    numbers_in_force,
 )
 from crenel.operators.plan import AnonymizationPlan
 
@@ -75,7 +74,7 @@ def sink_columns(
     timestamps : whether event time is published as a timestamp, and not as epoch milliseconds
     """
     # A policy may change when a job is restored, so each release states the values in force.
-    constants = numbers_in_force(config.privacy, config.sampling_and_noise)
+    constants = plan.values_in_force
     sets = {attribute.name for attribute in config.policy.sets}
 
     def of(column: OutputColumn, sink: str) -> Column:
@@ -84,7 +83,8 @@ def sink_columns(
             return _column(column, timestamps=timestamps)
         if found is None:
             value, kind = constants[column.name], SQL[column.kind]
-            return Column(column.name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
+            text = "NULL" if value is None else literal(value) if isinstance(value, str) else repr(value)
+            return Column(column.name, kind, f"CAST({text} AS {kind})")
         if column.name in sets and not has_no_arrays(config.sinks.get(sink, {})):
             return Column(found.name, _ARRAY, f"SPLIT({found.expression}, {literal(SEPARATOR)})")
         return found

@@ -68,7 +68,7 @@ class ChainSettings:
     Attributes
     ----------
     key : of the HMAC; without one, rows contain no hash of members, because the values could be guessed
-    in_force : privacy parameters in each row, in the order of its columns
+    in_force : values in force in each row, in the order of its columns
     run : identity of the run that a job begins; a restored job continues the run of its state
     version, policy, hierarchies, settings : of the code and of the configuration, in the first row after each start
     null_text : text of a missing value in the released output
@@ -76,7 +76,7 @@ class ChainSettings:
     """
 
     key: Secret
-    in_force: tuple[float | None, ...]
+    in_force: tuple[str | float | None, ...]
     run: str
     version: str
     policy: str

@@ -27,8 +27,9 @@ from crenel.evidence.outputs import RunOutputs, split_audit
 from crenel.evidence.verify import chain as reader
 from crenel.evidence.verify.chain import Chained, follow, heads
 from crenel.evidence.verify.classes import ReleasedClasses
+from crenel.evidence.verify.spans import Guarantees
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
-from crenel.evidence.verify.verify import Guarantees, verify
+from crenel.evidence.verify.verify import verify
 from crenel.operators.output_columns import ARROW, CHAIN
 from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards import chain as writer
@@ -132,10 +133,22 @@ def test_everything_leaves_and_the_chain_closes_once_at_the_end_of_event_time(de
     assert totals["released"] + len(harness.side.get("suppressed", [])) == 20
 
 
+def log_of(audit: pa.Table, closing: pa.Table | None, chained: Chained = CHAINED) -> reader.Log:
+    return reader.read(audit, closing, [(audit.column_names, chained)])
+
+
+def members_of(found: RunOutputs, chained: Chained = CHAINED) -> list[reader.ChainSpan]:
+    """Return the one form of members that a run has."""
+    assert found.audit is not None
+    names = [name for name in found.released.column_names if name not in found.generalization]
+    return [reader.ChainSpan(chained, names, np.ones(found.audit.num_rows, np.bool_))]
+
+
 def followed(found: RunOutputs, chained: Chained = CHAINED) -> dict[str, Check]:
     assert found.audit is not None
-    log = reader.read(found.audit, found.closing)
-    return {check.name: check for check in follow(found, found.audit, ReleasedClasses.of(found), log, chained)}
+    log = log_of(found.audit, found.closing, chained)
+    classes = ReleasedClasses.of(found)
+    return {check.name: check for check in follow(found, found.audit, classes, log, members_of(found, chained))}
 
 
 def links(found: RunOutputs) -> list[tuple[int, int, str]]:
@@ -184,10 +197,10 @@ def test_a_chain_that_was_off_for_a_time_begins_anew() -> None:
     found = outputs(harness.main)
     assert found.audit is not None
     assert followed(found)["chain"].outcome == HOLDS
-    assert reader.beginnings(reader.read(found.audit, found.closing), CHAINED) == {0: gone}
+    assert reader.beginnings(log_of(found.audit, found.closing)) == {0: gone}
     # No other release can pass for the one it began with.
     later = dataclasses.replace(found, audit=found.audit.filter(pc.greater(found.audit["release_id"], gone)))
-    assert reader.beginnings(reader.read(later.audit, found.closing), CHAINED) == {}
+    assert reader.beginnings(log_of(later.audit, found.closing)) == {}
     chain = followed(later)["chain"]
     assert [(finding.release, "gone" in finding.text) for finding in chain.findings] == [(gone, True)]
 
@@ -252,7 +265,7 @@ def test_without_a_key_nothing_is_told_of_values_and_a_wrong_one_is_told_once() 
     wrong = followed(found)["chain"]
     assert wrong.outcome == BROKEN
     assert [finding.text.partition(":")[0] for finding in wrong.findings] == ["no release fits the chain"]
-    assert [head.shard for head in heads(reader.read(found.audit, found.closing))] == [0, 1]
+    assert [head.shard for head in heads(log_of(found.audit, found.closing))] == [0, 1]
 
 
 def test_another_policy_is_told_by_where_it_began(plain: RunOutputs) -> None:
@@ -262,7 +275,7 @@ def test_another_policy_is_told_by_where_it_began(plain: RunOutputs) -> None:
 
 def of_run(found: RunOutputs, run: str | None = None, chained: Chained = CHAINED) -> Check:
     assert found.audit is not None
-    return reader.of_run(found.audit, found.closing, found.further.get("summary"), chained, run)
+    return reader.of_run(found.audit, found.closing, found.further.get("summary"), has_key=bool(chained.key), run=run)
 
 
 def test_a_chain_states_its_run_and_another_run_in_its_place_is_found(plain: RunOutputs) -> None:
@@ -341,31 +354,37 @@ def test_other_settings_are_told_unless_a_restore_has_changed_them(plain: RunOut
 def test_the_end_of_a_chain_must_be_there_later(plain: RunOutputs) -> None:
     assert plain.audit is not None
     assert plain.closing is not None
-    closed = heads(reader.read(plain.audit, plain.closing))
-    assert reader.still_there(reader.read(plain.audit, plain.closing), closed).findings == ()
-    (gone, _) = reader.still_there(reader.read(plain.audit, None), closed).findings
+    closed = heads(log_of(plain.audit, plain.closing))
+    assert reader.still_there(log_of(plain.audit, plain.closing), closed).findings == ()
+    (gone, _) = reader.still_there(log_of(plain.audit, None), closed).findings
     assert (gone.shard, gone.release) == (0, None)
     assert gone.text == f"the closing record behind {closed[0].release} releases existed earlier, and is gone"
 
-    ends = heads(reader.read(plain.audit, None))  # as they were before the input ended
-    assert reader.still_there(reader.read(plain.audit, plain.closing), ends).findings == ()
+    ends = heads(log_of(plain.audit, None))  # as they were before the input ended
+    assert reader.still_there(log_of(plain.audit, plain.closing), ends).findings == ()
     first, *_ = ends
     rest = plain.audit.filter(pc.not_equal(plain.audit["chain"], first.chain))
-    (gone,) = reader.still_there(reader.read(rest, plain.closing), ends).findings
+    (gone,) = reader.still_there(log_of(rest, plain.closing), ends).findings
     assert (gone.shard, gone.release, gone.text) == (0, first.release, "existed earlier, and is gone")
     another = Head(first.shard, first.release, "0" * 64)
-    (other,) = reader.still_there(reader.read(plain.audit, plain.closing), [another]).findings
+    (other,) = reader.still_there(log_of(plain.audit, plain.closing), [another]).findings
     assert other.text == "existed earlier, with another chain"
 
 
 GUARANTEES = Guarantees(
-    Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalizes=False, noise=False, chained=CHAINED
+    planned(MADE["castle"]).context.policy,
+    Privacy(3, 2),
+    {"k": 3, "l": 2, "phi": None},
+    2,
+    generalizes=False,
+    noise=False,
+    chained=CHAINED,
 )
 
 
 def ended(found: RunOutputs, *, runs_on: bool = False) -> Check:
     assert found.audit is not None
-    return reader.end(reader.read(found.audit, found.closing), 2, runs_on=runs_on)
+    return reader.end(log_of(found.audit, found.closing), 2, runs_on=runs_on)
 
 
 def what_is_broken(found: RunOutputs) -> set[tuple[str, int | None]]:
@@ -626,8 +645,7 @@ def test_a_column_is_hashed_by_the_form_that_the_first_row_states() -> None:
 
     def outcome(**changed: str) -> str:
         found = RunOutputs(policy, pa.Table.from_pylist([{"age_min": 3.0} | shown | changed]), audit)
-        digest = reader._hasher(b"a key")
-        return reader._values(found, audit, ReleasedClasses.of(found), digest).outcome
+        return reader._values(found, audit, ReleasedClasses.of(found), members_of(found)).outcome
 
     assert outcome() == outcome(decimal="250.5") == outcome(decimal="2.505E2", double="1E-1") == HOLDS
     for changed in ({"text": "250"}, {"text": "250.00"}, {"decimal": "250.51"}, {"double": "0.10000000001"}):
@@ -648,3 +666,91 @@ def test_a_missing_value_and_its_text_have_one_hash() -> None:
     # A sink writes a missing value as its null text, and a reader may find either of them, or nothing.
     assert len(set(writer._Texts(str, "n/a").of([None, "n/a", ""]))) == 1
     assert len(set(writer._Texts(str, "n/a").of([None, "None"]))) == 2
+
+
+def restored_with_other_settings() -> tuple[RunOutputs, list[reader.ChainSpan], list[tuple[list[str], Chained]]]:
+    """Return a run of an older version, that goes on with another k, another key and without the column of visits."""
+    runtime, later = FakeRuntime(), Chained(b"another key", "other policy", "hierarchies", "other settings")
+    parts: list[list[list[Any]]] = []
+    new = dataclasses.replace(plan(key=later.key), chain=None)
+    chain = dataclasses.replace(
+        CHAIN_PLAN,
+        key=Secret("audit_chain.key", later.key),
+        in_force=("a hash", 4, 2, None),
+        policy=later.policy,
+        settings=later.settings,
+    )
+    for of, rows in ((plan(), range(100)), (dataclasses.replace(new, chain=chain), range(100, 200))):
+        harness = Harness(ShardFunction(of), runtime)
+        for shard in range(2):
+            whole = block(1000 * shard, 200, shard=shard)
+            harness.element(KEY + shard, Block(shard=shard, **whole.chosen(np.isin(np.arange(200), rows))).to_bytes())
+        parts.append(harness.main)
+    harness.advance(END)
+    before, after = (outputs(part) for part in parts)
+    assert before.audit is not None
+    assert after.audit is not None
+    assert after.closing is not None
+
+    def stating(table: pa.Table) -> pa.Table:
+        table = table.append_column("in_force", pa.array(["a hash"] * table.num_rows))
+        return table.set_column(table.column_names.index("k"), "k", pa.array([4] * table.num_rows))
+
+    audit = pa.concat_tables([before.audit, stating(after.audit)], promote_options="default")
+    found = dataclasses.replace(
+        before,
+        audit=audit,
+        released=pa.concat_tables([before.released, after.released]),
+        closing=stating(after.closing),
+    )
+    is_former = np.arange(audit.num_rows) < before.audit.num_rows
+    place = AUDIT.names.index("k")
+    columns = [*AUDIT.names[:place], "in_force", *AUDIT.names[place:]]
+    forms = [reader.ChainSpan(CHAINED, MEMBERS, is_former), reader.ChainSpan(later, MEMBERS, ~is_former)]
+    return found, forms, [(columns, CHAINED), (columns, later), (AUDIT.names, CHAINED), (AUDIT.names, later)]
+
+
+MEMBERS = ("illness", "visit")
+
+
+@pytest.mark.parametrize("change", ["", "hash", "removed hash", "k", "value"])
+def test_a_chain_goes_on_through_a_restore_with_other_settings(change: str) -> None:
+    found, forms, given = restored_with_other_settings()
+    assert found.audit is not None
+    rows, released = found.audit.to_pylist(), found.released.to_pylist()
+    former = int(forms[0].own.sum())
+    if change == "hash":
+        rows[0]["in_force"] = "a hash"
+    elif change == "removed hash":
+        rows[former]["in_force"] = None
+    elif change == "k":
+        rows[former]["k"] = 3
+    elif change == "value":
+        released[0]["illness"] = "none of these"
+    found = dataclasses.replace(
+        found,
+        audit=pa.Table.from_pylist(rows, found.audit.schema),
+        released=pa.Table.from_pylist(released, found.released.schema),
+    )
+    assert found.audit is not None
+    log = reader.read(found.audit, found.closing, given)
+    checks = {check.name: check for check in follow(found, found.audit, ReleasedClasses.of(found), log, forms)}
+    broken = {name for name, check in checks.items() if check.findings}
+    assert broken == ({"values"} if change == "value" else {"chain"} if change else set())
+    assert reader.end(log, 2, runs_on=False).outcome == HOLDS
+
+
+def test_values_of_releases_with_other_columns_are_told_apart_by_their_number() -> None:
+    released = pa.table({"a": list("xyzw"), "b": list("1234"), "c": [None, None, "u", "v"]})
+    audit = pa.table({"tuples": [2, 2]})
+    classes = ReleasedClasses(
+        np.zeros(4, np.int64), np.zeros(2, np.int64), 1, np.array(["cluster"] * 2, object), np.ones(2, np.bool_)
+    )
+    columns, kinds = [("a", "b"), ("a", "b", "c")], np.array([0, 1])
+    kind_of_row, known = reader._kinds_of_rows(released, audit, classes, columns, kinds)
+    assert (kind_of_row.tolist(), known.tolist()) == ([0, 0, 1, 1], [True])
+    waiting = released.set_column(2, "c", pa.array([None, None, None, "v"]))
+    assert reader._kinds_of_rows(waiting, audit, classes, columns, kinds)[1].tolist() == [False]
+    alone = dataclasses.replace(classes, audit=np.array([0, 0]))
+    kind_of_row, known = reader._kinds_of_rows(released, audit, alone, columns, np.array([0, 0]))
+    assert (kind_of_row.tolist(), known.tolist()) == ([0, 0, -1, -1], [True])  # no release has such values

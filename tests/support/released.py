@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Pseudonym
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import RunOutputs
-from crenel.evidence.verify.verify import Guarantees
+from crenel.evidence.verify.spans import Guarantees
 
 K, L, SHARDS = 3, 2, 2
 TREE = from_paths([("oslo", "north", "all"), ("bergen", "north", "all"), ("rome", "south", "all")])
@@ -34,8 +34,14 @@ AUDIT = [
 ]
 SUPPRESSED = [("reason", pa.string()), *((name, pa.int64()) for name in ("shard", "position", "event_time"))]
 SUMMARY = [("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())]
+POLICY = Policy(
+    {"age": Numeric((0, 99)), "town": Categorical(TREE)},
+    sensitive=("illness",),
+    passthrough=("id",),
+)
 PRIVACY = Privacy(K, L, models={"alpha": 0.8})
 GUARANTEES = Guarantees(
+    policy=POLICY,
     privacy=PRIVACY,
     in_force={"k": K, "l": L, "alpha": 0.8, "sample_rate": None, "phi": None},
     shards=SHARDS,
@@ -59,10 +65,8 @@ class Run:
 
     def outputs(self) -> RunOutputs:
         """Return the rows as tables."""
-        policy = Policy(
-            {"age": Numeric((0, 99)), "town": Categorical(TREE)},
-            sensitive=("illness",),
-            passthrough=("id",),
+        policy = replace(
+            POLICY,
             subject="person" if self.subject else None,
             pseudonym=Pseudonym("who", "stream", accept_linkable=True) if self.pseudonym else None,
         )

@@ -14,9 +14,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from crenel.jobs.cli.app import app
+from crenel.jobs.config.load import load
 from crenel.jobs.local.java import JavaError
 from crenel.jobs.local.logs import JobError
-from tests.support.outputs import ALIKE, AUDITED, configure, write_csv
+from crenel.operators.digests import in_force_digest
+from tests.support.outputs import ALIKE, AUDITED, configure, member, release, write_csv, write_json
 
 
 @pytest.fixture
@@ -87,6 +89,105 @@ def test_what_cannot_be_read_ends_with_2_in_one_line(job: Path) -> None:
     assert result.exit_code == 2
     assert result.stderr.startswith(f"crenel: {job}: sinks.audit.path: ")
     assert result.stderr.count("\n") == 1
+
+
+def restored(
+    folder: Path, options: str, *overrides: str, apart: bool = False, stated: bool = True
+) -> tuple[Path, Path]:
+    """Return two configurations, of which the second one has k = 3 and a sensitive column more, and their outputs.
+
+    ``apart``: whether each has folders of its own; ``stated``: whether the audit log states the settings in force.
+    """
+    before = configure(folder, ("released", "audit"), options)
+    text = before.read_text(encoding="utf-8").replace("[illness]", "[illness, ward]").replace("k: 2", "k: 3")
+    text = text.replace("illness STRING", "illness STRING, ward STRING").replace("illness, seen", "illness, ward, seen")
+    text = text.replace("l: 2}", "l: 2, sensitive: {ward: {l: 1}}}")
+    folders = {name: folder / (f"{name}-after" if apart else name) for name in ("released", "audit")}
+    for name, place in folders.items():
+        text = text.replace(f"path: {folder / name}", f"path: {place}")
+    after = folder / "after.yaml"
+    after.write_text(text, encoding="utf-8")
+    digests = [in_force_digest(load(path, list(overrides))) for path in (before, after)]
+    former = [_stating(row, digests[0]) if stated else row for row in AUDITED]
+    ward = {"diversity_ward": 3}
+    later = [release(number, 0, 60, 70, "all", subjects=3, tuples=3, k=3, diversity_illness=3) for number in (2,)]
+    later = [_behind(row, "diversity_illness", ward) for row in later]
+    later = [_behind(row, "l", {"l_ward": 1}) for row in later]
+    later = [_stating(row, digests[1]) if stated else row for row in later]
+    of_later = [member(60, 70, "all", illness, number) for number, illness in enumerate(("flu", "gout", "cold"), 7)]
+    of_later = [_behind(row, "illness", {"ward": ward}) for row, ward in zip(of_later, ("u", "v", "w"), strict=True)]
+    write = write_json if options == "json" else write_csv
+    write(folder / "released", ALIKE)
+    write(folder / "audit", former)
+    write(folders["released"], of_later, "part-1-0")
+    write(folders["audit"], later, "part-1-0")
+    if not apart and options == "csv":  # as where a file holds lines of both
+        for name in folders:
+            first, second = (folder / name / part for part in ("part-0-0", "part-1-0"))
+            first.write_text(first.read_text("utf-8") + second.read_text("utf-8"), encoding="utf-8")
+            second.unlink()
+    return before, after
+
+
+def _behind(row: dict[str, Any], name: str, more: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with further columns behind one of its columns."""
+    place = list(row).index(name) + 1
+    return dict([*list(row.items())[:place], *more.items(), *list(row.items())[place:]])
+
+
+def _stating(row: dict[str, Any], digest: str) -> dict[str, Any]:
+    return _behind(row, "loss", {"in_force": digest})
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one folder", "folders of their own"])
+@pytest.mark.parametrize("options", ["csv", "json"])
+def test_a_job_that_was_restored_with_another_k_and_column_is_verified_with_both(
+    options: str, apart: bool, tmp_path: Path
+) -> None:
+    before, after = restored(tmp_path, options, apart=apart)
+    both = verify(before, after)
+    assert (both.exit_code, both.stderr) == (0, ""), both.stdout
+    found = {check["name"]: check for check in json.loads(verify(after, before, "--json").stdout)["checks"]}
+    assert (
+        found["k under after.yaml"]["words"] == "3 persons or more, and no more than rows, as each of 1 releases says"
+    )
+    assert found["l of ward under after.yaml"]["outcome"] == "holds"
+    assert found["cover"]["words"].startswith("7 released rows are the tuples of 3 releases")
+    alone = verify(before)
+    assert alone.exit_code == (0 if apart else 2)  # of its own folder, it has all
+    assert apart or "'crenel verify' reads them with all of these" in alone.stderr
+    file = after.parent / ("released-after" if apart else "released")
+    for part in file.iterdir():
+        part.write_text("".join(part.read_text("utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
+    broken = verify(before, after)
+    assert broken.exit_code == 1
+    assert "shard 0, release 2: has 3 tuples, and there are 2 released rows" in broken.stdout
+
+
+def test_outputs_of_an_older_version_are_judged_by_the_numbers_that_they_state(tmp_path: Path) -> None:
+    before, after = restored(tmp_path, "json", stated=False)
+    assert verify(before, after).exit_code == 0
+    other = verify(before, after, "--set", "privacy.l=1")
+    assert other.exit_code == 1
+    assert "says values in force, k 2 among them, that no given configuration has" in other.stdout
+    assert "crenel verify BEFORE.yaml AFTER.yaml" in other.stdout
+
+
+def test_settings_that_are_not_given_are_broken_and_named(tmp_path: Path) -> None:
+    before, after = restored(tmp_path, "json")
+    result = verify(before, after, "--set", "privacy.l=1")
+    assert result.exit_code == 1
+    assert "and none of those given has it" in result.stdout
+
+
+def test_configurations_that_no_restore_joins_are_refused(tmp_path: Path) -> None:
+    before, after = restored(tmp_path, "json")
+    after.write_text(after.read_text("utf-8").replace("[0, 99]", "[0, 98]"), encoding="utf-8")
+    result = verify(before, after)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "policy.quasi_identifiers.age.domain: not as in" in result.stderr
+    without = verify(before, "--set", "sinks.audit=null", before)
+    assert without.exit_code == 2
 
 
 def unreadable_folder(job: Path, patch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from crenel.evidence.outputs import RunOutputs, is_outside
 from crenel.evidence.verify import chain as reader
 from crenel.jobs.config.load import load
 from crenel.jobs.local.outputs import OutputsError, cast_texts, read_outputs
-from crenel.jobs.local.sink_files import read_folder
+from crenel.jobs.local.sink_files import Form, read_folder
 from crenel.jobs.pipeline.audit_chain import _generalized, _member
 from crenel.operators.column_types import parse
 from crenel.operators.encode.columns import EARLIEST, LATEST, Read
@@ -59,7 +59,7 @@ def test_tables_have_the_types_of_outputs_in_each_format(tmp_path: Path, options
         {"age_min": 40.0, "age_max": 50.0, "town": "all", "illness": "a 1.50", "id": str(10**17 + 1)}
     ]
     assert found.audit is not None
-    assert found.audit.slice(1).to_pylist() == [release(1, 0, 40, 50, "all", event_time=SECOND)]
+    assert found.audit.slice(1).to_pylist() == [release(1, 0, 40, 50, "all", event_time=SECOND) | {"in_force": None}]
     assert found.suppressed is not None
     assert found.suppressed.num_rows == 0  # its folder is not there: nothing was suppressed
     assert found.rejected is None
@@ -350,7 +350,7 @@ def read_back(column: list[Any], texts: list[str | None], stored: pa.DataType) -
                 pyarrow.parquet.write_table(pa.table({"c": pa.array(column, stored)}), Path(folder) / "part-0")
             else:
                 (Path(folder) / "part-0").write_text(content, encoding="utf-8")
-            found = read_folder("released", Path(folder), {"format": form}, ["c"])
+            found = read_folder("released", Path(folder), [Form({"format": form}, ["c"])])
         assert found is not None
         yield form, found[0]["c"]
 

@@ -107,6 +107,7 @@ def test_an_audit_row_is_a_release_without_its_members() -> None:
         ("tuples", "BIGINT"),
         ("diversity_income", "BIGINT"),
         ("loss", "DOUBLE"),
+        ("in_force", "STRING"),
         ("k", "BIGINT"),
         ("l", "BIGINT"),
         ("sample_rate", "DOUBLE"),
@@ -124,9 +125,11 @@ def test_an_audit_row_is_a_release_without_its_members() -> None:
 def test_an_audit_row_tells_what_is_in_force_before_its_generalization() -> None:
     found = layout_of(POLICY, COLUMNS, privacy=Privacy(10, 2), sampling_and_noise=None)
     audit = names(found, "audit")
-    assert audit[audit.index("loss") + 1 : audit.index("age_min")] == ["k", "l", "sample_rate", "phi"]
+    assert audit[audit.index("loss") + 1 : audit.index("age_min")] == ["in_force", "k", "l", "sample_rate", "phi"]
     (k,) = (column for column in found.sinks["audit"] if column.name == "k")
     assert (k.sql_type, k.expression) == ("BIGINT", "CAST(10 AS BIGINT)")
+    (settings,) = (column for column in found.sinks["audit"] if column.name == "in_force")
+    assert settings.expression == f"CAST('{found.plan.in_force}' AS STRING)"
     assert "k" not in names(found, "released")
 
 
@@ -718,8 +721,15 @@ def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None
     assert found.members[:-1] == before.members
     assert (found.members[-1].row, found.members[-1].kind) == (code.expression, "STRING")
     assert found.plan.context.members == before.plan.context.members
-    assert {name: columns for name, columns in found.sinks.items() if name != "released"} == {
-        name: columns for name, columns in before.sinks.items() if name != "released"
+    # The hash of the settings in force counts the pseudonym.
+    assert {
+        name: [column for column in columns if column.name != "in_force"]
+        for name, columns in found.sinks.items()
+        if name != "released"
+    } == {
+        name: [column for column in columns if column.name != "in_force"]
+        for name, columns in before.sinks.items()
+        if name != "released"
     }
     alone = Policy({"age": Numeric()}, subject="person", pseudonym=Pseudonym("code", "release"))
     (code,) = layout_of(alone, {"age": "INT", "person": "STRING"}, subject_key=key).members
