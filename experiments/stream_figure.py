@@ -46,7 +46,7 @@ _OVERRIDES = (
 )
 _GENERALIZATION = ("age_min", "age_max", "area", "education", "salary_min", "salary_max")
 _RELEASED = (*_GENERALIZATION, "diagnosis", "clinic", "line")
-_AUDIT = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss", "k", "l", "rate", "phi")
+_AUDIT = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss", "in_force", "k", "l", "rate", "phi")
 
 # Colors by Okabe and Ito, which color-blind readers can tell apart, and a lighter tint of each; letters repeat them.
 _COLORS = (("#0072B2", "#E3F0F8"), ("#B25000", "#FBEBDD"), ("#00795A", "#DFF3EC"), ("#A0457B", "#F8E8F1"))

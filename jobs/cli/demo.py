@@ -112,8 +112,8 @@ def _relative(path: Path) -> Path:
 def _before_and_after(folder: Path, policy: Policy) -> Iterator[RenderableType]:
     """Yield some published visits of one release, and visits of the input that fit them."""
     released = _read(folder / "released", _released_columns(policy))
-    columns = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss", "k", "l", "sample_rate", "phi")
-    audit = _read(folder / "audit", columns)
+    leading = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss")
+    audit = _read(folder / "audit", (*leading, "in_force", "k", "l", "sample_rate", "phi"))
     first = sorted((row for row in audit if row["kind"] in ("cluster", "split")), key=lambda row: float(row["loss"]))
     if not first:
         return

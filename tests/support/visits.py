@@ -37,7 +37,7 @@ def audit_columns(sensitive: Sequence[str], generalized: Sequence[str]) -> tuple
     """Columns of an audit log."""
     release = ("release_id", "shard", "event_time", "kind", "subjects", "tuples")
     diversity = (f"diversity_{name}" for name in sensitive)
-    return (*release, *diversity, "loss", "k", "l", "sample_rate", "phi", *generalized)
+    return (*release, *diversity, "loss", "in_force", "k", "l", "sample_rate", "phi", *generalized)
 
 
 AUDIT = audit_columns(["illness"], GENERALIZED)
