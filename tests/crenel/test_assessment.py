@@ -49,6 +49,37 @@ def test_changed_results_are_broken() -> None:
     assert "in force" in broken(result, replace(of, privacy=crenel.Privacy(k=5, l=2)))
 
 
+def test_a_stream_whose_k_was_raised_and_lowered_again_holds_under_both_settings_together() -> None:
+    lower = replace(settings(), algorithm=crenel.Nearest(crenel.Delay(tuples=40)))
+    higher = replace(lower, privacy=replace(lower.privacy, k=2 * lower.privacy.k))
+    parts, kept = list[Result](), None
+    for seed, of in enumerate((lower, higher, lower)):
+        stream = crenel.open_stream(of, snapshot=kept)
+        parts.append(stream.push(records(300, seed=seed)))
+        kept = stream.snapshot()
+    result = Result.joined([*parts, stream.finish()])
+    assert result.summary.shards
+    verdict = crenel.verify(result, [lower, higher])
+    assert verdict.outcome == "holds", [check for check in verdict.checks if check.findings]
+    names = [check.name for check in verdict.checks]
+    assert [name for name in names if name.startswith("k under")] == ["k under settings[0]", "k under settings[1]"]
+    assert broken(result, lower) == ["in force"]
+    assert {"in force", "k"} <= {*broken(result, higher)}
+    # Outputs that lose a release, and a person in a release of the higher k.
+    lost = replace(result, audit=result.audit.slice(1))
+    assert {"release ids", "cover"} <= {c.name for c in crenel.verify(lost, [lower, higher]).checks if c.findings}
+    stated = [higher.privacy.k - 1 if k == higher.privacy.k else n for n, k in _pairs(result.audit)]
+    fewer = result.audit.set_column(result.audit.column_names.index("subjects"), "subjects", pa.array(stated))
+    found = crenel.verify(replace(result, audit=fewer), [lower, higher])
+    assert [check.name for check in found.checks if check.findings] == ["k under settings[1]"]
+    with pytest.raises(crenel.ConfigError, match=r"shards\.count: not as in settings\[0\]"):
+        crenel.verify(result, [lower, replace(lower, shards=crenel.Shards(count=2))])
+
+
+def _pairs(audit: pa.Table) -> list[tuple[int, int]]:
+    return list(zip(audit["subjects"].to_pylist(), audit["k"].to_pylist(), strict=True))
+
+
 def test_a_lost_record_is_found_by_the_counts_of_the_stream() -> None:
     of = replace(settings(), algorithm=crenel.Nearest(crenel.Delay(tuples=5)))
     with crenel.open_stream(of) as stream:

@@ -32,7 +32,7 @@ open_stream(settings: 'Settings', *, lateness: 'DurationLike' = 0, row_numbers: 
 plan(data: 'Any', settings: 'Settings', *, max_loss: 'float | None' = None, max_delay: 'Delay | None' = None, max_suppressed: 'float | None' = None, min_k: 'int | None' = None, vary: 'Mapping[str, Sequence[Any]] | None' = None, replays: 'int' = 100, rows: 'int' = 50000, lateness: 'DurationLike' = 0, regions: 'str | Path | None' = None, processes: 'int | None' = 1) -> 'Plan'
 profile(data: 'Any', *, rows: 'int' = 100000, k: 'int' = 10) -> 'Profile'
 report(result: 'Result', settings: 'Settings', path: 'str | Path | None' = None, *, data: 'Any' = None, attacks: 'Sequence[AttackResults]' = (), name: 'str' = 'result', lateness: 'DurationLike' = 0) -> 'str'
-verify(result: 'Result', settings: 'Settings') -> 'Verdict'
+verify(result: 'Result', settings: 'Settings | Sequence[Settings]') -> 'Verdict'
 why(data: 'Any', settings: 'Settings', *, result: 'Result | None' = None, rows: 'int' = 50000, lateness: 'DurationLike' = 0) -> 'Explanation'
 """  # noqa: E501
 
