@@ -91,7 +91,7 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
 
     Returns
     -------
-    Whether the job resumes with these shards; False: they are of another epoch, and were drained.
+    Whether the job resumes with these shards; False: they are of another epoch, and no tuple waits in them.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
             )
             raise SavepointError(place, [problem])
         return False
-    otherwise = DRAIN_FIRST if waiting else "go on from here with another epoch, as this job was drained"
+    otherwise = DRAIN_FIRST if waiting else "go on from here with another epoch, as no tuple waits in it"
     problems: dict[str, str] = {}
     for state in shards:
         stored = state.fingerprint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from crenel.jobs.config.connectors import TIMEOUT, Options, as_raw, in_transactions
 from crenel.jobs.config.delivery import milliseconds
@@ -28,6 +28,11 @@ _UNFIT = {
 
 _SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
 _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
+
+_METADATA = re.compile(r"(`.+`) .* METADATA\b.*")
+_WATERMARK = re.compile(r"`(?P<name>.+)` \S+( NOT NULL)? \*ROWTIME\*.*? AS (?P<expression>.+)", re.DOTALL)
+_CHOICE = re.compile(r"\b(COALESCE|IFNULL|IF|CASE)\b")
+_CLOCK = r"\b(CURRENT_TIMESTAMP|CURRENT_ROW_TIMESTAMP|LOCALTIMESTAMP|NOW|PROCTIME)\b"
 
 _CHECKPOINT = 60_000
 """Milliseconds to allow for a checkpoint and a preceding restart, beyond the checkpoint interval."""
@@ -108,6 +113,26 @@ def idleness_warnings(options: Options, counted_by: str | None, settings: Mappin
             "every partition: one that brings no rows holds back what waits from all of them. Give it, as '1 min', or "
             f"flink.{IDLE_OF_ALL}"
         )
+
+
+def arrival_warnings(computed: Sequence[str], counted_by: str | None) -> Iterator[str]:
+    """Yield a warning if a record without a readable time would move event time to its arrival.
+
+    Parameters
+    ----------
+    computed : columns that are not stored, as ``crenel.jobs.pipeline.source_table.SourceTable`` has them
+    counted_by : a field that depends on event time; None without one
+    """
+    arrival = "|".join([_CLOCK, *(re.escape(found[1]) for of in computed if (found := _METADATA.fullmatch(of)))])
+    for column in computed if counted_by is not None else ():
+        found = _WATERMARK.fullmatch(column)
+        if found and _CHOICE.search(found["expression"]) and re.search(arrival, found["expression"]):
+            yield (
+                f"source.ddl: column {found['name']!r} has the watermark, and seems to be the arrival time of a record "
+                f"without a readable time. Behind old event times, one such record ends the wait of all others, which "
+                f"{counted_by} counts. Fall back to TO_TIMESTAMP_LTZ(0, 3), and let policy.event_time be a column that "
+                "may be missing: docs/how-to/bad-records.md#records-without-a-readable-time"
+            )
 
 
 def timeout_warnings(sinks: Mapping[str, Options], interval: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
 from crenel.jobs.config.start_warnings import (
     IDLE_OF_ALL,
+    arrival_warnings,
     idleness_warnings,
     leftover_warnings,
     row_warnings,
@@ -162,6 +163,7 @@ def job_warnings(tables: StreamTableEnvironment, config: Config, sources: Mappin
     counted_by = config.counts_event_time
     if counted_by is None and config.policy.event_time_limit is not None:
         counted_by = "policy.event_time_limit"
+    yield from arrival_warnings(source_table(tables).computed, counted_by)
     yield from idleness_warnings(source, counted_by, {IDLE_OF_ALL: settings.get(IDLE_OF_ALL, "")})
     if not any(settings.get(name, "") for name in STATE):
         yield from start_warnings(source)

@@ -25,6 +25,10 @@ from crenel.operators.column_types import parse
 
 _STAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
+_MISSING = "TO_TIMESTAMP_LTZ(-62167219200000, 3)"
+"""Year 0 in SQL, in place of a missing event time, at which Flink would fail the job: it moves no watermark, and encode
+rejects it as outside of the years 1 to 9999."""
+
 
 def create_catalogs(tables: StreamTableEnvironment, config: Config) -> None:
     """Create the catalogs of a configuration.
@@ -233,6 +237,7 @@ def _with_watermark(tables: StreamTableEnvironment, rows: Table, watermark: Wate
             "BIGINT (epoch milliseconds)"
         )
     stamp = f"TO_TIMESTAMP_LTZ({name}, 3)" if kind.name == "BIGINT" else f"CAST({name} AS TIMESTAMP_LTZ(3))"
+    stamp = f"COALESCE({stamp}, {_MISSING})"
     selected = (f"{stamp} AS {name}" if column == watermark.column else quote(column) for column in types)
     plain = tables.sql_query(f"SELECT {', '.join(selected)} FROM {rows}")
     # A view cannot declare a watermark, and a temporary table like that of a catalog would need its connector's own

@@ -9,6 +9,9 @@ from crenel.jobs.pipeline.sql_expressions import quote
 from crenel.jobs.pipeline.sql_times import INSTANT
 from crenel.operators.column_types import ColumnType
 
+NEVER = "TO_TIMESTAMP_LTZ(0, 3)"
+"""Time in SQL of a record without one, for the column of the watermark: it is never missing, and 1970 moves nothing."""
+
 
 def event_time_problems(config: Config, columns: Mapping[str, ColumnType], *, elsewhere: bool) -> Iterator[str]:
     """Yield the problems of the column of event time.
@@ -23,14 +26,15 @@ def event_time_problems(config: Config, columns: Mapping[str, ColumnType], *, el
         return
     sql = columns[name]
     yield from _unfit_type(name, sql)
-    if config.policy.event_time_limit is not None and not sql.rowtime:
+    if any(of.rowtime for of in columns.values()):  # of this column, or of one that is never missing
+        return
+    if config.policy.event_time_limit is not None:
         yield (
-            f"policy.event_time_limit: the column {name!r} has no watermark to be ahead of; make policy.event_time "
-            "a column of type TIMESTAMP_LTZ(3) with a WATERMARK in the source's DDL, selected as it is in its query"
+            f"policy.event_time_limit: the column {name!r} has no watermark to be ahead of; declare a WATERMARK in "
+            "the source's DDL, and select its column as it is in its query"
         )
     if config.counts_event_time is not None:
-        is_selected = any(of.rowtime for of in columns.values())
-        yield from _without_watermark(name, sql, config.counts_event_time, is_selected=is_selected, elsewhere=elsewhere)
+        yield from _without_watermark(name, sql, config.counts_event_time, elsewhere=elsewhere)
 
 
 def _unfit_type(name: str, sql: ColumnType) -> Iterator[str]:
@@ -51,22 +55,18 @@ def _unfit_type(name: str, sql: ColumnType) -> Iterator[str]:
         )
 
 
-def _without_watermark(
-    name: str, sql: ColumnType, counted_by: str, *, is_selected: bool, elsewhere: bool
-) -> Iterator[str]:
-    """Yield a problem if a field counts event time, but event time does not advance with each record.
+def _without_watermark(name: str, sql: ColumnType, counted_by: str, *, elsewhere: bool) -> Iterator[str]:
+    """Yield a problem: a field counts event time, but no column of the query has the watermark.
 
     Parameters
     ----------
     name, sql : the column of event time, and its type
     counted_by : the field
-    is_selected : whether any column of the query has a watermark; this suffices for epoch milliseconds, because a
-        number cannot have one in SQL
     elsewhere : whether any column of the source has a watermark
     """
-    if sql.processing_time or sql.rowtime or (is_selected and sql.name == "BIGINT"):
+    if sql.processing_time:
         return
-    if elsewhere and sql.name == "BIGINT":
+    if elsewhere:
         yield (
             f"{counted_by}: counts event time, and the source's query does not select the column with the watermark, "
             "so the delay would end with a batch of records and not with its record; select that column too, as it is "
@@ -74,12 +74,9 @@ def _without_watermark(
         )
         return
     column = quote(name)
-    stamp, added = column, ""
-    if sql.name == "BIGINT":
-        stamp, added = "event_time", f"event_time AS TO_TIMESTAMP_LTZ({column}, 3), "
+    stamp = f"TO_TIMESTAMP_LTZ({column}, 3)" if sql.name == "BIGINT" else column
     yield (
         f"{counted_by}: counts event time, and the column {name!r} has no watermark, so no time passes before the "
-        f"input ends; add to the source's DDL {added}WATERMARK FOR {stamp} AS {stamp} - INTERVAL '5' SECOND, and "
-        "select the column as it is in its query"
-        + (", or declare a field of a record as BIGINT" if elsewhere and sql.name == "TIMESTAMP_LTZ" else "")
+        f"input ends; add to the source's DDL passed AS COALESCE({stamp}, {NEVER}), WATERMARK FOR passed AS passed - "
+        "INTERVAL '5' SECOND, select the column as it is in its query, and name it in policy.drop"
     )

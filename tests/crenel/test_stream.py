@@ -278,6 +278,20 @@ def test_a_record_dated_far_ahead_is_rejected_and_moves_no_watermark() -> None:
     assert result.released.num_rows > 300
 
 
+@pytest.mark.parametrize("time", [None, 10**15, -(10**15)])
+def test_a_record_without_a_readable_time_ends_the_wait_of_no_others(time: int | None) -> None:
+    made = crenel.Settings(
+        policy=crenel.Policy(event_time="ms", quasi_identifiers={"age": crenel.Numeric((0, 110))}),
+        privacy=crenel.Privacy(k=2),
+        algorithm=crenel.Nearest(crenel.Delay(event_time="12 h")),
+    )
+    times = [1_600_000_000_000 + i for i in range(50)]
+    with crenel.open_stream(made) as stream:
+        result = stream.push(pa.table({"age": [30] * 51, "ms": pa.array([*times, time], pa.int64())}))
+        assert (result.released.num_rows, result.rejected.num_rows) == (0, 1)
+        assert stream.finish().released.num_rows == 50
+
+
 @pytest.mark.parametrize("algorithm", ["castle", "nearest"])
 def test_sampled_records_leave_nothing_behind(algorithm: str) -> None:
     noisy = settings("castle", sampling_and_noise=crenel.SamplingAndNoise(sample_rate=0.5, phi=50))

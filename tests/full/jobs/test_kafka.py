@@ -165,6 +165,21 @@ class Json(Stream):
         return "--set", f"flink.pipeline.jars=file://{brokers.connector()}"
 
 
+class Backlog(Json):
+    """Records of JSON in a topic of its own, under a delay that is longer than their event times are apart."""
+
+    source, prefix = "backlog", "backlog_"
+    arguments = ("--set", "nearest.delay={event_time: 200 h}")
+
+    def __init__(self, broker: Broker, request: pytest.FixtureRequest, folder: Path) -> None:
+        super().__init__(broker, request, folder)
+        text = Json.configuration.read_text(encoding="utf-8")
+        text = text.replace("'topic' = 'visits'", "'topic' = 'backlog'").replace("topic: ", "topic: backlog_")
+        text = text.replace("crenel-", "backlog-").replace("hierarchies/", f"{ROOT}/conf/hierarchies/")
+        self.configuration = folder / "backlog.yaml"
+        self.configuration.write_text(text, encoding="utf-8")
+
+
 FIELDS = {"person": "string", "name": "string", "age": ["null", "int"], "diagnosis": "string", "clinic": "string"}
 FIELDS["visited"] = {"type": "long", "logicalType": "timestamp-millis"}  # type: ignore[assignment]
 SYMPTOMS = ("fever", "rash", "cough", "pain")
@@ -402,6 +417,21 @@ def test_each_record_leaves_once_through_a_kill_a_stop_and_a_move(
     stream.require(outputs, mini)
     if isinstance(stream, Json):
         continue_under_another_policy(stream, cluster, mini, drained, tmp_path)
+
+
+def test_records_without_a_readable_time_end_the_wait_of_no_others(
+    cluster: Cluster, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    stream = Backlog(broker, request, tmp_path)
+    stream.send(1)
+    job = stream.submit(cluster, tmp_path)
+    cluster.wait(lambda: cluster.rows_read(job) == len(stream.records), "rows")
+    time.sleep(IDLE + 2)  # the partition to which nothing comes holds nothing back
+    cluster.wait_for_checkpoint(job, cluster.checkpoints(job) + 1)
+    rejected, released = stream.read("rejected"), stream.read("released")
+    cluster.cancel(job)
+    assert len(rejected) >= len(CANNOT_BE_READ)
+    assert released == []
 
 
 def unknown(cluster: Cluster, job: str) -> str:

@@ -357,7 +357,7 @@ def test_only_a_drained_job_goes_on_with_another_epoch() -> None:
     (problem,) = error.value.problems
     assert problem.startswith("epoch: has changed since the state was stored, and the tuples that wait in 1 of 2")
     # Of one epoch, the way is told that is left.
-    for shards, way in ((drained, "this job was drained"), (waiting, "flink stop --drain")):
+    for shards, way in ((drained, "with another epoch, as no tuple waits in it"), (waiting, "flink stop --drain")):
         with pytest.raises(SavepointError, match=way):
             require_same("there", shards, fingerprint(POLICY, Shards(8), KEY, PUBLISHED))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crenel.jobs.config.start_warnings import idleness_warnings, row_warnings, start_warnings
+from crenel.jobs.config.start_warnings import arrival_warnings, idleness_warnings, row_warnings, start_warnings
 
 KAFKA = {"connector": "kafka", "format": "raw"}
 
@@ -105,3 +105,29 @@ def test_partitions_that_stand_still_hold_up_event_time(
         "source.ddl: 'scan.watermark.idle-timeout' is not given"
     ] * expected
     assert all(f"and {counted_by} counts event time" in warning for warning in warnings)
+
+
+ARRIVED = "`arrived` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
+SEEN = "`seen at` TIMESTAMP_LTZ(3) *ROWTIME* AS "
+
+
+@pytest.mark.parametrize(
+    ("columns", "warns"),
+    [
+        ([ARRIVED, f"{SEEN}COALESCE(`TO_TIMESTAMP_LTZ`(`ms`, 3), `arrived`)"], True),
+        ([f"{SEEN}`IFNULL`(`ts`, CAST(CURRENT_TIMESTAMP AS TIMESTAMP_LTZ(3)))".replace(" *", " NOT NULL *")], True),
+        ([f"{SEEN}CASE WHEN `ts` IS NULL THEN\nNOW() ELSE `ts` END"], True),
+        ([ARRIVED, f"{SEEN}COALESCE(`TO_TIMESTAMP_LTZ`(`ms`, 3), `TO_TIMESTAMP_LTZ`(0, 3))"], False),
+        ([f"{SEEN}COALESCE(`ts`, `arrived`)"], False),  # another field of the record
+        ([ARRIVED, f"{SEEN}`arrived`"], False),
+        ([f"{SEEN}`LEAST`(`ts`, CURRENT_TIMESTAMP)"], False),
+        ([ARRIVED, "`seen` TIMESTAMP_LTZ(3) AS COALESCE(`ts`, `arrived`)"], False),  # without the watermark
+    ],
+)
+def test_a_watermark_that_falls_back_to_the_arrival_causes_a_warning(columns: list[str], warns: bool) -> None:
+    warnings = list(arrival_warnings(columns, "nearest.delay.event_time"))
+    assert [warning.partition(",")[0] for warning in warnings] == [
+        "source.ddl: column 'seen at' has the watermark"
+    ] * warns
+    assert all("which nearest.delay.event_time counts" in warning for warning in warnings)
+    assert not list(arrival_warnings(columns, None))
