@@ -250,6 +250,13 @@ CAUSES = (
         ),
     ),
     Cause(
+        "a record has no event time, which the column of the watermark needs",
+        "Let that column be 1970 where the time is missing, and name the field in policy.event_time, so that the "
+        "record is rejected (docs/how-to/bad-records.md#records-without-a-readable-time)",
+        _sources,
+        (rf"java\.lang\.RuntimeException: {_START}RowTime field should not be null",),
+    ),
+    Cause(
         "the format of a sink has no type of a column, such as TIMESTAMP_LTZ",
         _AS_TIMESTAMP,
         lambda setup, _: " or ".join(f"sinks.{name}" for name, of in setup.sinks.items() if of.get("format") == "avro"),
@@ -272,6 +279,16 @@ CAUSES = (
         "Add TaskManagers or slots, end other jobs, or lower flink.parallelism.default",
         _unknown,
         (r"[\w.$]*\.NoResourceAvailableException: ",),
+    ),
+    Cause(
+        "a Python worker ended",
+        "Flink starts it again with the job. If that recurs, the system may have killed it for its memory: look for "
+        "the kernel's message (dmesg), and give the TaskManager's machine more, or let fewer records wait",
+        _unknown,
+        (
+            r"[\w.$]*\.grpc\.StatusRuntimeException: CANCELLED: (call already|client) cancelled",
+            rf"java\.lang\.IllegalStateException: {_START}(Process died with exit code|FnApiControlClient closed)",
+        ),
     ),
     Cause(
         "the job was canceled",

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import crenel
+from crenel.jobs.causes import JobSetup
+from crenel.jobs.failure import why_failed
 from tests.support.cluster import RESTARTS, JobClient, free_port, restored, with_settings
 from tests.support.launch import TIMEOUT, Host
 from tests.support.people import configure, persons, published, raw_values, rows_in_order, write
@@ -63,6 +65,9 @@ def test_through_a_kill_a_stop_and_another_parallelism(mini: Host, tmp_path: Pat
     time.sleep(random.Random(4).uniform(0, 1))
     cluster.wait(cluster.kill_worker, "Python worker")
     cluster.wait(lambda: cluster.restored(job) > 0, "restart")
+    (failure,) = cluster.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+    why = why_failed(failure["stacktrace"], JobSetup({}, {}, {}), failure["exceptionName"])
+    assert why.startswith("a Python worker ended"), failure
     cluster.wait(lambda: bool(published(path.parent)["released"]), "release")
     target = tmp_path / "savepoints"
     cluster.post(f"/jobs/{job}/stop", {"targetDirectory": str(target), "formatType": "CANONICAL", "drain": False})

@@ -271,6 +271,8 @@ FORGED = [
     ". The latest checkpoint failed due to Checkpoint expired before completing.",
     "Failed to deserialize Avro record.",
     "Unsupported to derive Schema for type: Eastley",
+    "RowTime field should not be null, please convert it to a non-null long value.",
+    "CANCELLED: call already cancelled. 4711",
     "Row length mismatch. 4711 fields expected but was 4711.",
     "/data/out/audit/Eastley",
     "An error occurred while calling Eastley\n: java.net.BindException: Eastley",
@@ -287,6 +289,7 @@ CLASSES = [
     "x.jackson.dataformat.csv.CsvReadException",
     "x.jackson.core.JsonParseException",
     "com.google.protobuf.InvalidProtocolBufferException",
+    *("org.apache.beam.vendor.grpc.v1p60p1.io.grpc.StatusRuntimeException", "java.lang.IllegalStateException"),
     "org.apache.flink.formats.json.JsonParseException",
 ]
 messages = st.lists(st.sampled_from(FORGED) | st.text(max_size=5), max_size=6).map("".join)

@@ -35,7 +35,12 @@ pytestmark = pytest.mark.flink
 
 SECRET = "4711-secret"
 CSV = "'format' = 'csv', 'csv.null-literal' = ''"
-OTHERS = {"the job was canceled", "a host cannot be reached", "the cluster has too few free slots"}
+OTHERS = {
+    "the job was canceled",
+    "a Python worker ended",
+    "a host cannot be reached",
+    "the cluster has too few free slots",
+}
 """Causes that tests of their own provoke."""
 
 WAITS = "'properties.default.api.timeout.ms' = '2000', 'properties.request.timeout.ms' = '1000'"
@@ -88,6 +93,11 @@ CASES = {
     "more": Case(INVALID, "source.ddl", f"1,2,p,n,3,Ash,4,cold,1704067200000,{SECRET}\n".encode()),
     "invalid": Case(INVALID, "source.ddl", f'1,2,"{SECRET}"x,n,3,Ash,4,cold,1704067200000\n'.encode()),
     "type": Case(OF_ANOTHER_TYPE, "source.ddl: column wage", f"1,2,p,n,3,Ash,{SECRET},cold,1\n".encode()),
+    "untimed": Case(
+        "a record has no event time, which the column of the watermark needs",
+        "source.ddl",
+        f"1,2,{SECRET},n,3,Ash,4,cold,\n".encode(),
+    ),
     "latin": Case("the input is not UTF-8", "source.ddl", f"1,2,{SECRET} Groß,n,3,Ash,4,cold,1\n".encode("latin-1")),
     "json": Case("a record is not valid JSON", "source.ddl", f'{{"line": 1, "{SECRET}\n'.encode(), JSON),
     "envelope": Case(
