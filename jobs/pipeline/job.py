@@ -42,6 +42,17 @@ _PHYSICAL = "org.apache.flink.streaming.api.transformations.PhysicalTransformati
 
 _ONE_INPUT = "org.apache.flink.streaming.api.transformations.OneInputTransformation"
 
+_KINDS = {
+    "constraint-validator": "not null",
+    "correlate": "unnest",
+    "discarding-sink": "end",
+    "external-datastream": "rows",
+    "python-calc": "encode",
+    "watermark-assigner": "watermark",
+}
+"""Names of steps by the kind in Flink's uid. Flink's own names have numbers that change with each further sink, and each
+metric repeats those of a whole chain of operators."""
+
 JOB = Names()
 """Names in a job."""
 
@@ -153,6 +164,8 @@ def name_operators(
 ) -> None:
     """Give stable uids to a transformation and all that it reads from, in the place of uids that Flink has numbered.
 
+    In a job, they have short names too: that of the table for a source or a sink, and else that of their kind.
+
     Parameters
     ----------
     known : uids that are in use; the new ones are added
@@ -169,6 +182,8 @@ def name_operators(
             uid = _unused(names.uid(f"{label}-{what}"), known)
             known.add(uid)
             transformation.setUid(uid)
+            if not by_table:
+                transformation.setName(_short_name(transformation, label, kind))
 
 
 def upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:
@@ -192,6 +207,14 @@ def conceal(*ends: Any) -> None:
 
 def _what(transformation: Any, kind: str) -> str:
     return transformation.getName().partition("[")[0] if kind == "source" else kind
+
+
+def _short_name(transformation: Any, label: str, kind: str) -> str:
+    path = str(transformation.getName()).partition("[")[0]
+    if kind == "source" or "." in path:
+        return path.rpartition(".")[2].removeprefix("crenel_")
+    is_step = kind in _KINDS or kind == "calc" or label == "source"
+    return _KINDS.get(kind, kind) if is_step else label.removeprefix("sink_")
 
 
 def _unused(name: str, known: set[str]) -> str:

@@ -78,7 +78,10 @@ MAINS = {
     "zookeeper": "org.apache.flink.runtime.zookeeper.FlinkZooKeeperQuorumPeer",
 }
 
-REPORTER = {"factory": {"class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"}}
+REPORTER = {
+    "factory": {"class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"},
+    "scope": {"variables": {"excludes": "task_name;task_attempt_id"}},
+}
 _REPORTERS = 4
 """Processes that show metrics to Prometheus at one time, at most."""
 
