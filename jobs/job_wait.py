@@ -16,7 +16,7 @@ from pyflink.util.exceptions import JavaException
 
 from crenel.jobs.causes import JobSetup
 from crenel.jobs.failure import why_failed, without_passwords
-from crenel.jobs.local.rest import Rest
+from crenel.jobs.local.rest import Rest, WatermarkWatch
 
 _POLL = 0.5  # seconds between two checks for the end of the job
 _EVERY = 4  # number of these checks per check for restarts
@@ -24,14 +24,16 @@ _FOR_GOOD = ("FAILING", "FAILED")
 
 
 def wait(client: JobClient, setup: JobSetup) -> None:
-    """Wait for the end of a job, and print each of its restarts on stderr; raise if the job failed."""
+    """Wait for the end of a job, and print each of its restarts on stderr, and warnings; raise if the job failed."""
     ended = client.get_job_execution_result()
     address = _rest_address()
-    restarts = None if address is None else Restarts(Rest(address, str(client.get_job_id())), setup)
+    rest = None if address is None else Rest(address, str(client.get_job_id()))
+    restarts = None if rest is None else Restarts(rest, setup)
+    watch = None if rest is None else WatermarkWatch(rest, setup.counts_event_time)
     looks = 0
     while not ended.done():
-        if restarts is not None and looks % _EVERY == 0:
-            for line in restarts.new_restarts():
+        if restarts is not None and watch is not None and looks % _EVERY == 0:
+            for line in (*restarts.new_restarts(), *(f"warning: {text}" for text in watch.warnings())):
                 print(without_passwords(line), file=sys.stderr, flush=True)
         looks += 1
         time.sleep(_POLL)

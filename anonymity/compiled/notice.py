@@ -1,4 +1,4 @@
-"""Notice of the first compilation on a machine, for programs that use the library.
+"""Notice of the first compilation on a machine, for programs that use the library, and its time, for jobs.
 
 It is a module of its own because ``crenel.anonymity.compiled.jit`` belongs to the cache key of all compiled code.
 """
@@ -25,6 +25,14 @@ def announce_compilation() -> None:
     A job never calls it: compilation runs beside its start.
     """
     event.register("numba:compile", _Notice())
+
+
+@cache
+def compilation_timer() -> event.TimingListener:
+    """Return the timer of all compilations of this process from the first call on."""
+    timer = event.TimingListener()
+    event.register("numba:compile", timer)
+    return timer
 
 
 class _Notice(event.Listener):

@@ -50,6 +50,7 @@ from crenel.operators.encode.records import UnknownFields
 from crenel.operators.metrics import Metrics
 from crenel.operators.output_columns import REFERENCE, SQL, OutputColumn, own_columns
 from crenel.operators.shards.metrics import MEANINGS, ShardMetrics
+from crenel.operators.shards.stream import WaitingTimes, WatermarkMerger
 from crenel.settings import Settings
 
 _PLACE = re.compile(r"^<!-- generated: (\w+)(?: (.+?))? -->$", re.MULTILINE)
@@ -381,7 +382,8 @@ def metrics_of_algorithms() -> dict[str, tuple[str, list[str]]]:
     for kind in builtin.ALGORITHMS:
         group: Any = _Group()
         algorithm: Any = TypeAdapter(kind).validate_python(yaml.safe_load(kind.example))
-        ShardMetrics(group, list, ShardContext(policy, EVERY_MODEL, algorithm, pa.schema([])))
+        waiting = WaitingTimes(WatermarkMerger(1), timed=True)
+        ShardMetrics(group, list, ShardContext(policy, EVERY_MODEL, algorithm, pa.schema([])), waiting)
         for name, metric in group.known.items():
             found.setdefault(name, (metric, []))[1].append(kind.name)
     return found

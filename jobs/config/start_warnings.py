@@ -105,9 +105,16 @@ def idleness_warnings(options: Options, counted_by: str | None, settings: Mappin
     counted_by : a field that depends on event time; None without one
     settings : Flink's, for ``IDLE_OF_ALL``
     """
-    given = options.get(IDLE, settings.get(IDLE_OF_ALL, ""))
-    # Zero in any unit is no timeout: Flink then waits forever.
-    if options.get("connector") == "kafka" and counted_by is not None and not re.search("[1-9]", given):
+    given, of_all = options.get(IDLE, settings.get(IDLE_OF_ALL, "")), settings.get(IDLE_OF_ALL, "")
+    if counted_by is None:
+        return
+    # Zero in any unit is no timeout: Flink then waits forever. The connector of files does not know the option.
+    if "source.monitor-interval" in options and not re.search("[1-9]", of_all):
+        yield (
+            f"flink.{IDLE_OF_ALL}: is not given, and {counted_by} counts event time, which passes only as it does in "
+            "every parallel reader: one without a file holds back what waits from all of them. Give it, as '1 min'"
+        )
+    if options.get("connector") == "kafka" and not re.search("[1-9]", given):
         yield (
             f"source.ddl: '{IDLE}' is not given, and {counted_by} counts event time, which passes only as it does in "
             "every partition: one that brings no rows holds back what waits from all of them. Give it, as '1 min', or "

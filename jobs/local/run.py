@@ -19,7 +19,7 @@ from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed, why_refused
 from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import load_core, start_java
-from crenel.jobs.local.rest import Rest
+from crenel.jobs.local.rest import Rest, WatermarkWatch
 from crenel.jobs.local.stop import before_stopping, set_stop_message, temporary_folder
 from crenel.jobs.local.summary import RunSummary
 from crenel.jobs.local.worker import fast_worker_startup
@@ -78,7 +78,13 @@ def run(
         client, setup = _start(config, settings, folder / _SUMMARY, warn)
         rest = Rest(rest_address(client), str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
-            _wait(client, rest, logs, setup, partial(_show, bar, rows))
+            watch = WatermarkWatch(rest, setup.counts_event_time)
+
+            def show() -> None:
+                _show(bar, rows, rest)
+                warn(watch.warnings())
+
+            _wait(client, logs, setup, show)
         set_stop_message("stopped when the job had ended: all that it published stays")
         try:
             return RunSummary.of(
@@ -196,14 +202,14 @@ def rest_address(client: Any) -> str:
         return "http://localhost:0"
 
 
-def _wait(client: Any, rest: Rest, logs: Path, setup: JobSetup, show: Callable[[Rest], None]) -> None:
+def _wait(client: Any, logs: Path, setup: JobSetup, show: Callable[[], None]) -> None:
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
     ended = client.get_job_execution_result()
     try:
         while not ended.done():
-            show(rest)
+            show()
             time.sleep(_POLL)
         ended.result()
     except (Py4JError, JavaException) as error:

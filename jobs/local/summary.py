@@ -13,6 +13,7 @@ from crenel.anonymity.algorithm import Algorithm, Counters
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS, REUSE_RISK
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.input_warnings import late_warnings, rejection_warnings
+from crenel.jobs.local.rest import LONG, no_watermark
 from crenel.state.counters import declared
 
 _PARAMETER = "parameter."
@@ -22,6 +23,7 @@ _IDENTITIES = ("run", "settings")
 _COMMON = ("tuples_in", "sampled_out", "released")
 _SHOWN = tuple(declaration for declaration in declared(Counters) if declaration.label)
 
+_OF_A_TASK = ("readers_without_watermark", "event_time_standstill_s")
 _ENOUGH = 100
 """Minimum number of tuples for meaningful shares."""
 
@@ -99,6 +101,7 @@ class RunSummary:
     fullest : the shard with the largest ratio of actual to expected share of the tuples, and that ratio; None where no
         shares are expected, or no tuple was admitted
     identities : with a chained audit log, the ``run`` and a hash of the ``settings``, as its rows state them
+    silent : readers of the source without a watermark before the end, and the seconds that records waited for one
     """
 
     rows_in: int
@@ -124,6 +127,7 @@ class RunSummary:
     rejected_in: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
     policy: Policy | None = field(default=None, repr=False)
     identities: dict[str, str] = field(default_factory=dict)
+    silent: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(
@@ -177,6 +181,9 @@ class RunSummary:
             if group in _IDENTITIES:
                 identities[group] = identity
                 continue
+            if name in _OF_A_TASK:
+                totals[name] = max(totals[name], amount)
+                continue
             totals[name] += amount
             if name == "longest_delay":
                 longest = max(longest, int(amount))
@@ -219,6 +226,7 @@ class RunSummary:
             rejected_in=dict(rejected_in),
             policy=policy,
             identities=dict(sorted(identities.items())),
+            silent=(count("readers_without_watermark"), count("event_time_standstill_s")),
         )
 
     @property
@@ -335,6 +343,9 @@ def run_warnings(summary: RunSummary) -> Iterator[str]:
             f"published alone under an earlier generalization. {REUSE_RISK}. Set it to 0, unless no recipient can know "
             "when records arrive"
         )
+    readers, seconds = summary.silent
+    if readers and seconds >= LONG and summary.event_time_field is not None:
+        yield no_watermark(readers, seconds, summary.event_time_field)
     tuples, suppressed = summary.rows_in - summary.sampled_out - sum(summary.rejected.values()), summary.suppressed
     if summary.rows_in == 0:
         yield (

@@ -50,8 +50,8 @@ _KINDS = {
     "python-calc": "encode",
     "watermark-assigner": "watermark",
 }
-"""Names of steps by the kind in Flink's uid. Flink's own names have numbers that change with each further sink, and each
-metric repeats those of a whole chain of operators."""
+"""Names of steps by the kind in Flink's uid. Flink's own names have numbers that change with each further sink, and the
+metrics of a task repeat those of all its operators."""
 
 JOB = Names()
 """Names in a job."""

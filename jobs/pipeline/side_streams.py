@@ -220,4 +220,5 @@ def beginnings(tables: StreamTableEnvironment, keys: Sequence[int], epoch: int, 
     stream = tables.to_data_stream(tables.sql_query(query))
     for number, transformation in enumerate(upwards(stream._j_data_stream.getTransformation(), set())):
         transformation.setUid(names.uid(f"begin-{epoch}-{number}"))
+        transformation.setName("begin")
     return stream

@@ -32,7 +32,7 @@ from crenel.operators.rows import (
 )
 from crenel.operators.shards.chain import Chain
 from crenel.operators.shards.metrics import ShardMetrics
-from crenel.operators.shards.stream import StreamDiagnostics, WatermarkMerger
+from crenel.operators.shards.stream import Arrivals, StreamDiagnostics, WaitingTimes, WatermarkMerger
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.operators.worker import flush_each, prepare_worker
 from crenel.state.block import NO_TIME, Block
@@ -61,9 +61,15 @@ class KeyedShard:
     """One key: the shard with its counters, rejected records, diagnostics, hash chain and current timer."""
 
     def __init__(
-        self, shard: Shard, rejected: NDArray[np.int64], diagnostics: StreamDiagnostics, chain: Chain | None = None
+        self,
+        shard: Shard,
+        rejected: NDArray[np.int64],
+        diagnostics: StreamDiagnostics,
+        arrivals: Arrivals,
+        chain: Chain | None = None,
     ) -> None:
         self.shard = shard
+        self.arrivals = arrivals
         self.chain = chain
         self.diagnostics = diagnostics
         self.counters = shard.counters
@@ -111,7 +117,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._shards: dict[int, KeyedShard] = {}
         self._watermarks = WatermarkMerger(plan.encoders)
         group = runtime_context.get_metrics_group()
-        self._metrics = ShardMetrics(group, lambda: [keyed.counters for keyed in self._shards.values()], plan.context)
+        self._waiting = WaitingTimes(self._watermarks, timed=bool(plan.algorithm.durations))
+        counters = lambda: [keyed.counters for keyed in self._shards.values()]  # noqa: E731
+        self._metrics = ShardMetrics(group, counters, plan.context, self._waiting)
         self._since = round(time.time() * 1000)
         gc.freeze()  # existing objects stay: scanning them repeatedly takes a tenth of Python's run time
 
@@ -132,6 +140,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         keyed = self._observed(ctx, key, block.shard)
         # Flink delays a watermark that arrives during a bundle until its end; the block carries its own.
         watermark = ctx.timer_service().current_watermark()
+        keyed.arrivals.observe(keyed.counters.tuples_in, ctx.timer_service().current_processing_time())
         step = keyed.shard.push(block, watermark)
         keyed.diagnostics.observe_block(block, watermark)
         keyed.diagnostics.observe_releases(step.releases, watermark, block)
@@ -170,6 +179,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if live is not None and ctx.time_domain() == TimeDomain.PROCESSING_TIME:
             if timestamp % WAKE_UP == 0:
                 self._wake_up_later(ctx)
+                self._observe_waiting(ctx)
             if timestamp != live.alarm:
                 return
         keyed = self._observed(ctx, key)
@@ -186,7 +196,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if timestamp >= END and not keyed.closed:  # a deadline may be later still
             keyed.closed = True
             yield from self._close(keyed)
-            for name, amount in summary(self._plan, keyed):
+            for name, amount in (*summary(self._plan, keyed), *self._waiting.results()):
                 yield SUMMARY, row([keyed.shard.number, name, amount])
 
     def _observed(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None = None) -> KeyedShard:
@@ -215,7 +225,8 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             shard = plan.algorithm.new(plan.context, number, shard_key(plan.seed, number))
         diagnostics = StreamDiagnostics(plan.context, max(plan.algorithm.durations.values(), default=None))
         chain = self._chain(f"key {key}")
-        keyed = self._shards[key] = KeyedShard(shard, self._rejected(f"key {key}"), diagnostics, chain)
+        arrivals = Arrivals(timers.current_processing_time())
+        keyed = self._shards[key] = KeyedShard(shard, self._rejected(f"key {key}"), diagnostics, arrivals, chain)
         return keyed
 
     def _chain(self, where: str) -> Chain | None:
@@ -268,6 +279,14 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._set_timer(keyed, ctx)
         before, keyed.counters = keyed.counters, keyed.shard.counters
         self._metrics.update(before, keyed.counters, step.releases)
+        self._observe_waiting(ctx)
+
+    def _observe_waiting(self, ctx: KeyedProcessFunction.Context) -> None:
+        timers = ctx.timer_service()
+        if timers.current_watermark() >= END:
+            return  # the summary states the wait before the end
+        shards = ((keyed.counters, keyed.arrivals) for keyed in self._shards.values())
+        self._waiting.observe(shards, timers.current_watermark(), timers.current_processing_time())
 
     def _set_timer(self, keyed: KeyedShard, ctx: KeyedProcessFunction.Context) -> None:
         # One timer per shard, for its earliest deadline; one that fires too early finds nothing due and sets the next.

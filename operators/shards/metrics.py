@@ -10,9 +10,11 @@ from pyflink.metrics import MetricGroup
 
 from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.compiled.notice import compilation_timer
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.operators.metrics import SCALE, Metrics
 from crenel.operators.shards.classes import CLASS_COUNTERS, Classes
+from crenel.operators.shards.stream import WaitingTimes
 from crenel.state.counters import declared
 
 MEANINGS = {
@@ -44,6 +46,13 @@ MEANINGS = {
     "swaps": "groups repaired by a swap",
     "buffered": "records buffered",
     "oldest_waiting": "records admitted since the oldest buffered one",
+    "oldest_waiting_s": "seconds of the clock since the oldest buffered record arrived, to ten, or the task started",
+    "event_time_standstill_s": "seconds of the clock since event time last passed, while records are buffered; 0 "
+    "without a delay or a window in event time, as the next two",
+    "readers_without_watermark": "parallel readers of the source from which no watermark has come, while records are "
+    "buffered and no event time has passed; 0 from the first watermark on",
+    "delay_s": "maximum delay in event time, in seconds, or length of a window",
+    "compilation_s": "seconds that this Python process has compiled code; 0 where it was compiled ahead of time",
     "mean_loss_x1000": "mean loss of all published records",
     "least_class_size": "minimum number of persons behind a published generalization since the task started, without "
     "fully generalized rows; 0 before the first",
@@ -90,6 +99,7 @@ class ShardMetrics:
     group : the operator's metric group
     shards : function that returns the counters of each live shard, for the gauges
     context : policy, privacy models and algorithm, which has counters and gauges of its own
+    waiting : how long the shards wait
     """
 
     def __init__(
@@ -97,6 +107,7 @@ class ShardMetrics:
         group: MetricGroup,
         shards: Callable[[], Sequence[Counters]],
         context: ShardContext,
+        waiting: WaitingTimes,
     ) -> None:
         self._algorithm = algorithm = context.algorithm
         metrics = Metrics(group)
@@ -106,6 +117,12 @@ class ShardMetrics:
         self._released = 0
         metrics.gauge("buffered", lambda: sum(shard.buffered for shard in shards()))
         metrics.gauge("oldest_waiting", lambda: max((shard.oldest_waiting for shard in shards()), default=0))
+        metrics.gauge("oldest_waiting_s", lambda: waiting.oldest)
+        metrics.gauge("event_time_standstill_s", lambda: waiting.standstill)
+        metrics.gauge("readers_without_watermark", lambda: waiting.silent)
+        metrics.gauge("delay_s", lambda: max(algorithm.durations.values(), default=0) // 1000)
+        compilation = compilation_timer()
+        metrics.gauge("compilation_s", lambda: round(compilation.duration) if compilation.done else 0)
         metrics.gauge("mean_loss_x1000", lambda: round(SCALE * self._loss / max(self._released, 1)))
         metrics.gauge("least_class_size", lambda: classes.least)
         metrics.gauge("alone_x1000", lambda: round(SCALE * classes.alone))

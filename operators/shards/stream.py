@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import ShardContext
+from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.buffer.queue import tuple_watermarks
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import REJECTIONS
@@ -21,6 +21,12 @@ _OUTERMOST = 4
 
 _ENOUGH = 100
 """Minimum number of values for judging a range."""
+
+_APART = 10_000
+"""Milliseconds between two arrivals that are remembered; the wait of the oldest tuple is exact to as much."""
+
+_LOOK = 1000
+"""Milliseconds between two observations of all shards."""
 
 
 class WatermarkMerger:
@@ -48,6 +54,76 @@ class WatermarkMerger:
         if len(self._latest) < self._encoders:
             return replace(block, watermark=None)
         return replace(block, watermark=np.minimum(block.watermark, min(others))) if others else block
+
+    @property
+    def silent(self) -> int:
+        """Number of encoders from which no watermark has come."""
+        return max(self._encoders - sum(mark != NO_TIME for mark in self._latest.values()), 0)
+
+
+class Arrivals:
+    """Times of the clock at which the buffered tuples of a shard have arrived, or were loaded.
+
+    Parameters
+    ----------
+    now : milliseconds
+    """
+
+    def __init__(self, now: int) -> None:
+        self._known = deque([(0, now)])
+
+    def observe(self, admitted: int, now: int) -> None:
+        """Observe the time at which tuples arrive after so many admitted ones."""
+        if now - self._known[-1][1] >= _APART:
+            self._known.append((admitted, now))
+
+    def oldest(self, counters: Counters) -> int:
+        """Return the time at which the oldest buffered tuple has arrived."""
+        before = counters.tuples_in - counters.oldest_waiting - 1
+        while len(self._known) > 1 and self._known[1][0] <= before:
+            self._known.popleft()
+        return self._known[0][1]
+
+
+class WaitingTimes:
+    """Seconds of the clock that the shards of a task wait: their oldest tuple, and all of them for event time.
+
+    Parameters
+    ----------
+    watermarks : of the encoders
+    timed : whether tuples are due by event time; otherwise no wait for it is observed
+
+    Attributes
+    ----------
+    oldest : since the oldest buffered tuple has arrived
+    standstill : since event time has passed, or tuples wait for it
+    silent : number of encoders from which no watermark has come, while tuples wait and no event time has passed
+    """
+
+    def __init__(self, watermarks: WatermarkMerger, *, timed: bool) -> None:
+        self._watermarks, self._timed = watermarks, timed
+        self._passed, self._since, self._seen = int(NO_TIME), 0, 0
+        self.oldest = self.standstill = self.silent = 0
+
+    def observe(self, shards: Iterable[tuple[Counters, Arrivals]], watermark: int, now: int) -> None:
+        """Observe all shards at a watermark; ``now``: milliseconds of the clock."""
+        if watermark == self._passed and now - self._seen < _LOOK:
+            return
+        self._seen = now
+        oldest = [arrivals.oldest(counters) for counters, arrivals in shards if counters.buffered]
+        self.oldest = (now - min(oldest, default=now)) // 1000
+        if not self._timed:
+            return
+        if watermark > self._passed or not oldest or not self._since:
+            self._passed, self._since = watermark, now
+        self.standstill = (now - self._since) // 1000
+        self.silent = self._watermarks.silent if oldest and self._passed == NO_TIME else 0
+
+    def results(self) -> Iterator[tuple[str, int]]:
+        """Yield the wait for event time as (name, amount), if no watermark has come from some encoder."""
+        if self.silent:
+            yield "readers_without_watermark", self.silent
+            yield "event_time_standstill_s", self.standstill
 
 
 class StreamDiagnostics:

@@ -40,11 +40,13 @@ def lost(written: Any, read: Any, where: str = "") -> Iterator[str]:
 
 def test_panels_are_told_apart_and_do_not_overlap() -> None:
     content = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    assert max(Counter(panel["id"] for panel in content["panels"]).values()) == 1
+    rows = [panel for panel in content["panels"] if panel["type"] == "row"]
+    assert max(Counter(panel["id"] for panel in (*rows, *panels())).values()) == 1
     assert max(Counter(panel["title"] for panel in panels()).values()) == 1
-    covered = [cells(panel["gridPos"]) for panel in content["panels"]]
-    assert all(not one & other for one, other in combinations(covered, 2))
-    assert all(x < 24 for part in covered for x, _ in part)
+    for placed in (content["panels"], *(row["panels"] for row in rows)):
+        covered = [cells(panel["gridPos"]) for panel in placed]
+        assert all(not one & other for one, other in combinations(covered, 2))
+        assert all(x < 24 for part in covered for x, _ in part)
 
 
 def test_every_panel_says_what_it_shows_of_the_data_source_and_job_that_were_chosen() -> None:

@@ -22,10 +22,14 @@ _NAME = re.compile(r"\bflink_\w+")
 _TEXT = re.compile(r'"[^"]*"')
 
 
-def panels() -> list[dict[str, Any]]:
-    """Return the panels of the dashboard, without the rows that they stand in."""
+def panels(*, are_open: bool = False) -> list[dict[str, Any]]:
+    """Return the panels of the dashboard, without the rows that they stand in.
+
+    ``are_open``: without those of the closed rows, each of which is for some algorithms.
+    """
     found = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
-    return [panel for panel in found if panel["type"] != "row"]
+    shown = [panel for panel in found if panel["type"] != "row"]
+    return shown if are_open else shown + [panel for row in found for panel in row.get("panels", [])]
 
 
 def all_expressions() -> Iterator[tuple[str, str]]:

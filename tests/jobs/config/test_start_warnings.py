@@ -107,6 +107,26 @@ def test_partitions_that_stand_still_hold_up_event_time(
     assert all(f"and {counted_by} counts event time" in warning for warning in warnings)
 
 
+@pytest.mark.parametrize(
+    ("options", "counted_by", "of_all", "warns"),
+    [
+        ({"source.monitor-interval": "1 s"}, "castle.delay.event_time", "", True),
+        ({"source.monitor-interval": "1 s", "scan.watermark.idle-timeout": "1 s"}, "suhdsa.event_time", "0 s", True),
+        ({"source.monitor-interval": "1 s"}, "castle.delay.event_time", "10 s", False),
+        ({"source.monitor-interval": "1 s"}, None, "", False),
+        ({}, "castle.delay.event_time", "", False),
+    ],
+)
+def test_readers_without_a_file_hold_up_event_time(
+    options: dict[str, str], counted_by: str | None, of_all: str, warns: bool
+) -> None:
+    settings = {"table.exec.source.idle-timeout": of_all}
+    warnings = list(idleness_warnings({"connector": "filesystem", **options}, counted_by, settings))
+    assert [warning.partition(",")[0] for warning in warnings] == [
+        "flink.table.exec.source.idle-timeout: is not given"
+    ] * warns
+
+
 ARRIVED = "`arrived` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
 SEEN = "`seen at` TIMESTAMP_LTZ(3) *ROWTIME* AS "
 

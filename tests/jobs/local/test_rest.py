@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from crenel.jobs.local.rest import Rest
+import pytest
+
+from crenel.jobs.local.rest import Rest, WatermarkWatch
 
 COUNTERS = ("castle.crenel.tuples_in", "castle.crenel.rejected_missing", "castle.crenel.released", "numRecordsIn")
 
@@ -69,3 +72,30 @@ def test_a_cluster_that_is_gone_or_answers_otherwise_tells_nothing() -> None:
         assert Rest(address, "j").rows_read() is None
         assert Rest(address, "other").rows_read() is None
     assert Rest(address, "j").rows_read() is None
+
+
+def test_a_source_without_watermarks_causes_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("nearest.crenel.readers_without_watermark", "nearest.crenel.event_time_standstill_s")
+    path = "/jobs/j/vertices/nearest/subtasks/metrics"
+    amounts = dict.fromkeys(names, 0.0)
+    answers = {"/jobs/j": {"vertices": [{"id": "nearest"}]}, path: [{"id": name} for name in names]}
+    clock = itertools.count(step=60.0)
+    monkeypatch.setattr("crenel.jobs.local.rest.time.monotonic", lambda: next(clock))
+    with cluster(answers) as address:
+        watch, other = (WatermarkWatch(Rest(address, "j"), field) for field in ("nearest.delay.event_time", None))
+
+        def warned() -> list[str]:
+            answers[f"{path}?agg=max&get={'%2C'.join(names)}"] = [
+                {"id": name, "max": amount} for name, amount in amounts.items()
+            ]
+            return [*watch.warnings(), *other.warnings()]
+
+        assert warned() == []
+        for short in ((2.0, 19.0), (0.0, 100.0)):  # event time passed, and stands still: another matter
+            amounts |= dict(zip(names, short, strict=True))
+            assert warned() == []
+        amounts |= dict(zip(names, (2.0, 25.0), strict=True))
+        (warning,) = warned()
+        assert warning.startswith("source.ddl: no watermark came from 2 parallel readers of the source in 25 s")
+        assert "no record was due by nearest.delay.event_time" in warning
+        assert warned() == []

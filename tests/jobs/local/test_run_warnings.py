@@ -55,6 +55,11 @@ def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_
             "suppressed: 15% of the tuples, most of them as linkable",
             "lower privacy.noise_within_release.confidence.k or privacy.noise_within_release.epsilon. Larger windows",
         ),
+        (
+            {"readers_without_watermark": 1.0, "event_time_standstill_s": 25.0},
+            "source.ddl: no watermark came from 1 parallel reader of the source in 25 s, so no record was due",
+            "give 'scan.watermark.idle-timeout'",
+        ),
         ({"stretch.wage": 2.5}, "policy.quasi_identifiers.wage.domain: is not given", "give the domain"),
         ({"releases.reused": 7.0}, "castle.reuse_limit: 7 of 1,000 released tuples were published alone", REUSE_RISK),
         (
