@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from crenel.jobs.config.connectors import JARS, LOCAL, SERVERS, Options, as_raw
+from crenel.jobs.config.connectors import JARS, LOCAL, SERVERS, TIMEOUT, Options, as_raw
 from crenel.jobs.config.flink_settings import CHECKPOINTS, FOLDERS
 
 _TEMPORARY = "io.tmp.dirs"
@@ -184,6 +184,12 @@ CAUSES = (
         "Start the broker, correct the address, and create the topic if it is missing",
         _option(SERVERS),
         (r"[\w.$]*\bkafka\.common\.errors\.TimeoutException: ",),
+    ),
+    Cause(
+        "the timeout of transactions is longer than the brokers allow",
+        "Raise transaction.max.timeout.ms of the brokers, or lower the timeout to it",
+        _option(TIMEOUT),
+        (r"[\w.$]*\bkafka\.common\.errors\.InvalidTxnTimeoutException: ",),
     ),
     Cause(
         "a disk is full",

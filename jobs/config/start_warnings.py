@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from crenel.jobs.config.connectors import TIMEOUT, Options, as_raw, in_transactions
+from crenel.jobs.config.connectors import ALLOWED, TIMEOUT, Options, as_raw, in_transactions
 from crenel.jobs.config.delivery import milliseconds
 from crenel.jobs.config.flink_settings import INTERVAL
 from crenel.jobs.config.paths import holds_files, local_folder
@@ -15,6 +15,9 @@ STARTUP = "scan.startup.mode"
 IDLE = "scan.watermark.idle-timeout"
 IDLE_OF_ALL = "table.exec.source.idle-timeout"
 """Flink setting for the idle timeout of sources whose table does not set one."""
+
+BACKENDS = ("state.backend.type", "state.backend")
+"""Flink settings for the state backend, current name first."""
 
 DRAIN_FIRST = "drain it (flink stop --drain) and go on from its savepoint with another epoch"
 
@@ -142,6 +145,16 @@ def arrival_warnings(computed: Sequence[str], counted_by: str | None) -> Iterato
             )
 
 
+def backend_warnings(settings: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning about a state backend that is stopped in another way; ``settings``: Flink's, for ``BACKENDS``."""
+    for name in BACKENDS:
+        if "forst" in settings.get(name, "").lower():
+            yield (
+                f"flink.{name}: ForSt has no canonical savepoints, so 'flink stop' and 'flink stop --drain' fail, and "
+                "the job restarts; add '--type native' to them, or set rocksdb"
+            )
+
+
 def timeout_warnings(sinks: Mapping[str, Options], interval: int) -> Iterator[str]:
     """Yield warnings about transactions that Kafka aborts, and their records with them.
 
@@ -152,6 +165,11 @@ def timeout_warnings(sinks: Mapping[str, Options], interval: int) -> Iterator[st
     """
     for name, options in sinks.items():
         timeout = milliseconds(options.get(TIMEOUT, "")) if in_transactions(options) else None
+        if timeout is not None and timeout > ALLOWED:
+            yield (
+                f"sinks.{name}.{TIMEOUT}: is {timeout} ms, and a broker refuses more than its "
+                f"transaction.max.timeout.ms, {ALLOWED} by default, at each start; raise that of the brokers first"
+            )
         if timeout is not None and timeout < interval + _CHECKPOINT:
             yield (
                 f"sinks.{name}.{TIMEOUT}: is {timeout} ms, and a transaction is open from one checkpoint to the end of "

@@ -148,6 +148,7 @@ def test_a_full_disk_is_told_with_all_folders_that_may_be_on_it(message: str, fi
         assert re.fullmatch(rf"{re.escape(fields)}: a disk is full( \(IOException\))?\. Free space, or .*", answer)
 
 
+UNFIT_TIMEOUT = "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.InvalidTxnTimeoutException"
 UNKNOWN_TOPIC = "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
 KAFKA = {"connector": "kafka", "topic": "visits"}
 TOPICS = JobSetup({"source.ddl": KAFKA}, {"released": {**KAFKA, "topic": "visits-out"}}, {})
@@ -169,6 +170,14 @@ def test_a_missing_topic_is_told_by_the_field_that_names_it(message: str, fields
         f"{' or '.join(fields)}: a topic of Kafka is missing (UnknownTopicOrPartitionException). Create the topic"
     )
     assert why_failed(failed, TOPICS).startswith(reported)
+
+
+def test_a_timeout_that_brokers_refuse_is_told_with_its_value() -> None:
+    setup = JobSetup({}, {"audit": {"connector": "kafka", "properties.transaction.timeout.ms": "3600000"}}, {})
+    assert why_failed(FailedError(OUTER, link(UNFIT_TIMEOUT, "larger than the maximum")), setup).startswith(
+        "sinks.audit: 'properties.transaction.timeout.ms' = '3600000': the timeout of transactions is longer than the "
+        "brokers allow (InvalidTxnTimeoutException). Raise transaction.max.timeout.ms"
+    )
 
 
 def test_what_only_the_logs_tell_is_told_too(tmp_path: Path) -> None:
@@ -283,6 +292,7 @@ CLASSES = [
     *("java.nio.file.NoSuchFileException", "org.apache.flink.runtime.client.JobCancellationException"),
     "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException",
     "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.TimeoutException",
+    UNFIT_TIMEOUT,
     UNKNOWN_TOPIC,
     "org.apache.flink.util.FlinkRuntimeException",
     "java.lang.UnsupportedOperationException",

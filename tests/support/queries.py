@@ -15,6 +15,9 @@ DASHBOARD = ROOT / "conf" / "grafana" / "crenel.json"
 ALERTS = ROOT / "conf" / "prometheus" / "alerts.yml"
 SCRAPE = ROOT / "conf" / "prometheus" / "prometheus.yml"
 
+OF_KAFKA = {"flink_taskmanager_job_task_operator_failedCommittables"}
+"""Metrics that only a job with sinks of Kafka has."""
+
 _VARIABLES = {"$__rate_interval:15s": "10s:1s", "$__rate_interval": "10s", '"$job"': '".*"'}
 """Variables of Grafana, for a Prometheus that scrapes each second."""
 _PATTERN = re.compile(r'__name__=~"([^"]+)"')

@@ -7,9 +7,10 @@ import json
 import random
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.support.cluster import Cluster, job_id, restored, with_settings
 from tests.support.launch import ROOT, Host
 from tests.support.protobuf import classes_jar, descriptor_set, field, message_class
 from tests.support.protobuf import format_jar as protobuf_jar
+from tests.support.queries import OF_KAFKA
 from tests.support.registry import Registry, encode, format_jar
 from tests.support.tutorials import run
 
@@ -393,6 +395,7 @@ def test_each_record_leaves_once_through_a_kill_a_stop_and_a_move(
     with stream.disturbed():
         stream.send(0.5)
         cluster.wait(lambda: cluster.restored(job) > before, "restart")
+    cluster.wait(lambda: OF_KAFKA <= exposed(cluster, job), "metrics that the alerts read")
     if isinstance(stream, Avro):
         cluster.wait(lambda: "unknown_field_phone" in unknown(cluster, job), "metric")
     done = cluster.checkpoints(job)
@@ -432,6 +435,16 @@ def test_records_without_a_readable_time_end_the_wait_of_no_others(
     cluster.cancel(job)
     assert len(rejected) >= len(CANNOT_BE_READ)
     assert released == []
+
+
+def exposed(cluster: Cluster, job: str) -> set[str]:
+    """Return the names of the metrics of a job, as Prometheus gets them."""
+    found = set()
+    for port in cluster.reporters:
+        with suppress(OSError), urllib.request.urlopen(f"http://localhost:{port}/metrics", timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+            found |= {line.partition("{")[0] for line in lines if f'job_id="{job}"' in line and 'job_name="' in line}
+    return found
 
 
 def unknown(cluster: Cluster, job: str) -> str:

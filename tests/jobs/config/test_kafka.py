@@ -38,6 +38,7 @@ def test_what_is_no_number_of_milliseconds_is_refused(given: str) -> None:
         (900_000, 840_000, []),
         (900_000, 840_001, ["a transaction is open from one checkpoint"]),
         (89_999, 30_000, ["give 90000 or more"]),
+        (900_001, 30_000, ["refuses more than its transaction.max.timeout.ms, 900000 by default, at each start"]),
     ],
 )
 def test_a_timeout_is_more_than_an_interval(timeout: int, interval: int, expected: list[str]) -> None:

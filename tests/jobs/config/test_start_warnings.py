@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from crenel.jobs.config.start_warnings import arrival_warnings, idleness_warnings, row_warnings, start_warnings
+from crenel.jobs.config.start_warnings import (
+    arrival_warnings,
+    backend_warnings,
+    idleness_warnings,
+    row_warnings,
+    start_warnings,
+)
 
 KAFKA = {"connector": "kafka", "format": "raw"}
 
@@ -151,3 +157,12 @@ def test_a_watermark_that_falls_back_to_the_arrival_causes_a_warning(columns: li
     ] * warns
     assert all("which nearest.delay.event_time counts" in warning for warning in warnings)
     assert not list(arrival_warnings(columns, None))
+
+
+@pytest.mark.parametrize("given", ["forst", "ForSt", "org.apache.flink.state.forst.ForStStateBackendFactory"])
+@pytest.mark.parametrize("name", ["state.backend.type", "state.backend"])
+def test_a_backend_without_canonical_savepoints_is_told_with_the_way_to_stop_it(name: str, given: str) -> None:
+    (warning,) = backend_warnings({name: given})
+    assert warning.startswith(f"flink.{name}: ForSt has no canonical savepoints, so 'flink stop'")
+    assert "'--type native'" in warning
+    assert list(backend_warnings({name: "rocksdb"})) == list(backend_warnings({})) == []
