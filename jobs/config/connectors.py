@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -102,6 +103,30 @@ def as_raw(form: str) -> str:
         f"read each {record} as 'format' = {raw}, and its fields with source.from_{form}, so that such a {record} is "
         f"rejected with a reason: docs/reference/configuration/source.md#{section}"
     )
+
+
+_OF_KAFKA = re.compile(r"(?<![\w.])org\.apache\.kafka\.(?:[a-z]+\.)*[A-Z]\w*")
+_SHADED = "org.apache.flink.kafka.shaded."
+
+
+def unshaded_classes(tables: Mapping[str, Options], jars: str) -> Iterator[str]:
+    """Yield a message for each option that names a class of Kafka by a name that Flink's connector does not have.
+
+    Flink would find that out at each start, on the workers.
+
+    Parameters
+    ----------
+    tables : options by field
+    jars : those of the configuration; with Kafka's own client among them, its classes have their own names
+    """
+    for field, options in tables.items() if "kafka-clients" not in jars else ():
+        for name, value in options.items() if options.get("connector") in KAFKA else ():
+            if name.startswith("properties.") and (named := _OF_KAFKA.search(value)):
+                yield (
+                    f"{field}: '{name}' names a class of Kafka, which {_KAFKA_JAR} has as {_SHADED}{named[0]}; give "
+                    "that name. With the connector that is no SQL connector, name the jar of kafka-clients in "
+                    "flink.pipeline.jars (docs/how-to/deploy.md#sasl-and-tls)"
+                )
 
 
 def in_transactions(options: Options) -> bool:

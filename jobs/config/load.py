@@ -18,12 +18,12 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import Secret, SubjectKey
 from crenel.anonymity.model.secret_field import KEY_SOURCES, secret_field
 from crenel.jobs.config.catalogs import CatalogTable, find_table_problems, is_table, table_of
-from crenel.jobs.config.connectors import with_timeout, with_utc
+from crenel.jobs.config.connectors import unshaded_classes, with_timeout, with_utc
 from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks, unfit_timeouts
 from crenel.jobs.config.fields import Catalog, Options, Sink
 from crenel.jobs.config.flink_settings import UTC, ZONE, overridden, repeating_settings, without_scheme
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from crenel.jobs.config.source import Source, SourceSection
+from crenel.jobs.config.source import Source, SourceSection, parse_options
 from crenel.jobs.config.sql import FIELDS, Statement, statements
 from crenel.privacy_warnings import DUPLICATES, chain_warnings
 from crenel.settings import JOB, Settings, without_output
@@ -303,6 +303,10 @@ def _problems(job: JobSections, settings: Settings) -> Iterator[str]:
     yield from find_shared_sinks(sinks)
     yield from find_sinks_in_state(sinks, job.flink)
     yield from unfit_timeouts(sinks)
+    created = job.source.core(frozenset(), None).statements
+    tables = {field: parse_options(ddl) for field, ddl in created.items()}
+    tables |= {f"sinks.{name}": options for name, options in sinks.items()}
+    yield from unshaded_classes(tables, job.flink.get("pipeline.jars", ""))
     yield from overridden(job.flink)
     yield from _instants_elsewhere(job)
     yield from without_scheme(job.flink)

@@ -1,12 +1,18 @@
-"""Transactions of sinks get timeouts that brokers allow."""
+"""Transactions of sinks get timeouts that brokers allow, and classes of Kafka have the connector's names."""
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from crenel.jobs.config.connectors import TIMEOUT, with_timeout
+import pytest
+import yaml
+
+from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.config.connectors import TIMEOUT, unshaded_classes, with_timeout
 from crenel.jobs.config.delivery import unfit_timeouts
+from crenel.jobs.config.load import load
 from crenel.jobs.config.start_warnings import timeout_warnings
+from tests.support.launch import ROOT
 
 ONCE = {"connector": "kafka", "sink.delivery-guarantee": "Exactly-Once"}
 
@@ -49,3 +55,38 @@ def test_a_timeout_is_more_than_an_interval(timeout: int, interval: int, expecte
     for warning, part in zip(warnings, expected, strict=True):
         assert warning.startswith(f"sinks.released.{TIMEOUT}: ")
         assert part in warning
+
+
+SASL = "properties.sasl.jaas.config"
+
+
+@pytest.mark.parametrize(
+    "module", ["plain.PlainLoginModule", "scram.ScramLoginModule", "oauthbearer.OAuthBearerLoginModule"]
+)
+def test_a_class_of_kafka_has_the_name_that_the_connector_gives_it(module: str) -> None:
+    name = f"org.apache.kafka.common.security.{module}"
+    given = f'{name} required username="me" password="hidden";'
+    tables = {"source.ddl": {"connector": "kafka", SASL: given}, "sinks.audit": ONCE | {SASL: f" {given}"}}
+    problems = list(unshaded_classes(tables, "file:///flink-sql-connector-kafka-5.0.0-2.2.jar"))
+    assert [problem.partition(" names")[0] for problem in problems] == [f"{field}: '{SASL}'" for field in tables]
+    for problem in problems:
+        assert f" as org.apache.flink.kafka.shaded.{name}; give that name" in problem
+        assert "hidden" not in problem
+    shaded = {"sinks.audit": ONCE | {SASL: given.replace("org.apache", "org.apache.flink.kafka.shaded.org.apache")}}
+    assert list(unshaded_classes(shaded, "")) == []
+    assert list(unshaded_classes(tables, "file:///flink-connector-kafka.jar;file:///kafka-clients-4.1.0.jar")) == []
+    assert list(unshaded_classes({"sinks.audit": {"connector": "mine", SASL: given}}, "")) == []
+
+
+def test_a_configuration_with_an_unshaded_class_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRENEL_SUBJECT_KEY", "0123456789abcdef")
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    text = (ROOT / "conf" / "kafka.yaml").read_text(encoding="utf-8")
+    ddl = yaml.safe_load(text)["source"]["ddl"].replace("'format' = 'raw'", f"'format' = 'raw', '{SASL}' = '{module}'")
+    given = [f"source.ddl={json.dumps(ddl)}", f"sinks.released.{SASL}={json.dumps(module)}"]
+    with pytest.raises(ConfigError) as error:
+        load(ROOT / "conf" / "kafka.yaml", given)
+    assert [problem.partition(" names")[0] for problem in error.value.problems] == [
+        f"source.ddl: '{SASL}'",
+        f"sinks.released: '{SASL}'",
+    ]
