@@ -7,14 +7,18 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from py4j.protocol import Py4JError
+from pyflink.java_gateway import get_gateway
 from pyflink.util.exceptions import JavaException
+from pyflink.util.java_utils import get_field, load_java_class
 
 from crenel.anonymity.model.errors import ConfigError
+from crenel.jobs.cli.savepoint import SavepointError, restore_warnings
 from crenel.jobs.config.flink_settings import (
     CHECKPOINTING,
     CHECKPOINTS,
     FIXED,
     FOLDERS,
+    STATE,
     overridden,
     repeating_settings,
     without_scheme,
@@ -25,6 +29,10 @@ from crenel.jobs.failure import why_failed, why_refused, without_passwords
 from crenel.jobs.job_wait import wait
 from crenel.jobs.pipeline.build import build
 from crenel.jobs.pipeline.environment import cluster_environment
+from crenel.jobs.pipeline.sockets import require_token
+
+_REFUSED = 2
+"""Exit code where no job was submitted."""
 
 _IN_MEMORY = (
     "Flink keeps checkpoints in the memory of the JobManager: they are lost with it, and the job fails once a shard's "
@@ -59,11 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _warn([f"{CHECKPOINTS[0]}: is not set; {_IN_MEMORY}"])
         job = build(tables, config)
         _warn(job.warnings)
+        if state := next(filter(None, (tables.get_config().get(name, "") for name in STATE)), None):
+            _warn(restore_warnings(state, job.fingerprint))
         client = job.execute()
     except ConfigError as error:
-        return _end(f"{options.config} is not a valid configuration:", error.problems, 2)
+        return _end(f"{options.config} is not a valid configuration:", error.problems, _REFUSED)
+    except SavepointError as error:
+        return _end(f"{options.config} {error.lead} {error.place}:", error.problems, _REFUSED)
     except (Py4JError, JavaException) as error:
-        return _end(f"Flink refuses {options.config}:", [why_refused(error, config)], 2)
+        return _end(f"Flink refuses {options.config}:", [why_refused(error, config)], _REFUSED)
     print(f"Job {client.get_job_id()} was submitted.", flush=True)
     if tables.get_config().get("execution.attached", "false") == "true":
         try:
@@ -84,5 +96,23 @@ def _end(what: str, problems: Sequence[str], code: int) -> int:
     return code
 
 
+def _without_trace(code: object) -> object:
+    """Have ``flink run`` end without a stack trace of its own, as this program has named the cause of a failure."""
+    if code:
+        require_token()
+        client = get_gateway().jvm.org.apache.flink.client
+        what = "Nothing was submitted" if code == _REFUSED else "The job has failed"
+        thrown = client.program.ProgramParametrizationException(f"{what}; the cause is named above.")
+        # Flink's own setter takes an exception of a job alone.
+        get_field(load_java_class("org.apache.flink.client.python.PythonEnvUtils"), "capturedJavaException").set(
+            None, thrown
+        )
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        ended: object = main()
+    except SystemExit as end:  # of argparse
+        ended = end.code
+    sys.exit(_without_trace(ended))  # type: ignore[arg-type]

@@ -74,6 +74,8 @@ class AnonymizationPlan:
     lines : names of the published columns, where the operator writes published records as JSON; None where it returns
         their values
     in_force : hash of the settings in force, which each release states (``in_force_digest``); empty in a replay
+    refuses : whether the operator gives a ``RestoreError`` as a row of its main output, so that the job can end for
+        good; otherwise it raises the error, and Flink starts the job again
     """
 
     context: ShardContext
@@ -96,6 +98,7 @@ class AnonymizationPlan:
     encoders: int = 1
     lines: tuple[str, ...] | None = None
     in_force: str = ""
+    refuses: bool = False
 
     @property
     def policy(self) -> Policy:

@@ -36,6 +36,9 @@ except ImportError:
 LINES = "lines"
 """Column of the operator's main output with all published records as JSON, one line each."""
 
+REFUSAL = "refusal"
+"""Last column of the operator's main output, where the plan refuses: why the stored state does not fit."""
+
 _BATCH = 5000
 
 
@@ -79,9 +82,10 @@ def batch_type(plan: AnonymizationPlan) -> TypeInformation:
     One record per release would cost more than all fields of the release.
     """
     columns = plan.release_row(chained=plan.chain is not None)
-    if plan.lines is not None:
-        return Types.ROW_NAMED(["releases", LINES], [Types.OBJECT_ARRAY(_row_type(columns)), Types.STRING()])
-    return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(_row_type(columns, in_rows(plan.member_columns)))])
+    arrays = () if plan.lines is not None else in_rows(plan.member_columns)
+    texts = [*([] if plan.lines is None else [LINES]), *([REFUSAL] if plan.refuses else [])]
+    types = [Types.OBJECT_ARRAY(_row_type(columns, arrays)), *(Types.STRING() for _ in texts)]
+    return Types.ROW_NAMED(["releases", *texts], types)
 
 
 class Emitter:
@@ -98,6 +102,7 @@ class Emitter:
             kinds = [(name, column.kind) for name, column in zip(plan.lines, published, strict=False)]
             own = len(self._generalization.columns)
             self._lines = LineWriter(dict(kinds[:own]), dict(kinds[own:]))
+        self._behind = [None] if plan.refuses else []
         self._pseudonym_key = b"" if plan.policy.pseudonym is None else plan.subject_key.pseudonym_key
 
     def releases(
@@ -131,9 +136,8 @@ class Emitter:
         while start < len(rows):
             full = np.searchsorted(releases.offsets, releases.offsets[start] + _BATCH)
             stop = max(start + 1, int(full))
-            yield row(
-                [rows[start:stop], *([] if lines is None else ["\n".join(filter(None, lines[start:stop])) or None])]
-            )
+            texts = [] if lines is None else ["\n".join(filter(None, lines[start:stop])) or None]
+            yield row([rows[start:stop], *texts, *self._behind])
             start = stop
 
     def closing(self, counters: Counters, shard: int, chain: Chain) -> Iterator[Any]:
@@ -145,9 +149,13 @@ class Emitter:
         generalization = [None] * len(self._generalization.columns)
         chained = chain.close(leading, generalization, _counts(counters))
         if self._lines is not None:
-            yield row([[row([*leading, *generalization, *chained])], None])
+            yield row([[row([*leading, *generalization, *chained])], None, *self._behind])
             return
-        yield row([[row([*leading, *generalization, *chained, *([] for _ in self._member_columns)])]])
+        yield row([[row([*leading, *generalization, *chained, *([] for _ in self._member_columns)])], *self._behind])
+
+    def refusal(self, why: str) -> Any:
+        """Return the row that ends the job, because stored state does not fit it."""
+        return row([[], *([] if self._lines is None else [None]), why])
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
         """Yield one record of all suppressed tuples, if any: the shard, and reason, position and event time of each."""

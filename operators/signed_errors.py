@@ -56,6 +56,10 @@ class ErrorSigner:
                 first.__cause__ = _ReportError(_signed(self._key, _message(error)))
             raise
 
+    def report(self, error: PolicyError) -> str:
+        """Return the message of an error with a signed report of it, for an output of the operator."""
+        return f"{error}\n{_signed(self._key, str(error))}"
+
 
 def signed_error(text: str) -> str | None:
     """Return the first report in a text that was signed for a job of this process; None where there is none."""

@@ -45,6 +45,7 @@ KINDS = {
     "contributions": 15,
     "report": 16,
     "radii": 17,
+    "refusal": 18,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

@@ -91,6 +91,30 @@ class Forget:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """The refusal of stored state by an admission, on its way to the operator's output; transient, never stored.
+
+    Attributes
+    ----------
+    why : as of ``crenel.operators.signed_errors.ErrorSigner.report``
+    """
+
+    VERSION: ClassVar = 1
+
+    why: str
+
+    def to_bytes(self) -> bytes:
+        return pack("refusal", self.VERSION, {"why": self.why.encode()})
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, where: str = "") -> Refusal:
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        _, columns = unpack("refusal", blob, newest=cls.VERSION, where=where)
+        with readable(f"refusal of {where}"):
+            return cls(raw(columns, "why").decode())
+
+
+@dataclass(frozen=True)
 class Report:
     """A report of an admission to a shard (``crenel.anonymity.algorithm.Admission.report``); transient, never stored.
 

@@ -41,7 +41,7 @@ def restored_by(
     ------
     crenel.state.codec.StateError
         The bytes are damaged or of an unknown version, or do not belong together.
-    crenel.anonymity.model.errors.PolicyError
+    crenel.anonymity.model.errors.RestoreError
         A property that cannot change differs from the stored one; the message names the fields.
     """
     changes = _under(algorithm, context, stored, where)

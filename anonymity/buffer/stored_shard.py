@@ -111,7 +111,7 @@ def read_snapshot(
     ------
     crenel.state.codec.StateError
         The bytes are damaged, of an unknown version or of another algorithm, or do not belong together.
-    crenel.anonymity.model.errors.PolicyError
+    crenel.anonymity.model.errors.RestoreError
         A setting that cannot change differs from the stored one; the message names the fields.
     """
     state = made.from_bytes(stored.shard, where)

@@ -11,6 +11,10 @@ class PolicyError(ValueError):
     """A policy that cannot be enforced. The message names the field and a valid value."""
 
 
+class RestoreError(PolicyError):
+    """Error for settings that stored state refuses at each start, until they are those that it was made with."""
+
+
 class FieldError(ValueError):
     """Error for one field of a section.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from crenel.anonymity.model.attributes import Numeric
-from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.errors import RestoreError
 from crenel.anonymity.model.hierarchy import Hierarchy, LazyLabels
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
@@ -190,16 +190,16 @@ def _is_reported(name: str) -> bool:
 def require_same(
     stored: Mapping[str, str], now: Mapping[str, str], where: str, columns: Mapping[str, str] | None = None
 ) -> None:
-    """Raise ``PolicyError`` with the field names where a stored fingerprint differs from the policy's.
+    """Raise ``RestoreError`` with the field names where a stored fingerprint differs from the policy's.
 
     ``columns`` is that of ``changed_fields``.
     """
     if changed := changed_fields(stored, now, columns):
         uncounted = "".join(f" {name}: {UNCOUNTED}." for name in changed if name.startswith(COUNTED))
-        raise PolicyError(
-            f"the stored state of {where} was made under another policy; these cannot change on a restore: "
-            f"{', '.join(changed)}.{uncounted} Restore it under the policy it was made with; and to change that, drain "
-            "the job (flink stop --drain), and go on from its savepoint with another epoch"
+        raise RestoreError(
+            "restore the state under the policy it was made with; and to change that, drain the job (flink stop "
+            "--drain), and go on from its savepoint with another epoch. These cannot change on a restore: "
+            f"{', '.join(changed)}.{uncounted} The stored state of {where} was made under another policy"
         )
 
 

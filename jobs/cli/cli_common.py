@@ -110,7 +110,7 @@ def reported(configuration: Path, *, judges: bool = False) -> Iterator[None]:
     except ConfigError as error:
         end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
     except SavepointError as error:
-        end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
+        end(f"{configuration} {error.lead} {error.place}:{_listed(error.problems)}", 2)
     except InputError as error:
         end(f"{error}" if error.lead is None else f"{configuration}{error.lead}{error}", 2)
     except JobError as error:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 from crenel.anonymity.algorithm import known_algorithms
@@ -31,10 +32,16 @@ from crenel.state.shard import ShardState as StateOfShard
 _KINDS = {number: kind for kind, number in KINDS.items()}
 _ANY_VERSION = 65535
 _MOST = 10  # maximum number of damaged places to report
-_CANONICAL = (
-    "a compressed savepoint, or one in RocksDB's native format, cannot be read: take it with '--type canonical' and "
-    "without execution.checkpointing.snapshot-compression"
-)
+_IN_FLIGHT = ("block", "forget", "refusal", "report")
+"""Kinds that are never stored. An unaligned checkpoint holds them in pieces, on their way to a shard."""
+
+_FORMATS = {
+    b"\x00\x0fMANIFEST-": "it has the native format of RocksDB or ForSt, and is not read here; RocksDB's savepoints by "
+    "'--type canonical' are. A job with the same state.backend.type can start from it all the same",
+    b"\xff\x06\x00\x00sNaPpY": "it is compressed, and not read here; savepoints without "
+    "execution.checkpointing.snapshot-compression are. A job can start from it all the same",
+}
+"""Formats that are not read, by bytes that their files hold: a name in ``_metadata``, and the start of a stream."""
 
 
 class SavepointError(ValueError):
@@ -44,12 +51,21 @@ class SavepointError(ValueError):
     ----------
     place : the savepoint, as given
     problems : all problems; never a record's values
+    lead : text between the name of the configuration and the savepoint
     """
+
+    lead: ClassVar = "cannot go on from"
 
     def __init__(self, place: str, problems: Iterable[str]) -> None:
         self.place = place
         self.problems = tuple(problems)
-        super().__init__("\n  ".join([f"{place} is no state to go on from:", *self.problems]))
+        super().__init__("\n  ".join([f"{place}:", *self.problems]))
+
+
+class UnreadStateError(SavepointError):
+    """Error for a savepoint that is not read here; Flink may read it."""
+
+    lead: ClassVar = "was not compared with"
 
 
 def read_shards(place: str) -> list[StateOfShard]:
@@ -58,29 +74,33 @@ def read_shards(place: str) -> list[StateOfShard]:
     Raises
     ------
     SavepointError
-        The folder is no savepoint, holds no state of a shard, or holds state that is damaged or of an unknown version.
+        State is damaged, or of an unknown version.
+    UnreadStateError
+        The folder is no savepoint, holds no state of a shard, or has another format.
     """
     files = [path for path in sorted(_folder(place).iterdir()) if path.is_file()]
     shards: list[StateOfShard] = []
     damaged: list[str] = []
     for path in files:
         try:
+            if unread := _unread_format(path):
+                raise UnreadStateError(place, [unread])
             for state in _states(path):
                 if isinstance(state, StateError):
                     damaged.append(str(state))
                 elif state is not None:
                     shards.append(state)
         except OSError as error:
-            raise SavepointError(place, [f"{path.name} cannot be read: {error.strerror}"]) from None
+            raise UnreadStateError(place, [f"{path.name} cannot be read: {error.strerror}"]) from None
     if damaged:
         more = [f"and {len(damaged) - _MOST} more such places"] if len(damaged) > _MOST else []
-        raise SavepointError(place, [*damaged[:_MOST], *more, _CANONICAL])
+        raise SavepointError(place, [*damaged[:_MOST], *more])
     if not shards:
-        raise SavepointError(
+        raise UnreadStateError(
             place,
             [
-                "no state of a shard was found in its files; either it is not of this job, or no record "
-                f"had come by then, or it has another format: {_CANONICAL}"
+                "no state of a shard was found in its files; either it is not of this job, or no record had come by "
+                "then, or it has another format; a savepoint by '--type canonical' can be read"
             ],
         )
     return sorted(shards, key=lambda state: state.shard)
@@ -132,6 +152,21 @@ def _waits(state: StateOfShard) -> bool:
     return bool(state.entries.get("blocks", [0])[0])
 
 
+def restore_warnings(place: str, now: Mapping[str, str]) -> list[str]:
+    """Return caveats of a job that is to resume from a savepoint, also where that cannot be read here.
+
+    Raises
+    ------
+    SavepointError
+        The job would fail at each start, as ``require_same`` says or because the state is damaged.
+    """
+    try:
+        shards = read_shards(place)
+    except UnreadStateError as error:
+        return [f"the configuration {error.lead} {place}: {'; '.join(error.problems)}"]
+    return changed_settings(shards, now) if require_same(place, shards, now) else []
+
+
 def changed_settings(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
     """Return a sentence for each field that changed since the state was stored, possibly by intention."""
     shards = list(shards)
@@ -161,6 +196,15 @@ def _changed_columns(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> 
         yield f"policy.{role}: the column {name} is gone; the records that wait are published without it"
 
 
+def _unread_format(path: Path) -> str | None:
+    """Return why the state in a file is not read, by its format; None for a format that is."""
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return None  # cannot be mapped
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as stored:
+            return next((why for mark, why in _FORMATS.items() if stored.find(mark) >= 0), None)
+
+
 def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
     """Yield for each blob of a file the shard's state, an error for damage, or None for other intact state."""
     if not path.stat().st_size:
@@ -178,7 +222,8 @@ def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
                     # The content of a blob may be a record's text, so the search skips it.
                     following = offset + len(blob or b"")
                 except StateError as error:
-                    yield error
+                    if kind not in _IN_FLIGHT:
+                        yield error
             offset = stored.find(MAGIC, following)
 
 
@@ -197,15 +242,15 @@ def _folder(place: str) -> Path:
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", place):
         uri = urlsplit(place)
         if uri.scheme.lower() != "file" or uri.netloc not in ("", "localhost"):
-            raise SavepointError(place, ["is not on this machine; copy the folder here, and give its path"])
+            raise UnreadStateError(place, ["is not on this machine; copy the folder here, and give its path"])
         # Flink prints such URIs without quoting them.
         literal = Path(place.partition(":")[2].removeprefix(f"//{uri.netloc}"))
         path = literal if literal.exists() else Path(unquote(uri.path))
     path = path.parent if path.name == "_metadata" else path
     if not path.is_dir():
-        raise SavepointError(place, ["is not a folder; give the one that 'flink stop' or 'flink savepoint' named"])
+        raise UnreadStateError(place, ["is not a folder; give the one that 'flink stop' or 'flink savepoint' named"])
     if not (path / "_metadata").is_file():
-        raise SavepointError(
+        raise UnreadStateError(
             place, ["holds no file '_metadata'; give the folder of one savepoint, as 'flink stop' named it"]
         )
     return path

@@ -24,7 +24,7 @@ from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.nested import flat_columns, item_functions
-from crenel.jobs.pipeline.packing import packing_functions
+from crenel.jobs.pipeline.packing import JavaFunction, packing_functions
 from crenel.jobs.pipeline.records import record_arguments, records_query
 from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import LINE, SUMMARY_COLUMNS, Column, row_sql, unnested
@@ -33,7 +33,7 @@ from crenel.jobs.pipeline.sql_expressions import quote
 from crenel.operators.encode.function import encode_function
 from crenel.operators.output_columns import ROWS, own_columns
 from crenel.operators.plan import AnonymizationPlan
-from crenel.operators.rows import LINES, batch_type
+from crenel.operators.rows import LINES, REFUSAL, batch_type
 from crenel.operators.shards.admission import ADDRESSED_TYPE, BLOCK_TYPE, AdmissionFunction
 from crenel.operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
 
@@ -44,6 +44,28 @@ _SIDES: Mapping[str, OutputTag] = {
     "summary": SUMMARY,
 }
 """Side outputs of every algorithm."""
+
+_FITS = JavaFunction(
+    "crenel_fits",
+    "crenel.Fits",
+    """
+package crenel;
+
+import org.apache.flink.runtime.execution.SuppressRestartsException;
+import org.apache.flink.table.functions.ScalarFunction;
+
+/** Ends the job for good at a refusal of stored state, which Python could only raise again at each restart. */
+public class Fits extends ScalarFunction {
+    public Boolean eval(String refusal) {
+        if (refusal != null) {
+            throw new IllegalStateException(refusal, new SuppressRestartsException(null));
+        }
+        return Boolean.TRUE;
+    }
+}
+""",
+)
+"""Whether a batch of releases is none that refuses stored state."""
 
 
 def flattened(tables: StreamTableEnvironment, table: Table, roles: Collection[str]) -> Table:
@@ -67,6 +89,8 @@ def anonymizer(
     operator: Callable[[AnonymizationPlan], KeyedProcessFunction] = ShardFunction,
     forget: Requests | None = None,
     lines: tuple[str, ...] | None = None,
+    *,
+    refuses: bool = False,
 ) -> DataStream:
     """Return the releases of the records in the view ``source``, and create a view of each output.
 
@@ -75,7 +99,7 @@ def anonymizer(
     names : of the views, functions and operators; ``names.table("source")`` exists already
     operator : makes the function between encode, or the admissions, and the outputs
     forget : requests to forget persons
-    lines : as of ``AnonymizationPlan``
+    lines, refuses : as of ``AnonymizationPlan``
 
     Raises
     ------
@@ -84,14 +108,16 @@ def anonymizer(
     """
     # Before the first stream, from which on no jar reaches the loader of the job's classes.
     register(tables, (function for column in found.sinks["released"] for function in column.functions))
+    register(tables, [_FITS] if refuses else [])
     rows = _encode(tables, config, found, names)
     blocks = _with_side_streams(tables, config, found, names, rows, forget)
-    plan = replace(found.plan, chain=chain_settings(config, found), encoders=_parallelism(rows), lines=lines)
+    chain = chain_settings(config, found)
+    plan = replace(found.plan, chain=chain, encoders=_parallelism(rows), lines=lines, refuses=refuses)
     if config.admissions:
         admitted = _key_by_shard(blocks).process(AdmissionFunction(plan), ADDRESSED_TYPE)
         blocks = _stateful(admitted, config, names, "-admission")
     released = _stateful(_key_by_shard(blocks).process(operator(plan), batch_type(plan)), config, names)
-    _create_views(tables, config, found, names, released, with_lines=lines is not None)
+    _create_views(tables, config, found, names, released, with_lines=lines is not None, refuses=refuses)
     return released
 
 
@@ -207,6 +233,7 @@ def _create_views(
     released: DataStream,
     *,
     with_lines: bool,
+    refuses: bool,
 ) -> None:
     """Create a view of each output of the operator.
 
@@ -220,9 +247,14 @@ def _create_views(
     batches = {"releases": f"ARRAY<{found.release_type(with_members=not with_lines)}>"}
     if with_lines:
         batches[LINES] = "STRING"
+    shown = ", ".join(batches)
+    if refuses:
+        batches[REFUSAL] = "STRING"
     for name, types in {"batches": batches, **columns}.items():
         schema = Schema.new_builder()
         for column, sql_type in types.items():
             schema = schema.column(column, sql_type)
         view = tables.from_data_stream(streams.get(name, released), schema.build())
+        if refuses and name == "batches":
+            view = tables.sql_query(f"SELECT {shown} FROM {view} WHERE {_FITS.name}({REFUSAL})")
         tables.create_temporary_view(names.table(name), view)

@@ -17,8 +17,10 @@ from crenel.jobs.config.flink_settings import FOLDERS, INTERVAL, STATE
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
 from crenel.jobs.config.start_warnings import (
+    BACKENDS,
     IDLE_OF_ALL,
     arrival_warnings,
+    backend_warnings,
     idleness_warnings,
     leftover_warnings,
     row_warnings,
@@ -125,12 +127,13 @@ def build(
     lines = lines_of(sinks["released"], found.sinks["released"])
     if lines is not None:
         sinks["released"] = {**sinks["released"], "format": "raw"}
-    released = anonymizer(tables, config, found, operator=operator, forget=forget, lines=lines)
+    released = anonymizer(tables, config, found, operator=operator, forget=forget, lines=lines, refuses=True)
     sources = read_options(tables, config)
     if mixed := list(_mixed(tables, config, sources)):
         raise ConfigError("it", mixed)
     warnings, setup = tuple(job_warnings(tables, config, sources)), job_setup(tables, config, sources)
-    job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
+    fingerprint = found.plan.context.fingerprint
+    job = Job(tables, released, warnings, setup, fingerprint=fingerprint, conceals=bool(config.source.varied))
     for name, (columns, origin) in outputs(found, with_lines=lines is not None).items():
         if name in sinks:  # Flink need not plan unused outputs
             sink, into = JOB.table(f"sink_{name}"), None
@@ -169,6 +172,7 @@ def job_warnings(tables: StreamTableEnvironment, config: Config, sources: Mappin
     if not any(settings.get(name, "") for name in STATE):
         yield from start_warnings(source)
         yield from leftover_warnings(config.sinks)
+    yield from backend_warnings({name: settings.get(name, "") for name in BACKENDS})
     interval = get_gateway().jvm.org.apache.flink.util.TimeUtils.parseDuration(settings.get(INTERVAL, "0"))
     yield from timeout_warnings(config.sinks, interval.toMillis())
 

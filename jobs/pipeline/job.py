@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pyflink.common import JobClient
@@ -66,6 +67,7 @@ class Job:
     operator : output of the anonymizer, which all inserts read
     warnings : caveats to report before the start, each with its field
     setup : facts to report if the job fails
+    fingerprint : of the settings that stored state must have (``crenel.anonymity.model.fingerprint``)
     conceals : whether Flink's web page shows only the names of operators, and not their descriptions, which hold texts
         of the query
     """
@@ -77,9 +79,11 @@ class Job:
         warnings: tuple[str, ...] = (),
         setup: JobSetup | None = None,
         *,
+        fingerprint: Mapping[str, str] = MappingProxyType({}),
         conceals: bool = False,
     ) -> None:
         self.warnings = warnings
+        self.fingerprint = fingerprint
         self._conceals = conceals
         self.setup = JobSetup({}, {}, {}) if setup is None else setup
         self._operator = operator._j_data_stream.getTransformation()

@@ -12,6 +12,7 @@ from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from crenel.anonymity.algorithm import Admission, AdmissionStage
 from crenel.anonymity.buffer.stored_columns import restored_by
 from crenel.anonymity.compiled.random import shard_key
+from crenel.anonymity.model.errors import RestoreError
 from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.rows import row
 from crenel.operators.shards.function import END
@@ -20,7 +21,7 @@ from crenel.operators.worker import flush_each, prepare_worker
 from crenel.state.block import Block
 from crenel.state.codec import kind_of
 from crenel.state.flink import ShardStore
-from crenel.state.operator import Report
+from crenel.state.operator import Refusal, Report
 
 BLOCK_TYPE = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 """Type of the rows that a shard receives: its key and bytes."""
@@ -53,24 +54,39 @@ class AdmissionFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         with self._signer.signing():
-            key, blob = value[0], value[1]
-            if blob is not None and kind_of(blob) == "forget":
-                yield from (_addressed(shard, blob) for shard in self._keys)
-                return
-            admission = self._observed(key, ctx)
-            if blob is None:
-                yield from self._reported(admission, self._keys)
-                return
-            block = Block.from_bytes(blob, self._plan.context.members, f"key {key}")
-            admitted = admission.admit(block)
-            self._store.write(admitted.changes)
-            parts = (_addressed(self._keys[part.shard], part.to_bytes()) for part in admitted.blocks(block))
-            yield from flush_each(parts, len(block))
-            yield from self._reported(admission, [key])
+            yield from self._unless_refused(value[0], self._process(value[0], value[1], ctx))
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         with self._signer.signing():
-            yield from self._reported(self._observed(ctx.get_current_key(), ctx), self._keys)
+            key = ctx.get_current_key()
+            yield from self._unless_refused(key, self._on_timer(key, ctx))
+
+    def _process(self, key: int, blob: bytes | None, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        if blob is not None and kind_of(blob) == "forget":
+            yield from (_addressed(shard, blob) for shard in self._keys)
+            return
+        admission = self._observed(key, ctx)
+        if blob is None:
+            yield from self._reported(admission, self._keys)
+            return
+        block = Block.from_bytes(blob, self._plan.context.members, f"key {key}")
+        admitted = admission.admit(block)
+        self._store.write(admitted.changes)
+        parts = (_addressed(self._keys[part.shard], part.to_bytes()) for part in admitted.blocks(block))
+        yield from flush_each(parts, len(block))
+        yield from self._reported(admission, [key])
+
+    def _on_timer(self, key: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        yield from self._reported(self._observed(key, ctx), self._keys)
+
+    def _unless_refused(self, key: int, results: Iterator[Any]) -> Iterator[Any]:
+        """Yield results, or a refusal to the shard of the same number where stored state does not fit the job."""
+        try:
+            yield from results
+        except RestoreError as error:
+            if not self._plan.refuses:
+                raise
+            yield _addressed(key, Refusal(self._signer.report(error)).to_bytes())
 
     def _observed(self, key: int, ctx: KeyedProcessFunction.Context) -> Admission:
         """Return the admission of a key after it has observed the clock, with a timer for its next alarm."""

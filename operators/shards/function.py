@@ -17,7 +17,7 @@ from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, 
 from crenel.anonymity.algorithm import Algorithm, Shard, Step
 from crenel.anonymity.buffer.stored_columns import restored
 from crenel.anonymity.compiled.random import shard_key
-from crenel.anonymity.model.errors import InvariantError
+from crenel.anonymity.model.errors import InvariantError, RestoreError
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.operators.output_columns import summary_counts
 from crenel.operators.plan import AnonymizationPlan
@@ -38,7 +38,7 @@ from crenel.operators.worker import flush_each, prepare_worker
 from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import kind_of
 from crenel.state.flink import ShardStore
-from crenel.state.operator import ChainState, Forget, Report, rejected_from_bytes, rejected_to_bytes
+from crenel.state.operator import ChainState, Forget, Refusal, Report, rejected_from_bytes, rejected_to_bytes
 
 SUPPRESSED = OutputTag("suppressed", SUPPRESSED_TYPE)
 REJECTED = OutputTag("rejected", REJECTED_TYPE)
@@ -82,7 +82,7 @@ class KeyedShard:
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Flink function that anonymizes the blocks of each shard.
 
-    Input: rows (shard key, bytes of a ``crenel.state.block.Block``, or of a ``Forget`` or ``Report`` of
+    Input: rows (shard key, bytes of a ``crenel.state.block.Block``, or of a ``Forget``, ``Refusal`` or ``Report`` of
     ``crenel.state.operator``; None where a shard begins). Output: releases; side outputs ``SUPPRESSED``, ``REJECTED``,
     ``FORGOTTEN``, and those of the algorithm (``further_tags``). After the end of the input, ``SUMMARY`` follows, and
     the main output receives the closing record of a chained audit log. All outputs must be connected: PyFlink sends
@@ -102,11 +102,11 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         with self._signer.signing():
-            yield from self._process(value, ctx)
+            yield from self._unless_refused(self._process(value, ctx))
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         with self._signer.signing():
-            yield from self._on_timer(timestamp, ctx)
+            yield from self._unless_refused(self._on_timer(timestamp, ctx))
 
     def _open(self, runtime_context: RuntimeContext) -> None:
         prepare_worker()
@@ -123,6 +123,15 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._since = round(time.time() * 1000)
         gc.freeze()  # existing objects stay: scanning them repeatedly takes a tenth of Python's run time
 
+    def _unless_refused(self, results: Iterator[Any]) -> Iterator[Any]:
+        """Yield results, or the row that ends the job where stored state does not fit it, which is known before any."""
+        try:
+            yield from results
+        except RestoreError as error:
+            if not self._plan.refuses:
+                raise
+            yield self._emitter.refusal(self._signer.report(error))
+
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
         if value[1] is None:  # the shard begins: its chain needs a run and an end, with or without tuples
@@ -132,6 +141,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         kind = kind_of(value[1])
         if kind == "forget":
             yield from self._forget(Forget.from_bytes(value[1], f"key {key}"), key, ctx)
+            return
+        if kind == "refusal":
+            yield self._emitter.refusal(Refusal.from_bytes(value[1], f"key {key}").why)
             return
         if kind == "report":
             yield from self._follow(Report.from_bytes(value[1], f"key {key}"), key, ctx)
@@ -263,13 +275,12 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             yield REJECTED, rejected
 
     def _wake_up_later(self, ctx: KeyedProcessFunction.Context) -> None:
-        # Only Flink knows a restored shard until an input arrives for its key. After a reduction of the event-time
-        # delay, its stored timer may fire long after the new deadline. A timer of processing time therefore loads it
-        # soon.
-        if self._plan.context.policy.event_time is not None:
-            timers = ctx.timer_service()
-            # At multiples of the interval, so that a restored series of wake-ups and a new one coincide.
-            timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
+        # Only Flink knows a restored shard until an input arrives for its key, which none may do where the number of
+        # shards has changed: the shard would not refuse that. After a reduction of the event-time delay, its stored
+        # timer may fire long after the new deadline. A timer of processing time therefore loads it soon.
+        timers = ctx.timer_service()
+        # At multiples of the interval, so that a restored series of wake-ups and a new one coincide.
+        timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
 
     def _keep(self, keyed: KeyedShard, step: Step, ctx: KeyedProcessFunction.Context) -> None:
         """Store the changes of a step, set the timer, and update the metrics."""

@@ -13,7 +13,7 @@ from crenel.anonymity.algorithms.castle.algorithm import Castle
 from crenel.anonymity.algorithms.suhdsa.algorithm import Suhdsa
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.delay import Delay
-from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.errors import PolicyError, RestoreError
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
 from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.operators.plan import AnonymizationPlan
@@ -183,11 +183,14 @@ def test_a_shard_that_wakes_after_an_end_of_the_input_has_another_end() -> None:
     assert left(drained) + left(later) == list(range(80))
 
 
-def test_a_stream_without_event_time_has_no_wake_ups() -> None:
+def test_a_shard_whose_key_no_tuple_has_any_more_wakes_up_and_refuses_another_number_of_shards() -> None:
     policy = dataclasses.replace(plan().context.policy, event_time=None)
-    harness = Harness(ShardFunction(with_terms(plan(), policy=policy)))
-    harness.element(KEY, block(0, 40).to_bytes())
-    assert not harness.runtime.wake_ups
+    runtime, before = FakeRuntime(), with_terms(plan(), policy=policy, fingerprint={"shards.count": "2"})
+    Harness(ShardFunction(before), runtime).element(KEY, block(0, 40).to_bytes())
+    later = Harness(ShardFunction(with_terms(before, fingerprint={"shards.count": "4"})), runtime)
+    later.element(KEY + 1, dataclasses.replace(block(0, 40), shard=1).to_bytes())
+    with pytest.raises(RestoreError, match=r"cannot change on a restore: shards\.count"):
+        later.wait(WAKE_UP)
 
 
 def test_state_of_a_version_without_wake_ups_gets_them_with_the_next_tuple() -> None:
@@ -284,7 +287,7 @@ def test_state_of_another_policy_is_refused_by_name(made: Callable[..., Anonymiz
     runtime = FakeRuntime()
     Harness(ShardFunction(made()), runtime).element(KEY, block(0, 10).to_bytes())
     changed = with_terms(made(), fingerprint={"policy": "another"})
-    with pytest.raises(PolicyError, match=r"shard 0.*: policy\."):
+    with pytest.raises(PolicyError, match=r": policy\. .* shard 0 "):
         Harness(ShardFunction(changed), runtime).element(KEY, block(10, 10).to_bytes())
 
 

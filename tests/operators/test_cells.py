@@ -33,6 +33,7 @@ from crenel.operators.shards import admission, function
 from crenel.operators.shards.admission import AdmissionFunction
 from crenel.operators.shards.chain import ChainColumn, ChainSettings
 from crenel.operators.shards.function import END, ShardFunction
+from crenel.operators.signed_errors import signed_error
 from crenel.state.block import Block, Rejected
 from crenel.state.operator import Forget, Report
 from tests.support.fakes import START, FakeRuntime, Harness, Staged
@@ -117,6 +118,25 @@ def block_of(visits: tuple[Visit, ...], watermarks: tuple[int, ...], shard: int 
         members=pa.record_batch([pa.array([visit.illness for visit in visits])], schema=MEMBERS),
         watermark=np.array(watermarks),
     ).to_bytes()
+
+
+def test_an_admission_has_its_shard_refuse_state_of_another_policy() -> None:
+    of, runtimes = plan(3, shards=2), (FakeRuntime(), FakeRuntime())
+    started(of, runtimes).element(KEY, block(Visit(1, 0, 0, 30.0), 0))
+    context = replace(of.context, fingerprint={"policy": "other"})
+    first: Any = AdmissionFunction(replace(of, context=context, refuses=True))
+    second: Any = Harness(ShardFunction(replace(of, context=context, refuses=True)), FakeRuntime()).function
+    first.open(runtimes[0])
+    for results in (
+        first.process_element((KEY, block(Visit(2, 0, 0, 30.0), 0)), runtimes[0]),
+        first.on_timer(END, runtimes[0]),
+    ):
+        ((key, sent),) = (row.values for row in results)
+        assert key == KEY
+        ((releases, why),) = (row.values for row in second.process_element(sent.values, FakeRuntime()))
+        assert releases == []
+        assert signed_error(why) == why.partition("\n")[0]
+        assert "cannot change on a restore: policy. The stored state of shard 0 (key 5)" in why
 
 
 def published(universe: Universe, of: AnonymizationPlan) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.cli.savepoint import SavepointError, changed_settings, require_same
 from crenel.operators.plan import AnonymizationPlan
 from crenel.operators.shards.function import END, ShardFunction
+from crenel.operators.signed_errors import signed_error
 from crenel.state.block import Block
 from crenel.state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
@@ -175,6 +176,29 @@ def test_the_check_of_a_savepoint_says_what_a_restore_does(
         require_same("there", stored, now.context.fingerprint)
     with pytest.raises(PolicyError, match=field):
         Harness(ShardFunction(now), runtime).element(KEY, block(10, 10, now).to_bytes())
+
+
+def test_a_job_that_can_end_for_good_gets_a_refusal_as_a_row_that_its_client_trusts() -> None:
+    was, now = plan("castle", *ONE), plan("castle", *TWO)
+    counted = dataclasses.replace(of_privacy(now, now.context.policy, Privacy(3, 2)), refuses=True)
+    runtime = FakeRuntime()
+    Harness(ShardFunction(was), runtime).element(KEY, block(0, 10, was).to_bytes())
+    stored = {place: dict(entries) for place, entries in runtime.state.items() if entries}
+    refusing: Any = Harness(ShardFunction(counted), runtime).function
+    for results in (
+        refusing.process_element((KEY, block(10, 10, counted).to_bytes()), runtime),
+        refusing.on_timer(END, runtime),
+    ):
+        ((releases, why),) = (row.values for row in results)
+        assert releases == []
+        assert why.startswith("restore the state under the policy it was made with")
+        assert signed_error(why) == why.partition("\n")[0]
+        assert "policy.sensitive.place" in why
+    assert {place: entries for place, entries in runtime.state.items() if entries} == stored
+    # A job whose state fits has the same column, without a value.
+    fitting: Any = Harness(ShardFunction(dataclasses.replace(was, refuses=True)), runtime).function
+    rows = list(fitting.process_element((KEY, block(10, 230, was).to_bytes()), runtime))
+    assert {row.values[1] for row in rows if not isinstance(row, tuple)} == {None}
 
 
 def test_a_block_in_flight_under_other_columns_is_refused() -> None:

@@ -484,5 +484,5 @@ def refused(change: dict[str, Any], **made: Any) -> list[str]:
     with pytest.raises(PolicyError) as error:
         changed.again(shard.stored, fingerprint(**made | change), "key 17")
     message = str(error.value)
-    assert message.startswith("the stored state of shard 0 (key 17) was made under another policy")
-    return message.partition("on a restore: ")[2].partition(". Restore")[0].split(", ")
+    assert message.endswith("The stored state of shard 0 (key 17) was made under another policy")
+    return message.partition("on a restore: ")[2].partition(". The stored")[0].split(", ")

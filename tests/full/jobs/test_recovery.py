@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 import pytest
 
 import crenel
-from tests.support.cluster import PYTHON, Cluster, job_id, restored
+from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
 from tests.support.launch import Host, rows_of
 from tests.support.people import AUDIT, RELEASED, ROWS, configure, persons, published, raw_values, rows_in_order, write
 from tests.support.programs import LINK, require_same_rows
@@ -170,14 +170,24 @@ def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, 
     assert sum(int(row["tuples"]) for row in audit) == len(ids) - len(before["released"])
     assert min(int(row["subjects"]) for row in audit) >= 12
 
-    # The check reports fields that cannot change, and so does the job before it publishes anything.
+    # The check reports fields that cannot change, and so does the start, which submits nothing.
     wider = later.with_name("wider.yaml")
     wider.write_text(later.read_text(encoding="utf-8").replace("[0, 99]", "[0, 120]"), encoding="utf-8")
     assert fits(mini, wider, savepoint) == (2, False)
     committed = published(tmp_path)
-    job = cluster.submit(wider, restored(savepoint) | {"restart-strategy.type": "disable"})
+    refused = cluster.ask("paced", "--config", wider, *with_settings(wider, restored(savepoint)))
+    assert refused.returncode == 2
+    assert "policy.quasi_identifiers.age.domain: has changed since the state was stored" in refused.stderr
+    assert "was submitted" not in refused.stdout
+
+    # Where the client cannot read the state, the job ends for good before it publishes anything.
+    (savepoint / "compressed").write_bytes(b"\xff\x06\x00\x00sNaPpY")
+    job = cluster.submit(wider, restored(savepoint))
     cluster.wait_for_failure(job)
-    assert "policy.quasi_identifiers.age.domain" in str(cluster.get(f"/jobs/{job}/exceptions"))
+    (failure,) = cluster.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+    assert "IllegalStateException: restore the state under the policy it was made with" in failure["stacktrace"]
+    assert "policy.quasi_identifiers.age.domain" in failure["stacktrace"]
+    assert cluster.restored(job) == 1
     assert published(tmp_path) == committed
 
 
