@@ -14,8 +14,9 @@ from crenel.anonymity.model.attributes import by_name
 from crenel.anonymity.regions.loss import EncodedSample
 from crenel.anonymity.regions.private import learn_privately
 from crenel.jobs.config.load import Config
-from crenel.jobs.config.records import CsvSection, JsonSection
 from crenel.jobs.config.source import Source
+from crenel.jobs.formats.csv_records import CsvRecords
+from crenel.jobs.formats.json_records import JsonRecords
 from crenel.regions_file import regions_text
 
 CONFIGURATION = Path(__file__).with_name("real.yaml")
@@ -67,7 +68,7 @@ def records() -> Source:
           record STRING, ts AS TO_TIMESTAMP_LTZ(CAST(JSON_VALUE(record, '$.ms') AS BIGINT), 3),
           WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
         ) WITH ({os.environ["BENCH_SOURCE"]})""",
-        records=JsonSection.model_validate({"column": "record", "fields": fields}).core(),
+        records=JsonRecords.model_validate({"column": "record", "fields": fields}),
     )
 
 
@@ -83,7 +84,7 @@ def lines() -> Source:
           line STRING, ts AS TO_TIMESTAMP_LTZ(CAST(SPLIT_INDEX(line, ',', {len(fields) - 1}) AS BIGINT), 3),
           WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
         ) WITH ({os.environ["BENCH_SOURCE"]})""",
-        records=CsvSection.model_validate({"column": "line", "fields": fields}).core(),
+        records=CsvRecords.model_validate({"column": "line", "fields": fields}),
     )
 
 

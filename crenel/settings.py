@@ -75,7 +75,7 @@ class Settings:
         with a pseudonym. Text or bytes, or the place where each process reads it, such as ``{"environment": "NAME"}``.
         A restore needs the same key
     epoch : of a job: another number makes its shards start anew, under a policy that its state does not fit
-    extensions : Python modules that register algorithms or privacy models of your own
+    extensions : Python modules that register algorithms, privacy models or formats of records of your own
     folder : folder that relative paths of files refer to, such as those of hierarchies; by default the current one
 
     Raises
@@ -130,7 +130,7 @@ class Settings:
         if not isinstance(self.folder, str | Path):
             raise ConfigError("settings", ["folder: is not a path; give text or a Path, such as Path('conf')"])
         given = {name: getattr(self, name) for name in _SECTIONS} | {"algorithm": self.algorithm}
-        problems = [*_import_extensions(self.extensions)]
+        problems = [*import_extensions(self.extensions)]
         validated = _Validation(given, Path(self.folder), {})
         if problems := [*problems, *validated.problems]:
             raise ConfigError("settings", problems)
@@ -168,7 +168,7 @@ class Settings:
             Lists every problem, each with its field and a valid form.
         """
         import_module("crenel.anonymity.builtin")
-        found = [*problems, *_import_extensions(content.get("extensions"))]
+        found = [*problems, *import_extensions(content.get("extensions"))]
         undecided = dict(explain_undecided(content, Policy))
         given, unknown = _sections_of(content, known)
         validated = _Validation(
@@ -416,8 +416,8 @@ def _class_of(section: _Section) -> Any:
     return next((each for each in (annotation, *get_args(annotation)) if fields_of(each)), object)
 
 
-def _import_extensions(given: Any) -> Iterator[str]:
-    """Import the modules that register algorithms and privacy models, and yield a problem of each that is missing."""
+def import_extensions(given: Any) -> Iterator[str]:
+    """Import modules that register algorithms, privacy models and formats; yield a problem of each that is missing."""
     for name in filter(None, given) if isinstance(given, list | tuple) else ():
         try:
             import_module(str(name))

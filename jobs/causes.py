@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from crenel.jobs.config.connectors import JARS, LOCAL, SERVERS, TIMEOUT, Options, as_raw
+from crenel.jobs.config.connectors import JARS, LOCAL, SERVERS, TIMEOUT, Options
 from crenel.jobs.config.flink_settings import CHECKPOINTS, FOLDERS
+from crenel.jobs.formats.builtin import FORMATS
+from crenel.jobs.formats.record_format import JACKSON
 
 _TEMPORARY = "io.tmp.dirs"
 _TIMEOUT = "execution.checkpointing.timeout"
@@ -158,13 +160,8 @@ def _setting(*names: str) -> Callable[[JobSetup, Sequence[Thrown]], str]:
     return field
 
 
-def _as_raw(form: str) -> str:
-    remedy = as_raw(form)
-    return remedy[0].upper() + remedy[1:]
-
-
-_JACKSON = r"[\w.$]*\.jackson\.core\.[\w.$]*(JsonParseException|JsonEOFException): "
 _START = r"(\S+: )?"  # of a message, which may begin with the name of a class
+_READERS = [f"source.from_{kind.name}" for kind in FORMATS if kind.content == "text"]
 _CHECKPOINT = (
     rf"org\.apache\.flink\.util\.FlinkRuntimeException: {_START}Exceeded checkpoint tolerable failure threshold"
 )
@@ -214,38 +211,14 @@ CAUSES = (
     Cause(
         "the input is not UTF-8",
         "Convert the input to UTF-8 (iconv -f ISO-8859-1 -t UTF-8), or read it as 'format' = 'raw' with 'raw.charset', "
-        "and its fields with source.from_csv or source.from_json",
+        f"and its fields with {' or '.join(sorted(_READERS))}",
         _sources,
-        (r"java\.(io\.CharConversion|nio\.charset\.\w+)Exception: ", rf"{_JACKSON}{_START}Invalid UTF-8 "),
+        (r"java\.(io\.CharConversion|nio\.charset\.\w+)Exception: ", rf"{JACKSON}{_START}Invalid UTF-8 "),
     ),
-    Cause(
-        "a line is not valid CSV",
-        _as_raw("csv"),
-        _sources,
-        (
-            r"[\w.$]*\.dataformat\.csv\.CsvReadException: ",
-            rf"{_JACKSON}.*\.dataformat\.csv\.",
-            rf"java\.lang\.RuntimeException: {_START}Row length mismatch\. .*\bCsvToRowDataConverters\.",
-        ),
-    ),
-    Cause(
-        "a record is no message of Protobuf",
-        _as_raw("protobuf"),
-        _sources,
-        (r"[\w.$]*\.protobuf\.InvalidProtocolBufferException: ",),
-    ),
-    Cause(
-        "a record does not fit its schema of Avro",
-        _as_raw("avro"),
-        _sources,
-        (rf"java\.io\.IOException: {_START}Failed to deserialize Avro record\.",),
-    ),
-    Cause("a record is not valid JSON", _as_raw("json"), _sources, (rf"{_JACKSON}.*\bflink\.formats\.json\.",)),
-    Cause(
-        "a record is no envelope of changes, such as a null",
-        _as_raw("json"),
-        _sources,
-        (r"java\.(io\.IO|lang\.\w*)Exception: .*\bflink\.formats\.json\.(canal|debezium|maxwell|ogg)\.",),
+    *(
+        Cause(phrase, kind.advice()[0].upper() + kind.advice()[1:], _sources, patterns)
+        for kind in FORMATS
+        for phrase, patterns in kind.failures.items()
     ),
     Cause(
         "a value of the source could not be read as the type of its column",

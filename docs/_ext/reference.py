@@ -44,7 +44,7 @@ from crenel.anonymity.regions.loads import Loads
 from crenel.evidence.profile.contract import EFFECTS, WORDS
 from crenel.jobs.cli.app import app
 from crenel.jobs.config.connectors import CONNECTORS
-from crenel.jobs.config.load import JobSections, sink_descriptions
+from crenel.jobs.config.load import job_sections, sink_descriptions
 from crenel.operators.encode.function import register_loads, register_unknown
 from crenel.operators.encode.records import UnknownFields
 from crenel.operators.metrics import Metrics
@@ -112,8 +112,9 @@ def parameters() -> Iterator[Parameter]:
             yield from _parameter(
                 of.name, FieldInfo.from_annotated_attribute(hints[of.name], default), meanings[of.name]
             )
-    meanings = attributes(JobSections)
-    for name, field in fields_of(JobSections).items():
+    job = job_sections()
+    meanings = attributes(job)
+    for name, field in fields_of(job).items():
         if name != "sinks":
             yield from _parameter(name, field, meanings.get(name, ""))
     for name, (values, meaning) in sink_descriptions().items():

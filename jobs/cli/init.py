@@ -20,7 +20,7 @@ from crenel.evidence.profile.proposed_values import completed
 from crenel.evidence.profile.roles import Proposal, propose
 from crenel.jobs.cli.cli_common import table
 from crenel.jobs.cli.init_source import Described, SourceError, describe
-from crenel.jobs.config.records import member_path
+from crenel.jobs.formats.json_records import member_path
 from crenel.operators.output_columns import RECORD_OUTPUTS
 
 _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z_][\w.-]*")

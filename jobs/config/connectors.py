@@ -87,24 +87,6 @@ NAMING = tuple(
 _PARQUET = {"parquet.utc-timezone": "true", "parquet.write.int64.timestamp": "true"}
 
 
-_READERS = {
-    "csv": ("line", "'raw'", "lines-of-csv"),
-    "json": ("record", "'raw'", "records-that-cannot-be-read"),
-    "avro": ("record", "'raw' into a column of BYTES", "avro-records"),
-    "protobuf": ("record", "'raw' into a column of BYTES", "protobuf-records"),
-}
-"""Name of one record, form in which Flink reads it, and section of the page about its format."""
-
-
-def as_raw(form: str) -> str:
-    """Return how to read records of a format so that those that cannot be read do not end the job."""
-    record, raw, section = _READERS[form]
-    return (
-        f"read each {record} as 'format' = {raw}, and its fields with source.from_{form}, so that such a {record} is "
-        f"rejected with a reason: docs/reference/configuration/source.md#{section}"
-    )
-
-
 _OF_KAFKA = re.compile(r"(?<![\w.])org\.apache\.kafka\.(?:[a-z]+\.)*[A-Z]\w*")
 _SHADED = "org.apache.flink.kafka.shaded."
 

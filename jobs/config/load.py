@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, InstanceOf, ValidationError
+from pydantic import Field, InstanceOf, ValidationError, create_model
 
 from crenel.anonymity.algorithm import REPAIRS, Algorithm, known_algorithms
 from crenel.anonymity.model.errors import ConfigError, PolicyError
@@ -23,10 +23,10 @@ from crenel.jobs.config.delivery import clashing_sinks, repeating_sinks, unfit_t
 from crenel.jobs.config.fields import Catalog, Options, Sink
 from crenel.jobs.config.flink_settings import UTC, ZONE, overridden, repeating_settings, without_scheme
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from crenel.jobs.config.source import Source, SourceSection, parse_options
+from crenel.jobs.config.source import Source, SourceSection, parse_options, source_section
 from crenel.jobs.config.sql import FIELDS, Statement, statements
 from crenel.privacy_warnings import DUPLICATES, chain_warnings
-from crenel.settings import JOB, Settings, without_output
+from crenel.settings import JOB, Settings, import_extensions, without_output
 from crenel.settings_file import FileSection, expand, override, read
 
 OUTPUTS = {
@@ -91,6 +91,13 @@ class JobSections(FileSection):
     def sinks_given(self) -> dict[str, dict[str, str]]:
         """Return the options of the sinks that are not discarded."""
         return {name: options for name, options in self.sinks.items() if options is not None}
+
+
+def job_sections() -> type[JobSections]:
+    """Return the sections, with a field of ``source`` for each known format of records."""
+    return create_model(
+        "JobSections", __base__=JobSections, source=(source_section(), JobSections.model_fields["source"])
+    )
 
 
 def sink_descriptions() -> dict[str, tuple[str, str]]:
@@ -222,12 +229,15 @@ def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool 
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
     folder = Path(path).parent
     job, of_job = None, list[str]()
+    # Formats of records are sections of a job; Settings names what cannot be imported.
+    list(import_extensions(content.get("extensions")))
+    sections_of_job = job_sections()
     try:
-        job = JobSections.model_validate(
+        job = sections_of_job.model_validate(
             {name: section for name, section in content.items() if name in JOB}, context={"folder": folder}
         )
     except ValidationError as error:
-        of_job = [problem for name, problem in explain(error, JobSections) if name not in unset]
+        of_job = [problem for name, problem in explain(error, sections_of_job) if name not in unset]
     sections = {name: section for name, section in content.items() if name not in JOB}
     settings = None
     try:
@@ -235,7 +245,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool 
             sections,
             folder,
             path,
-            paths=_paths(job),
+            paths={} if job is None or job.source.records is None else job.source.records.paths,
             problems=problems,
             unset=[*unset],
             known=JOB,
@@ -260,14 +270,6 @@ def load(path: Path | str, overrides: Sequence[str] = (), *, with_regions: bool 
         catalogs=job.catalogs,
         tables=_tables(job),
     )
-
-
-def _paths(job: JobSections | None) -> dict[str, str]:
-    """Return the path in a record of each column that is read from one, where it has another name."""
-    source = None if job is None else job.source
-    records = None if source is None else source.from_avro or source.from_protobuf or source.from_json
-    fields = () if records is None else records.fields.items()
-    return {name: of.path.removeprefix("$.") for name, of in fields if of.path is not None}
 
 
 def _problems(job: JobSections, settings: Settings) -> Iterator[str]:
@@ -317,23 +319,15 @@ def _problems(job: JobSections, settings: Settings) -> Iterator[str]:
 
 def _instants_elsewhere(job: JobSections) -> Iterator[str]:
     """Yield the fields of records that are read in UTC, where SQL takes their texts for another zone's."""
-    source, zone = job.source, job.flink.get(ZONE, "UTC")
-    if zone in UTC:
+    records, zone = job.source.records, job.flink.get(ZONE, "UTC")
+    if records is None or zone in UTC:
         return
-    read: dict[str, dict[str, str]] = {
-        "from_csv": {} if source.from_csv is None else source.from_csv.fields,
-        **{
-            name: {} if of is None else {column: field.type for column, field in of.fields.items()}
-            for name, of in (("from_avro", source.from_avro), ("from_protobuf", source.from_protobuf))
-        },
-    }
-    for section, fields in read.items():
-        for name, kind in fields.items():
-            if kind.upper().startswith("TIMESTAMP_LTZ"):
-                yield (
-                    f"source.{section}.fields.{name}: {kind} is read in UTC, and flink.{ZONE} is not UTC; "
-                    "set it to UTC, or declare the field as BIGINT"
-                )
+    for name, kind in records.types.items():
+        if kind.upper().startswith("TIMESTAMP_LTZ") and records.is_parsed(name, "time"):
+            yield (
+                f"{records.place}.fields.{name}: {kind} is read in UTC, and flink.{ZONE} is not UTC; "
+                "set it to UTC, or declare the field as BIGINT"
+            )
 
 
 def _sinks(job: JobSections) -> dict[str, dict[str, str]]:

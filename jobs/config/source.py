@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, create_model
 from pydantic import model_validator as check
 
 from crenel.anonymity.model.fields import Column, Duration
 from crenel.jobs.config.catalogs import CatalogTable
-from crenel.jobs.config.records import AvroSection, CsvSection, JsonSection, ProtobufSection, Records, one_way
+from crenel.jobs.formats.record_format import RecordFormat, known_formats
 from crenel.settings_file import FileSection
 
 TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
@@ -65,7 +65,7 @@ class Source:
 
     ddl: str
     query: str | None = None
-    records: Records | None = None
+    records: RecordFormat | None = None
     forget: ForgetSource | None = None
     varied: frozenset[str] = frozenset()
     table: CatalogTable | None = None
@@ -124,7 +124,7 @@ class WatermarkSection(FileSection):
 
 
 class SourceSection(FileSection):
-    """Source of tuples.
+    """Source of tuples, without the formats of records (``source_section``).
 
     Attributes
     ----------
@@ -146,25 +146,6 @@ class SourceSection(FileSection):
     query: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="a statement SELECT ... FROM source, or null"
     )
-    from_json: JsonSection | None = Field(
-        None,
-        description="a mapping such as {column: record, fields: {age: INT}}: columns that are read from text; or null",
-    )
-    from_csv: CsvSection | None = Field(
-        None,
-        description="a mapping such as {column: line, fields: {age: INT, area: STRING}}: columns that are read from "
-        "text; or null",
-    )
-    from_avro: AvroSection | None = Field(
-        None,
-        description="a mapping such as {column: record, schema_file: visits.avsc, fields: {age: INT}}: columns that "
-        "are read from bytes; or null",
-    )
-    from_protobuf: ProtobufSection | None = Field(
-        None,
-        description="a mapping such as {column: record, descriptor_file: visits.desc, fields: {age: INT}}: columns "
-        "that are read from bytes; or null",
-    )
     forget: ForgetSection | None = Field(
         None, description="a mapping with ddl and, where wanted, query: whom to forget; or null"
     )
@@ -178,27 +159,42 @@ class SourceSection(FileSection):
             )
         if self.watermark is not None and self.table is None:
             raise ValueError("'watermark' is for 'table'; declare WATERMARK FOR in 'ddl' instead")
-        one_way(
-            query=self.query,
-            from_json=self.from_json,
-            from_csv=self.from_csv,
-            from_avro=self.from_avro,
-            from_protobuf=self.from_protobuf,
-        )
+        given = ["query"] if self.query is not None else []
+        given += [name for name, value in self if isinstance(value, RecordFormat)]
+        if len(given) > 1:
+            raise ValueError(
+                f"has {' and '.join(map(repr, given))}, of which one stands in the other's place; keep one"
+            )
         return self
+
+    @property
+    def records(self) -> RecordFormat | None:
+        """The section of a format of records; None without one."""
+        return next((value for _, value in self if isinstance(value, RecordFormat)), None)
 
     def core(self, varied: frozenset[str], table: CatalogTable | None) -> Source:
         """Return the source; ``varied`` and ``table`` as in ``Source``."""
-        records = self.from_json or self.from_csv or self.from_avro or self.from_protobuf
         return Source(
             self.ddl or "",
             self.query,
-            None if records is None else records.core(),
+            self.records,
             None if self.forget is None else self.forget.core(varied),
             varied,
             table,
             None if self.watermark is None else Watermark(self.watermark.column, self.watermark.delay),
         )
+
+
+def source_section() -> type[SourceSection]:
+    """Return the section with a field for each known format of records."""
+    formats: dict[str, Any] = {}
+    for name, kind in known_formats().items():
+        about = f"a mapping such as {kind.example}: columns that are read from {kind.content}; or null"
+        formats[f"from_{name}"] = (kind | None, Field(None, description=about))
+    made = create_model("SourceSection", __base__=SourceSection, **formats)
+    fields = made.__pydantic_fields__
+    fields["forget"] = fields.pop("forget")  # last in the reference
+    return made
 
 
 def parse_options(ddl: str) -> dict[str, str]:

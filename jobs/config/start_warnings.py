@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from crenel.jobs.config.connectors import ALLOWED, TIMEOUT, Options, as_raw, in_transactions
+from crenel.jobs.config.connectors import ALLOWED, TIMEOUT, Options, in_transactions
 from crenel.jobs.config.delivery import milliseconds
 from crenel.jobs.config.flink_settings import INTERVAL
 from crenel.jobs.config.paths import holds_files, local_folder
+from crenel.jobs.formats.record_format import known_formats
 from crenel.operators.output_columns import RECORD_OUTPUTS
 
 STARTUP = "scan.startup.mode"
@@ -20,14 +21,6 @@ BACKENDS = ("state.backend.type", "state.backend")
 """Flink settings for the state backend, current name first."""
 
 DRAIN_FIRST = "drain it (flink stop --drain) and go on from its savepoint with another epoch"
-
-_UNFIT = {
-    "avro": "does not fit its schema",
-    "avro-confluent": "does not fit its schema",
-    "protobuf": "is no message",
-    "json": "is no JSON or has a value of another type",
-}
-"""Records that end a job, by their format."""
 
 _SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
 _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
@@ -85,18 +78,20 @@ def row_warnings(field: str, options: Options) -> Iterator[str]:
     options : of the table
     """
     silent = [name for name, value in options.items() if _SILENT.fullmatch(name) and value.lower() == "true"]
+    formats = known_formats()
     for name in silent:
-        remedy = as_raw(next((form for form in ("csv", "protobuf") if form in name), "json"))
+        kind = next((kind for kind in formats.values() if kind.name in name), formats["json"])
         yield (
             f"{field}: '{name}' = 'true' drops records that cannot be read, and counts them nowhere, so none of them "
-            f"comes to 'rejected'; {remedy}"
+            f"comes to 'rejected'; {kind.advice()}"
         )
     for name in () if silent else dict.fromkeys((options.get("format", ""), options.get("value.format", ""))):
-        if name in _UNFIT and not (name.startswith("avro") and options.get("connector") != "kafka"):
-            yield (  # files of Avro hold their schema
-                f"{field}: 'format' = '{name}' ends the job at the first record that {_UNFIT[name]}, and a cluster "
-                f"starts it again at that record for ever; {as_raw(name.partition('-')[0])}"
-            )
+        for kind in formats.values():
+            if name in kind.ended_by and (kind.is_ended_by_files or options.get("connector") == "kafka"):
+                yield (
+                    f"{field}: 'format' = '{name}' ends the job at the first record that {kind.ended_by[name]}, and a "
+                    f"cluster starts it again at that record for ever; {kind.advice()}"
+                )
 
 
 def idleness_warnings(options: Options, counted_by: str | None, settings: Mapping[str, str]) -> Iterator[str]:

@@ -25,7 +25,6 @@ from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.nested import flat_columns, item_functions
 from crenel.jobs.pipeline.packing import JavaFunction, packing_functions
-from crenel.jobs.pipeline.records import record_arguments, records_query
 from crenel.jobs.pipeline.side_streams import Requests, beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import LINE, SUMMARY_COLUMNS, Column, row_sql, unnested
 from crenel.jobs.pipeline.source_table import append_only, column_names, column_types
@@ -133,7 +132,7 @@ def _stateful(stream: DataStream, config: Config, names: Names, part: str = "") 
 def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names: Names = JOB) -> str:
     """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
     records = config.source.records
-    read = None if records is None else record_arguments(records, found.plan.arguments)
+    read = None if records is None else records.arguments(found.plan.arguments)
     register(tables, packing_functions(found.plan.types[read.name] for read in found.plan.members))
     encode = names.table("encode")
     tables.create_temporary_system_function(encode, encode_function(found.plan, read))
@@ -142,7 +141,7 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout, names
     columns = column_names(tables)
     record = next(name for number in count() if (name := f"record{number}") not in {*columns, *records.fields})
     given = (sql for sql, here in zip(found.arguments, read.arguments, strict=True) if here is None)
-    rows = flattened(tables, tables.sql_query(records_query(records, columns, record)), config.policy.roles)
+    rows = flattened(tables, tables.sql_query(records.query(columns, record)), config.policy.roles)
     return f"SELECT {encode}({', '.join([record, *given])}) AS e FROM {rows}"
 
 

@@ -34,7 +34,6 @@ from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.job import JOB, Job
 from crenel.jobs.pipeline.json_numbers import use_fast_numbers
 from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
-from crenel.jobs.pipeline.records import json_functions, records_query
 from crenel.jobs.pipeline.side_streams import read_forget
 from crenel.jobs.pipeline.sink_columns import Column, lines_of
 from crenel.jobs.pipeline.source_table import (
@@ -74,8 +73,8 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     use_fast_numbers(tables, config.source.ddl)
     query, records = config.source.query or "SELECT * FROM source", config.source.records
     if records is not None:
-        register(tables, json_functions(records))
-        query = records_query(records, column_names(tables))
+        register(tables, records.functions())
+        query = records.query(column_names(tables))
     with parsing("source.query", config.source.varied):
         source = flattened(tables, tables.sql_query(query), config.policy.roles)
     tables.create_temporary_view(JOB.table("source"), source)

@@ -127,7 +127,7 @@ def encoded_function(sql: ColumnType, encoding: str) -> JavaFunction:
     Parameters
     ----------
     sql : type of the result
-    encoding : of ``crenel.jobs.config.records.JsonFieldSection``
+    encoding : of ``crenel.jobs.formats.json_records.JsonFieldSection``
     """
     name = "TIMESTAMP" if sql.name == "TIMESTAMP_LTZ" else sql.name
     condition, value = _VALUES[name if encoding in _PER_SECOND else encoding]

@@ -56,7 +56,7 @@ class SchemaRegistry:
     url: str
     user: str | None = None
     password: Secret | None = None
-    field: str = "source.from_avro.registry"
+    field: str = "registry"
 
     def schema(self, number: int) -> str | None:
         """Return the text of a schema; None if the registry does not have it.

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.cli.app import app
 from crenel.jobs.config.load import load
-from crenel.jobs.config.records import JsonRecords, json_steps
+from crenel.jobs.formats.json_records import JsonRecords, json_steps, member_path
 from tests.support.launch import DATA
 
 ADULT = DATA / "adult"
@@ -146,10 +146,8 @@ def test_lines_of_json_are_proposed_with_the_types_of_their_fields(tmp_path: Pat
     found = load(path).source.records
     assert isinstance(found, JsonRecords)
     types = {"age": "DOUBLE", "a.dose": "DOUBLE", "birth_date": "DATE", "seen": "DATE", "visited": "TIMESTAMP_LTZ(3)"}
-    assert {name: kind for name, (kind, _) in found.fields.items()} == {
-        shown: types.get(shown, "STRING") for shown in (names.get(name, name) for name in columns)
-    }
-    assert {name: json_steps(steps) for name, (_, steps) in found.fields.items()} == {
+    assert found.types == {shown: types.get(shown, "STRING") for shown in (names.get(name, name) for name in columns)}
+    assert {name: json_steps(of.path or member_path(name)) for name, of in found.fields.items()} == {
         names.get(name, name): paths.get(name, (name,)) for name in columns
     }
     roles = yaml.safe_load(path.read_text(encoding="utf-8"))["policy"]

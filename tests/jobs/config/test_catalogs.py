@@ -50,7 +50,6 @@ def test_tables_of_catalogs_are_a_source_and_sinks(tmp_path: Path) -> None:
         "source.table",
         Watermark("visited", 600_000),
     )
-    assert source.is_given
     assert source.statements == {}
     assert (str(released), released.kind, released.options) == (
         "lake.clinic.released",

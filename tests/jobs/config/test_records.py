@@ -8,7 +8,10 @@ import pytest
 
 from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.config.load import load
-from crenel.jobs.config.records import AvroRecords, CsvRecords, ProtobufRecords, Records
+from crenel.jobs.formats.avro_records import AvroRecords
+from crenel.jobs.formats.csv_records import CsvRecords
+from crenel.jobs.formats.protobuf_records import ProtobufRecords
+from crenel.jobs.formats.record_format import RecordFormat
 from tests.support.protobuf import descriptor_set
 
 TEXT = """
@@ -21,7 +24,7 @@ sinks: {released: {connector: blackhole}}
 CSV = "source.from_csv={column: line, fields: {age: int, 'on': 'DECIMAL(5, 2)', t: TIMESTAMP(3)}%s}"
 
 
-def read(folder: Path, *overrides: str) -> Records | None:
+def read(folder: Path, *overrides: str) -> RecordFormat | None:
     path = folder / "job.yaml"
     path.write_text(TEXT, encoding="utf-8")
     return load(path, overrides).source.records
@@ -30,11 +33,12 @@ def read(folder: Path, *overrides: str) -> Records | None:
 def test_lines_are_read_in_the_order_of_their_fields(tmp_path: Path) -> None:
     found = read(tmp_path, CSV % ", delimiter: '\t', quote: null, null_literal: '\\N'")
     assert isinstance(found, CsvRecords)
-    assert found == CsvRecords("line", {"age": "int", "on": "DECIMAL(5, 2)", "t": "TIMESTAMP(3)"}, "\t", None, "\\N")
+    assert found.types == {"age": "int", "on": "DECIMAL(5, 2)", "t": "TIMESTAMP(3)"}
+    assert (found.column, found.delimiter, found.quote, found.null_literal) == ("line", "\t", None, "\\N")
     assert list(found.fields) == ["age", "on", "t"]
     plain = read(tmp_path, CSV % "")
     assert isinstance(plain, CsvRecords)
-    assert (plain.delimiter, plain.quote, plain.null) == (",", '"', "")
+    assert (plain.delimiter, plain.quote, plain.null_literal) == (",", '"', "")
     assert plain.parsing_options != found.parsing_options
 
 
@@ -106,10 +110,12 @@ def test_fields_of_avro_have_the_paths_of_their_names(tmp_path: Path) -> None:
     (tmp_path / "visits.avsc").write_text('"int"', encoding="utf-8")
     found = read(tmp_path, AVRO % ", registry: {url: 'https://registry:8081/x', user: me, password: secret}")
     assert isinstance(found, AvroRecords)
-    assert found.fields == {"age": ("int", ("age",)), "zip": ("STRING", ("a", "b"))}
-    assert found.registry is not None
-    assert found.registry.password is not None
-    assert (found.registry.url, found.registry.password.read()) == ("https://registry:8081/x", b"secret")
+    assert (found.types, found.steps) == ({"age": "int", "zip": "STRING"}, {"age": ("age",), "zip": ("a", "b")})
+    registry = found.schema_registry
+    assert registry is not None
+    assert registry.password is not None
+    assert (registry.url, registry.password.read()) == ("https://registry:8081/x", b"secret")
+    assert registry.password.name == "source.from_avro.registry.password"
     assert "secret" not in repr(found)
 
 
@@ -165,8 +171,8 @@ def test_paths_of_arrays_of_avro_go_to_their_items(tmp_path: Path) -> None:
         "{codes: ARRAY<INT>, 'rows[*].ward': ARRAY<STRING>, tags: {type: array<string>, path: home.tags}, age: INT}"
     )
     found = read(tmp_path, f"source.from_avro={{column: record, schema_file: visits.avsc, fields: {fields}}}")
-    assert found is not None
-    assert [path for _, path in found.fields.values()] == [
+    assert isinstance(found, AvroRecords)
+    assert [*found.steps.values()] == [
         ("codes[*]",),
         ("rows[*]", "ward"),
         ("home", "tags[*]"),
@@ -185,10 +191,11 @@ def test_fields_of_protobuf_have_the_paths_of_their_names(tmp_path: Path) -> Non
     given = PROTOBUF % ", message: C, registry: {url: 'http://registry', user: me, password: hidden}"
     found = read(tmp_path, given)
     assert isinstance(found, ProtobufRecords)
-    assert found.fields == {"age": ("int", ("age",)), "zip": ("STRING", ("a", "b"))}
-    assert found.message.descriptor.full_name == "B.C"
-    assert found.registry is not None
-    assert (found.registry.url, found.registry.field) == ("http://registry", "source.from_protobuf.registry")
+    assert (found.types, found.steps) == ({"age": "int", "zip": "STRING"}, {"age": ("age",), "zip": ("a", "b")})
+    assert found.message_type().descriptor.full_name == "B.C"
+    registry = found.schema_registry
+    assert registry is not None
+    assert (registry.url, registry.field) == ("http://registry", "source.from_protobuf.registry")
     assert "hidden" not in repr(found)
 
 

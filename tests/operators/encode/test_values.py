@@ -22,12 +22,14 @@ from hypothesis import strategies as st
 
 import crenel
 from crenel.anonymity.model import values
-from crenel.jobs.config.records import AvroRecords, CsvRecords, JsonRecords, ProtobufRecords, Records
-from crenel.jobs.pipeline.records import record_arguments
+from crenel.jobs.formats.avro_records import AvroRecords
+from crenel.jobs.formats.csv_records import CsvRecords
+from crenel.jobs.formats.json_records import JsonRecords
+from crenel.jobs.formats.protobuf_records import ProtobufRecords
+from crenel.jobs.formats.record_format import RecordFormat
 from crenel.operators.column_types import ColumnType, parse
 from crenel.operators.encode import json_fields
 from crenel.operators.encode.avro.schema import parse as parse_schema
-from crenel.operators.encode.protobuf.schema import MessageType
 from tests.crenel.test_values import (
     ROLES,
     TYPES,
@@ -59,7 +61,7 @@ class Written(NamedTuple):
     contents : record of each value, and at the end one in which it is missing
     """
 
-    records: Records
+    records: RecordFormat
     contents: Sequence[bytes]
 
 
@@ -75,7 +77,7 @@ def as_json(of: Type, sql: ColumnType) -> Iterator[Written]:
         plain = [text if text.strip('"-').isalpha() else text.strip('"') for text in quoted]
     for texts, end in ((plain, ""), (quoted, ""), (plain, " x")):
         contents = [f'{{"c": {text}}}{end}'.encode() for text in (*texts, "null")]
-        yield Written(JsonRecords("record", {"c": (sql.text, "$.c")}), contents)
+        yield Written(JsonRecords.model_validate({"column": "record", "fields": {"c": sql.text}}), contents)
 
 
 def as_csv(of: Type, sql: ColumnType) -> Iterator[Written]:
@@ -96,7 +98,8 @@ def as_csv(of: Type, sql: ColumnType) -> Iterator[Written]:
                 line = io.StringIO()
                 csv.writer(line, lineterminator="", quoting=quoting).writerow([text, "x"])
                 contents.append(line.getvalue().encode())
-            yield Written(CsvRecords("record", {"c": sql.text, "further": "STRING"}, null="NULL"), contents)
+            section = {"column": "record", "fields": {"c": sql.text, "further": "STRING"}, "null_literal": "NULL"}
+            yield Written(CsvRecords.model_validate(section), contents)
 
 
 def as_avro(of: Type, sql: ColumnType) -> Iterator[Written]:
@@ -124,8 +127,9 @@ def as_avro(of: Type, sql: ColumnType) -> Iterator[Written]:
             record, exact = io.BytesIO(), Decimal(value) if sql.name == "DECIMAL" and value is not None else value
             fastavro.schemaless_writer(record, schema, {"c": exact})
             contents.append(record.getvalue())
-        fields = {"c": (_NARROW.get(sql.text, sql.text), ("c",))}
-        yield Written(AvroRecords("record", fields, parse_schema(json.dumps(schema))), contents)
+        section = {"column": "record", "fields": {"c": _NARROW.get(sql.text, sql.text)}}
+        read_as = parse_schema(json.dumps(schema))
+        yield Written(AvroRecords.model_validate(section | {"schema_file": read_as}), contents)
 
 
 def as_protobuf(of: Type, sql: ColumnType) -> Iterator[Written]:
@@ -158,8 +162,8 @@ def as_protobuf(of: Type, sql: ColumnType) -> Iterator[Written]:
             else:
                 record.c = "ab".index(value) if enum else value
             contents.append(record.SerializeToString())
-        fields = {"c": (_NARROW.get(sql.text, sql.text), ("c",))}
-        yield Written(ProtobufRecords("record", fields, MessageType(content, "p.R")), [*contents, b""])
+        section = {"column": "record", "fields": {"c": _NARROW.get(sql.text, sql.text)}, "descriptor_file": content}
+        yield Written(ProtobufRecords.model_validate(section), [*contents, b""])
 
 
 FORMATS: dict[str, Callable[[Type, ColumnType], Iterator[Written]]] = {
@@ -179,7 +183,7 @@ def by_a_reader(of: Type, made: crenel.Settings, written: Written) -> tuple[Any,
     """Return what a job encodes whose records are ``written``; SQL has the arguments that the reader leaves to it."""
     found = job_layout(of, made)
     arguments = sql_arguments(of, found)
-    plan = record_arguments(written.records, found.plan.arguments)
+    plan = written.records.arguments(found.plan.arguments)
     if plan is not None:
         records = [written.contents[-1 if row is None else row] for row in rows_of(of)]
         others = [argument for argument, field in zip(arguments, plan.arguments, strict=True) if field is None]

@@ -23,15 +23,17 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import ConfigError
 from crenel.jobs.cli.init_source import describe
 from crenel.jobs.config.load import load
-from crenel.jobs.config.records import AvroRecords, CsvSection, JsonSection, ProtobufRecords
 from crenel.jobs.config.source import SourceSection
+from crenel.jobs.formats.avro_records import AvroRecords
+from crenel.jobs.formats.csv_records import CsvRecords
+from crenel.jobs.formats.json_records import JsonRecords
+from crenel.jobs.formats.protobuf_records import ProtobufRecords
 from crenel.jobs.local.flags import prepare_java
 from crenel.jobs.pipeline import build
 from crenel.jobs.pipeline.java_functions import register
 from crenel.jobs.pipeline.json_arrays import json_array_function
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.jobs.pipeline.packing import packing_functions
-from crenel.jobs.pipeline.records import json_functions, record_arguments, records_query
 from crenel.jobs.pipeline.source_table import create_table, source_table
 from crenel.jobs.pipeline.sql_expressions import argument, literal
 from crenel.operators.column_types import parse
@@ -116,7 +118,7 @@ def test_each_field_is_read_and_what_cannot_be_is_missing() -> None:
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
     rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate(RECORDS))
     tables.execute_sql(f"CREATE TEMPORARY VIEW source AS SELECT * FROM (VALUES {rows}) AS t (number, record)")
-    query = records_query(JsonSection(column="record", fields=FIELDS).core(), ["number", "record"])
+    query = JsonRecords(column="record", fields=FIELDS).query(["number", "record"])
     with tables.execute_sql(query).collect() as found:
         read = {
             row[-1]: tuple(str(value) if i == 3 and value else value for i, value in enumerate(row)) for row in found
@@ -209,9 +211,9 @@ def test_each_value_of_an_array_is_read_as_a_field_of_its_type() -> None:
         shown = (f"v{place}", *(f"{name}{place}[{row}]" for name, row in SHOWN))
         columns += [f"CAST({each} AS STRING)" for each in shown]
         columns += [f"CARDINALITY(own{place})", f"CARDINALITY(x{place})"]
-    read = JsonSection(column="record", fields=fields).core()
-    register(tables, json_functions(read))
-    query = f"SELECT {', '.join(columns)} FROM ({records_query(read, ['number', 'record'])})"
+    read = JsonRecords(column="record", fields=fields)
+    register(tables, read.functions())
+    query = f"SELECT {', '.join(columns)} FROM ({read.query(['number', 'record'])})"
     with tables.execute_sql(query).collect() as found:
         values = {row[0]: tuple(row)[1:] for row in found}
     assert len(values) == len(values_of) + 3
@@ -302,16 +304,16 @@ def test_decimals_and_times_of_debezium_are_read() -> None:
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
     tables.get_config().set_local_timezone("UTC")
     for (encoding, kind), values in ENCODED.items():
-        read = JsonSection.model_validate(
+        read = JsonRecords.model_validate(
             {"column": "record", "fields": {"v": {"type": kind, "path": "$.after.v", "encoding": encoding}}}
-        ).core()
+        )
         plain = [v if re.fullmatch("-?[0-9]+|null|{.*}", v) else json.dumps(v) for v in values]
         records = [f'{{"after": {{"v": {v}}}}}' for v in plain]
         rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate(records))
         view = f"source AS SELECT * FROM (VALUES {rows}) AS t (number, record)"
         tables.execute_sql(f"CREATE TEMPORARY VIEW {view}")
-        register(tables, json_functions(read))
-        query = records_query(read, ["number", "record"])
+        register(tables, read.functions())
+        query = read.query(["number", "record"])
         with tables.execute_sql(f"SELECT number, CAST(v AS STRING) FROM ({query})").collect() as found:
             assert [row[1] for row in sorted(map(tuple, found))] == [*values.values()], encoding
         tables.execute_sql("DROP TEMPORARY VIEW source")
@@ -348,7 +350,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
     fields = {
         f"{name}{where}": {"type": kind, "path": path} for name, kind in KINDS.items() for where, path in PATHS.items()
     }
-    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    records = JsonRecords.model_validate({"column": "record", "fields": fields})
     reader = ArgumentCollector({name: parse(field["type"]) for name, field in fields.items()})
     for name, field in fields.items():
         if not field["type"].startswith(("DOUBLE", "STRING")):
@@ -357,7 +359,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
             reader.quasi_identifier(Numeric((0.0, 1.0)).named(name))
         reader.member("passthrough", name)
     assert not reader.problems
-    plan = record_arguments(records, reader.arguments)
+    plan = records.arguments(reader.arguments)
     assert plan is not None
     assert None not in plan.arguments
     assert isinstance(plan.fields, JsonFields)
@@ -375,7 +377,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
     types = {name: parse(field["type"]) for name, field in fields.items()}
     expressions = [argument(of, types[of[0]]) for of in reader.arguments]
     selected = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(expressions))
-    with tables.execute_sql(f"SELECT {selected} FROM ({records_query(records, ['record'])})").collect() as rows:
+    with tables.execute_sql(f"SELECT {selected} FROM ({records.query(['record'])})").collect() as rows:
         by_flink = [list(row) for row in rows]
     here = zip(*(column.tolist() for column in plan.read(pd.Series(written, dtype=object))), strict=True)
     assert len(by_flink) == len(written)
@@ -405,17 +407,17 @@ def test_what_encode_does_not_read_is_left_to_the_query() -> None:
         "size": {"type": "INT", "path": "$.a.length()"},
         "escaped": {"type": "STRING", "path": "$['\\u0061']"},
     }
-    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    records = JsonRecords.model_validate({"column": "record", "fields": fields})
     wanted: list[Argument] = [(name, "text") for name in fields] + [("moment", "watermark"), ("other", "text")]
-    plan = record_arguments(records, wanted)
+    plan = records.arguments(wanted)
     assert plan == RecordArguments(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
-    assert record_arguments(records, wanted[1:]) is None
+    assert records.arguments(wanted[1:]) is None
 
 
 def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() -> None:
-    records = JsonSection(column="text", fields={"person": "STRING", "number": "INT"}).core()
+    records = JsonRecords(column="text", fields={"person": "STRING", "number": "INT"})
     with pytest.raises(ConfigError) as raised:
-        records_query(records, ["number", "record"])
+        records.query(["number", "record"])
     assert raised.value.problems == (
         "source.from_json.column: the table source has no column 'text'; one of number, record",
         "source.from_json.fields.number: the table source has a column of that name too; rename one of the two",
@@ -432,8 +434,8 @@ def test_the_configuration_of_kafka_reads_all_that_its_policy_names() -> None:
 
 def test_lines_of_csv_are_read_by_encode_alone() -> None:
     fields = {"a": "INT", "it's": "STRING", "real": "DOUBLE", "seen": "TIMESTAMP", "paid": "DECIMAL(5, 2)"}
-    records = CsvSection(column="line", fields=fields, delimiter=";").core()
-    assert records_query(records, ["line", "ts"]) == (
+    records = CsvRecords(column="line", fields=fields, delimiter=";")
+    assert records.query(["line", "ts"]) == (
         "SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `it's`, CAST(NULL AS DOUBLE) AS `real`, "
         "CAST(NULL AS TIMESTAMP) AS `seen`, CAST(NULL AS DECIMAL(5, 2)) AS `paid`, `ts` FROM source"
     )
@@ -446,13 +448,13 @@ def test_lines_of_csv_are_read_by_encode_alone() -> None:
         ("a", "missing"),
         ("seen", "text"),
     ]
-    plan = record_arguments(records, wanted)
+    plan = records.arguments(wanted)
     kinds = (4, CellType("DECIMAL", 5, 2)), (0, CellType("INT")), (3, CellType("TIMESTAMP", 6))
     arguments = (0, "text"), None, (1, "number"), None, (1, "missing"), (2, "text")
     assert plan == RecordArguments(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
-    assert record_arguments(records, [mark, ("ts", "time")]) is None
+    assert records.arguments([mark, ("ts", "time")]) is None
     with pytest.raises(ConfigError) as raised:
-        record_arguments(records, [("real", "integer"), ("it's", "text"), ("paid", "integer")])
+        records.arguments([("real", "integer"), ("it's", "text"), ("paid", "integer")])
     assert raised.value.problems == (
         "source.from_csv.fields.real: DOUBLE is not read as integer; declare it as STRING",
         "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
@@ -465,22 +467,23 @@ def test_fields_of_avro_are_read_by_encode_alone_and_fit_their_schema() -> None:
     types: dict[str, Any] = {"age": "int", "home": inner, "odd": union, "all": {"type": "array", "items": "int"}}
     fields = [{"name": name, "type": kind} for name, kind in types.items()]
     schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": fields}))
-    good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
-    records = AvroRecords("record", good, schema)
-    assert records_query(records, ["record", "ts"], "bytes") == (
+
+    def of(types: dict[str, Any]) -> AvroRecords:
+        return AvroRecords.model_validate({"column": "record", "schema_file": schema, "fields": types})
+
+    records = of({"age": "INT", "zip": {"type": "STRING", "path": "home.zip"}})
+    assert records.query(["record", "ts"], "bytes") == (
         "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, CAST(`record` AS BYTES) AS `bytes`, `ts` "
         "FROM source"
     )
-    plan = record_arguments(records, [("zip", "text"), ("moment", "watermark"), ("age", "number")])
+    plan = records.arguments([("zip", "text"), ("moment", "watermark"), ("age", "number")])
     made = AvroFields(schema, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))))
     assert plan == RecordArguments(made, ((0, "text"), None, (1, "number")))
-    assert records_query(AvroRecords("record", {"all": ("ARRAY<BIGINT>", ("all[*]",))}, schema), ["record"]) == (
-        "SELECT CAST(NULL AS ARRAY<BIGINT>) AS `all` FROM source"
-    )
+    assert of({"all": "ARRAY<BIGINT>"}).query(["record"]) == "SELECT CAST(NULL AS ARRAY<BIGINT>) AS `all` FROM source"
     bad = {"age": "STRING", "odd": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "age[*]": "ARRAY<INT>"}
     bad |= {"all[*]": "ARRAY<STRING>"}
     with pytest.raises(ConfigError) as raised:
-        records_query(AvroRecords("record", {name: (kind, (name,)) for name, kind in bad.items()}, schema), ["record"])
+        of(bad).query(["record"])
     where, inside = "source.from_avro", "which is not one value of one type; give the path of a field inside it, or"
     assert raised.value.problems == (
         f"{where}.fields.age: {where}.schema_file has an int there; declare it as INT or BIGINT",
@@ -506,13 +509,13 @@ def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
     listed = [{"name": name, "type": {"type": "array", "items": of}} for name, of in logical.items()]
     schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": listed}))
 
-    def problems(types: dict[str, str], of: Any = AvroRecords, known: Any = schema) -> tuple[str, ...]:
-        fields = {name: (kind, (f"{name}[*]",)) for name, kind in types.items()}
+    def problems(types: dict[str, str], of: Any = AvroRecords, **known: Any) -> tuple[str, ...]:
+        records = of.model_validate({"column": "record", "fields": types, **(known or {"schema_file": schema})})
         try:
-            records_query(of("record", fields, known), ["record"])
+            records.query(["record"])
         except ConfigError as error:
             return error.problems
-        plan = record_arguments(of("record", fields, known), [(name, "packed") for name in fields])
+        plan = records.arguments([(name, "packed") for name in types])
         assert plan is not None
         assert all(of.name != "TIMESTAMP_LTZ" for _, of in plan.fields.fields)  # type: ignore[attr-defined]
         return ()
@@ -536,9 +539,9 @@ def test_elements_of_arrays_have_the_types_of_their_schema() -> None:
         "dependency": ["google/protobuf/timestamp.proto"],
         "message_type": [message_type],
     }
-    message = MessageType(protobuf.descriptor_set(file, imports=[timestamp_pb2.DESCRIPTOR]), "Visit")
+    content = protobuf.descriptor_set(file, imports=[timestamp_pb2.DESCRIPTOR])
     for kind in ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "BIGINT"):
-        assert not problems({"times": f"ARRAY<{kind}>"}, ProtobufRecords, message)
+        assert not problems({"times": f"ARRAY<{kind}>"}, ProtobufRecords, descriptor_file=content)
 
 
 def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None:
@@ -551,16 +554,16 @@ def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None
     listed = [{"name": name, "type": {"type": of, "logicalType": kind}} for name, (of, kind) in logical.items()]
     schema = parse_schema(json.dumps({"type": "record", "name": "Visit", "fields": listed}))
     types = {"seen": "TIMESTAMP_LTZ(3)", "moment": "TIMESTAMP_LTZ(6)", "clock": "TIME(3)"}
-    avro = AvroRecords("record", {name: (kind, (name,)) for name, kind in types.items()}, schema)
+    avro = AvroRecords.model_validate({"column": "record", "schema_file": schema, "fields": types})
     select = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in types.items())
-    assert records_query(avro, ["record"]) == f"SELECT {select} FROM source"
+    assert avro.query(["record"]) == f"SELECT {select} FROM source"
     times = [protobuf.field(name, n, ".google.protobuf.Timestamp") for n, name in enumerate(("seen", "moment"), 1)]
     file = {"name": "v.proto", "syntax": "proto3", "dependency": ["google/protobuf/timestamp.proto"]}
     set_of = protobuf.descriptor_set(
         file | {"message_type": [{"name": "Visit", "field": times}]}, imports=[timestamp_pb2.DESCRIPTOR]
     )
-    of_message = {name: (types[name], (name,)) for name in ("seen", "moment")}
-    messages = ProtobufRecords("record", of_message, MessageType(set_of, "Visit"))
+    of_message = {name: types[name] for name in ("seen", "moment")}
+    messages = ProtobufRecords.model_validate({"column": "record", "descriptor_file": set_of, "fields": of_message})
     reader = ArgumentCollector({name: parse(kind) for name, kind in types.items()})
     for name in types:
         reader.member("sensitive", name)
@@ -574,7 +577,7 @@ def test_instants_and_times_of_day_are_read_as_flink_reads_their_texts() -> None
     message = visit(seen={"seconds": -1, "nanos": 999_000_000}, moment={"seconds": 1_700_000_000, "nanos": 123_456_000})
     expected = ["1969-12-31 23:59:59.999", "2023-11-14 22:13:20.123456", "08:00:00.5"]
     for records, record in ((avro, content.getvalue()), (messages, message.SerializeToString())):
-        plan = record_arguments(records, [of for of in reader.arguments if of[0] in records.fields])
+        plan = records.arguments([of for of in reader.arguments if of[0] in records.fields])
         assert plan is not None
         *texts, seen = plan.read(pd.Series([record, None]))
         assert [each.to_pylist() for each in texts] == [[text, None] for text in expected[: len(texts)]]
@@ -604,21 +607,20 @@ def test_fields_of_protobuf_are_read_by_encode_alone_and_fit_their_message() -> 
         protobuf.descriptor_set({"name": "v.proto", "message_type": [home, visit]}),
         "Visit",
     )
-    good = {"age": ("INT", ("age",)), "zip": ("STRING", ("home", "zip"))}
-    registry = SchemaRegistry("http://registry")
-    records = ProtobufRecords("record", good, message, registry)
-    assert records_query(records, ["record", "ts"]) == (
+    section = {"column": "record", "descriptor_file": message.content, "message": "Visit"}
+    good = {"age": "INT", "zip": {"type": "STRING", "path": "home.zip"}}
+    records = ProtobufRecords.model_validate(section | {"fields": good, "registry": "http://registry"})
+    registry = SchemaRegistry("http://registry", field="source.from_protobuf.registry")
+    assert records.query(["record", "ts"]) == (
         "SELECT CAST(NULL AS INT) AS `age`, CAST(NULL AS STRING) AS `zip`, `ts` FROM source"
     )
-    plan = record_arguments(records, [("zip", "text"), ("moment", "watermark"), ("age", "number")])
+    plan = records.arguments([("zip", "text"), ("moment", "watermark"), ("age", "number")])
     made = ProtobufFields(message, ((("home", "zip"), CellType("STRING")), (("age",), CellType("INT"))), registry)
     assert plan == RecordArguments(made, ((0, "text"), None, (1, "number")))
     bad = {"age": "STRING", "all": "INT", "home": "STRING", "name": "STRING", "home[*].zip": "ARRAY<STRING>"}
-    bad |= {"map": "ARRAY<INT>"}
+    bad |= {"map": "INT"}
     with pytest.raises(ConfigError) as raised:
-        records_query(
-            ProtobufRecords("record", {n: (k, tuple(n.split("."))) for n, k in bad.items()}, message), ["record"]
-        )
+        ProtobufRecords.model_validate(section | {"fields": bad}).query(["record"])
     where, inside = "source.from_protobuf", "which is not one value of one type; give the path of a field inside it, or"
     assert raised.value.problems == (
         f"{where}.fields.age: {where}.descriptor_file has an int32 there; declare it as INT or BIGINT",

@@ -21,8 +21,8 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.jobs.config.records import CsvSection, JsonSection
-from crenel.jobs.pipeline.records import record_arguments
+from crenel.jobs.formats.csv_records import CsvRecords
+from crenel.jobs.formats.json_records import JsonRecords
 from crenel.operators.encode.cells import FORMS as CSV_FORMS
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.columns import members_schema
@@ -137,11 +137,11 @@ def encoding(kind: str, **way: Any) -> tuple[AnonymizationPlan, RecordArguments]
     found = layout_of(POLICY, COLUMNS)
     if kind == "json":
         typed = {name: {"type": sql, "path": f"$.{PATHS[name]}"} for name, sql in COLUMNS.items()}
-        records: Any = JsonSection.model_validate({"column": "record", "fields": typed})
+        records: Any = JsonRecords.model_validate({"column": "record", "fields": typed})
     else:
         way = {"null_literal" if name == "null" else name: value for name, value in way.items()}
-        records = CsvSection.model_validate({"column": "record", "fields": COLUMNS, **way})
-    plan = record_arguments(records.core(), found.plan.arguments)
+        records = CsvRecords.model_validate({"column": "record", "fields": COLUMNS, **way})
+    plan = records.arguments(found.plan.arguments)
     assert plan is not None
     return encode_plan(found, Shards(3), (0, 1, 2), SubjectKey.of(b"a key")), plan
 
