@@ -24,7 +24,7 @@ from crenel.jobs.config.source import TOKEN
 from crenel.jobs.pipeline.sql_times import INSTANT
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.csv_values import read_as
-from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.json_fields import JsonFields
 from crenel.profiling import sample_of
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -179,7 +179,7 @@ def _of_json(path: Path, rows: int) -> Described:
             f"{path} has {len(paths):,} fields with a value of their own, and 'crenel init' reads from 1 to "
             f"{_MOST_FIELDS:,}; {_CONVERT}"
         )
-    texts = JsonFields(tuple(JsonField(path, "STRING") for path in paths)).columns(lines)
+    texts = JsonFields(tuple((path, CellType("STRING")) for path in paths)).columns(lines)
     typed = pa.table(
         {".".join(path): _typed(pa.chunked_array([cells.text])) for path, cells in zip(paths, texts, strict=True)}
     )

@@ -20,14 +20,14 @@ from crenel.operators.column_types import INSTANTS, element_of, parse
 from crenel.operators.encode import json_scan
 from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.columns import Form
-from crenel.operators.encode.json_fields import FORMS, JsonField, JsonFields
+from crenel.operators.encode.json_fields import FORMS, JsonFields, Steps
 from crenel.settings_file import FileSection
 
 _VALUE = rf"({PLAIN}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{DECIMAL})"
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 
 
-def json_steps(path: str) -> tuple[str | int, ...] | None:
+def json_steps(path: str) -> Steps | None:
     """Return the steps of a JSON path; None for paths with more than members and array indices.
 
     Examples
@@ -47,7 +47,7 @@ def json_steps(path: str) -> tuple[str | int, ...] | None:
     return tuple(steps)
 
 
-def item_steps(path: str) -> tuple[tuple[str | int, ...], tuple[str | int, ...]] | None:
+def item_steps(path: str) -> tuple[Steps, Steps] | None:
     """Return the steps of a JSON path to an array, and those from each of its items; None for other paths.
 
     Examples
@@ -169,10 +169,7 @@ class JsonRecords(RecordFormat):
         return fit and of.encoding is None and json_steps(self._path_of(name)) is not None
 
     def reader(self, fields: Mapping[str, CellType]) -> JsonFields:
-        steps = {name: json_steps(self._path_of(name)) or () for name in fields}
-        return JsonFields(
-            tuple(JsonField(steps[name], kind.name, kind.precision, kind.scale) for name, kind in fields.items())
-        )
+        return JsonFields(tuple((json_steps(self._path_of(name)) or (), kind) for name, kind in fields.items()))
 
     def functions(self) -> Iterator[JavaFunction]:
         for name, of in self.fields.items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from json import JSONDecoder
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -23,10 +23,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crenel.operators.encode import try_cast as texts
+from crenel.operators.encode.cells import CellType
 from crenel.operators.encode.columns import Form
 from crenel.operators.encode.json_scan import REAL, TEXT, TRUTH, Scanned, scan
 from crenel.operators.encode.json_scan import WHOLE as WHOLE_NUMBER
 from crenel.operators.encode.try_cast import WHOLE
+
+Steps: TypeAlias = tuple[str | int, ...]
 
 FORMS: dict[str, tuple[Form, ...]] = {
     "STRING": ("text",),
@@ -60,41 +63,29 @@ _ESCAPES = re.compile(rf"{_PAIR}|(?P<half>{_HALF})|\\.", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class JsonField:
-    """A field of a record.
+class JsonFields:
+    """Fields to read from each record: an implementation of ``crenel.operators.encode.records.Fields``.
 
     Attributes
     ----------
-    path : names of members, and indices in arrays from 0, on the way to the field
-    type : an SQL type in ``FORMS``, without parameters
-    precision, scale : of DECIMAL
+    fields : names of members and indices in arrays, from 0, on the way to each field, and its type, one of ``FORMS``
     """
 
-    path: tuple[str | int, ...]
-    type: str
-    precision: int = 0
-    scale: int = 0
-
-
-@dataclass(frozen=True)
-class JsonFields:
-    """Fields to read from each record: an implementation of ``crenel.operators.encode.records.Fields``."""
-
-    fields: tuple[JsonField, ...]
+    fields: tuple[tuple[Steps, CellType], ...]
 
     def columns(self, records: pa.BinaryArray) -> Sequence[_Column | _ScannedColumn]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
-        names = [field.path[0] for field in self.fields if len(field.path) == 1 and isinstance(field.path[0], str)]
-        kinds = [_SCANNED[field.type] for field in self.fields if field.type in _SCANNED]
+        names = [path[0] for path, _ in self.fields if len(path) == 1 and isinstance(path[0], str)]
+        kinds = [_SCANNED[kind.name] for _, kind in self.fields if kind.name in _SCANNED]
         if not len(self.fields) == len(set(names)) == len(kinds):
             read = _Records(records.to_pylist())
-            return [_Column(field, read) for field in self.fields]
+            return [_Column(*field, read) for field in self.fields]
         scanned = scan(records, names, kinds)
         odd = pa.array(np.flatnonzero(~scanned.plain))
         others = _Records(records.take(odd).to_pylist()) if len(odd) else None
         return [
-            _ScannedColumn(field, scanned, number, None if others is None else _Column(field, others))
-            for number, field in enumerate(self.fields)
+            _ScannedColumn(kind, scanned, number, None if others is None else _Column(path, kind, others))
+            for number, (path, kind) in enumerate(self.fields)
         ]
 
 
@@ -116,13 +107,13 @@ class _Records:
                 self.rows.append(_exactly(record))
         self.objects = [row if type(row) is dict else {} for row in self.rows]
 
-    def column(self, path: tuple[str | int, ...]) -> list[Any]:
+    def column(self, path: Steps) -> list[Any]:
         if len(path) == 1 and isinstance(path[0], str):
             name = path[0]
             return [row.get(name) for row in self.objects]
         return [_at(row, path) for row in self.rows]
 
-    def exact(self, row: int, path: tuple[str | int, ...]) -> Any:
+    def exact(self, row: int, path: Steps) -> Any:
         """Return the value of ``column`` in a row, with a Decimal in place of a float."""
         if row not in self._exact:
             record = self._records[row]
@@ -133,12 +124,12 @@ class _Records:
 class _Column:
     """The values of a field."""
 
-    def __init__(self, field: JsonField, records: _Records) -> None:
-        self._field, self._records = field, records
+    def __init__(self, path: Steps, kind: CellType, records: _Records) -> None:
+        self._path, self._kind, self._records = path, kind, records
 
     @cached_property
     def _values(self) -> list[Any]:
-        return self._records.column(self._field.path)
+        return self._records.column(self._path)
 
     @cached_property
     def _kinds(self) -> set[type]:
@@ -147,22 +138,22 @@ class _Column:
     @cached_property
     def _cells(self) -> list[Any]:
         """The values in the field's type, None where missing; for DECIMAL as text."""
-        field, values = self._field, self._values
-        if field.type == "DOUBLE":
+        kind, values = self._kind, self._values
+        if kind.name == "DOUBLE":
             return self._unless(float, values, _real)
-        if field.type == "DECIMAL":
-            to_text, decimal = _as_written(field), _decimal(field)
+        if kind.name == "DECIMAL":
+            to_text, decimal = _as_written(kind), _decimal(kind)
             return [
                 (to_text(value) or decimal(self._exact(row))) if type(value) is float else decimal(value)
                 for row, value in enumerate(values)
             ]
         if float in self._kinds:
             values = [self._exact(row) if type(value) is float else value for row, value in enumerate(values)]
-        if field.type == "STRING":
+        if kind.name == "STRING":
             return self._unless(str, values, _text)
-        if field.type == "BOOLEAN":
+        if kind.name == "BOOLEAN":
             return self._unless(bool, values, lambda value: texts.truth(_text(value) or ""))
-        end = 1 << (WHOLE[field.type] - 1)
+        end = 1 << (WHOLE[kind.name] - 1)
         return [
             value if value is not None and -end <= value < end else None
             for value in self._unless(int, values, _integer)
@@ -171,13 +162,13 @@ class _Column:
     @cached_property
     def _whole(self) -> NDArray[np.int64] | None:
         """The values where all are whole numbers in range; otherwise None."""
-        if self._field.type not in WHOLE or self._kinds != {int}:
+        if self._kind.name not in WHOLE or self._kinds != {int}:
             return None
         try:
             found = np.array(self._values, np.int64)
         except OverflowError:
             return None
-        end = 1 << (WHOLE[self._field.type] - 1)
+        end = 1 << (WHOLE[self._kind.name] - 1)
         return found if -end <= found.min() and found.max() < end else None
 
     @cached_property
@@ -200,7 +191,7 @@ class _Column:
 
     @property
     def text(self) -> pa.StringArray:
-        if self._field.type in ("STRING", "DECIMAL"):
+        if self._kind.name in ("STRING", "DECIMAL"):
             cells = self._cells
         elif self._whole is not None:
             cells = list(map(str, self._values))
@@ -209,7 +200,7 @@ class _Column:
         return pa.array(cells, pa.string())
 
     def _exact(self, row: int) -> Any:
-        return self._records.exact(row, self._field.path)
+        return self._records.exact(row, self._path)
 
     def _unless(self, kind: type, values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
         """Return the values, after conversion of those that are neither of ``kind`` nor missing."""
@@ -221,14 +212,14 @@ class _Column:
 class _ScannedColumn:
     """The values of a field of scanned records; ``others``: those of the records that are not plain, if there are."""
 
-    def __init__(self, field: JsonField, scanned: Scanned, number: int, others: _Column | None) -> None:
-        self._field, self._scanned, self._number, self._others = field, scanned, number, others
+    def __init__(self, kind: CellType, scanned: Scanned, number: int, others: _Column | None) -> None:
+        self._kind, self._scanned, self._number, self._others = kind, scanned, number, others
 
     @cached_property
     def _found(self) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = self._scanned.found[self._number]
-        if self._field.type in WHOLE:
-            end = 1 << (WHOLE[self._field.type] - 1)
+        if self._kind.name in WHOLE:
+            end = 1 << (WHOLE[self._kind.name] - 1)
             found = found & (-end <= self._whole) & (self._whole < end)
         return found
 
@@ -243,7 +234,7 @@ class _ScannedColumn:
 
     @property
     def number(self) -> NDArray[Any]:
-        if self._field.type == "DOUBLE":
+        if self._kind.name == "DOUBLE":
             texts = self._scanned.texts(self._number)
             if self._others is not None:  # the positions of records that are not plain are undefined
                 texts = pc.if_else(pa.array(self._scanned.plain), texts, None)
@@ -268,10 +259,10 @@ class _ScannedColumn:
 
     @property
     def text(self) -> pa.StringArray:
-        if self._field.type == "STRING":
+        if self._kind.name == "STRING":
             texts = self._scanned.texts(self._number)
         else:
-            values = self._whole if self._field.type in WHOLE else np.where(self._whole != 0, "TRUE", "FALSE")
+            values = self._whole if self._kind.name in WHOLE else np.where(self._whole != 0, "TRUE", "FALSE")
             texts = pc.cast(pa.array(values, mask=~self._found), pa.string())
         if self._others is None:
             return texts
@@ -341,7 +332,7 @@ def _whole_number(text: str) -> int | Decimal:
 _DECODER = JSONDecoder(parse_float=_number, parse_int=_whole_number, parse_constant=_refuse)
 
 
-def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+def _at(value: Any, path: Steps) -> Any:
     for step in path:
         if isinstance(step, str):
             value = value.get(step) if type(value) is dict else None
@@ -370,12 +361,12 @@ def _real(value: Any) -> float | None:
     return texts.real(_text(value) or "")
 
 
-def _as_written(field: JsonField) -> Callable[[float], str | None]:
+def _as_written(kind: CellType) -> Callable[[float], str | None]:
     """Return a function that writes a float with at most the DECIMAL's scale; None for other floats.
 
     Any number with this float rounds to the same DECIMAL, because their difference is below half of the last digit.
     """
-    write, end = f"{{:.{field.scale}f}}".format, 10.0 ** (min(field.precision, _EXACT_DIGITS) - field.scale)
+    write, end = f"{{:.{kind.scale}f}}".format, 10.0 ** (min(kind.precision, _EXACT_DIGITS) - kind.scale)
 
     def to_text(value: float) -> str | None:
         text = write(value + 0.0)  # -0.0 is 0
@@ -384,9 +375,9 @@ def _as_written(field: JsonField) -> Callable[[float], str | None]:
     return to_text
 
 
-def _decimal(field: JsonField) -> Callable[[Any], str | None]:
+def _decimal(kind: CellType) -> Callable[[Any], str | None]:
     def to_text(value: Any) -> str | None:
-        found = texts.decimal(_text(value) or "", field.precision, field.scale)
+        found = texts.decimal(_text(value) or "", kind.precision, kind.scale)
         return None if found is None else f"{found:f}"
 
     return to_text

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.operators.encode.json_fields import FORMS, JsonField, JsonFields
+from crenel.operators.encode.cells import CellType
+from crenel.operators.encode.json_fields import FORMS, JsonFields
 from crenel.operators.encode.json_scan import WHOLE, scan
 from crenel.operators.encode.records import RecordArguments
 
 FIELDS = tuple(
-    JsonField(path, kind, 10, 2) for path in (("a",), ("a", "b"), ("a", 0), ("a", 1, "b"), ()) for kind in FORMS
+    (path, CellType(kind, 10, 2)) for path in (("a",), ("a", "b"), ("a", 0), ("a", 1, "b"), ()) for kind in FORMS
 )
 PLAN = RecordArguments(
-    JsonFields(FIELDS), tuple((number, form) for number, field in enumerate(FIELDS) for form in FORMS[field.type])
+    JsonFields(FIELDS), tuple((number, form) for number, field in enumerate(FIELDS) for form in FORMS[field[1].name])
 )
 
 LEAVES = st.one_of(
@@ -47,7 +48,7 @@ def read(records: list[bytes | None], plan: RecordArguments = PLAN) -> list[list
 
 def one(value: str, kind: str, form: str, precision: int = 10, scale: int = 2) -> Any:
     """Return the values read from a record with one field."""
-    plan = RecordArguments(JsonFields((JsonField(("a",), kind, precision, scale),)), ((0, form),))  # type: ignore[arg-type]
+    plan = RecordArguments(JsonFields(((("a",), CellType(kind, precision, scale)),)), ((0, form),))  # type: ignore[arg-type]
     ((found,),) = read([b'{"a": %b}' % value.encode()], plan)
     return found
 
@@ -69,7 +70,7 @@ def test_quickly_and_exactly_read_is_the_same(values: list[Any]) -> None:
 
 @given(RECORDS, st.sampled_from(["INT", "BIGINT", "STRING", "BOOLEAN", "DOUBLE"]), st.booleans())
 def test_scanned_and_exactly_read_is_the_same(values: list[Any], kind: str, is_ascii: bool) -> None:
-    fields = (JsonField(("a",), kind), JsonField(("b",), kind))
+    fields = ((("a",), CellType(kind)), (("b",), CellType(kind)))
     plan = RecordArguments(JsonFields(fields), tuple((field, form) for form in FORMS[kind] for field in (0, 1)))
     scanned = [json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass") for value in values]
     assert the_same(read(list(scanned), plan), read([record + b" x" for record in scanned], plan))
@@ -91,7 +92,7 @@ def test_plain_records_are_scanned_whatever_stands_beside_them() -> None:
     records = [record for pair in zip(PLAIN, odd, strict=False) for record in pair] + list(odd[len(PLAIN) :])
     scanned = scan(pa.array(records, pa.binary()), ("a", "b"), (WHOLE, WHOLE))
     assert [record for record, plain in zip(records, scanned.plain, strict=True) if plain] == list(PLAIN)
-    plan = RecordArguments(JsonFields((JsonField(("a",), "INT"),)), ((0, "integer"), (0, "missing")))
+    plan = RecordArguments(JsonFields(((("a",), CellType("INT")),)), ((0, "integer"), (0, "missing")))
     values, missing = read(records, plan)
     assert [value for value, record in zip(values, records, strict=True) if record in PLAIN] == [1, 12, 2, 7, 0]
     assert [record for record, lacks in zip(records, missing, strict=True) if not lacks and record in odd] == [
@@ -113,7 +114,7 @@ def test_what_fits_its_type_is_what_was_written(text: str, whole: int, truth: bo
     record = json.dumps({"text": text, "whole": whole, "truth": truth, "real": real}).encode()
     kinds = {"text": "STRING", "whole": "BIGINT", "truth": "BOOLEAN", "real": "DOUBLE"}
     plan = RecordArguments(
-        JsonFields(tuple(JsonField((name,), kind) for name, kind in kinds.items())),
+        JsonFields(tuple(((name,), CellType(kind)) for name, kind in kinds.items())),
         ((0, "text"), (1, "integer"), (2, "boolean"), (3, "number"), (1, "missing"), (1, "text"), (2, "text")),
     )
     found = [column[0] for column in read([record], plan)]
@@ -162,7 +163,7 @@ def test_digits_that_a_float_does_not_hold_count() -> None:
 )
 def test_of_what_is_no_record_every_field_is_missing(record: bytes | None) -> None:
     plan = RecordArguments(
-        JsonFields((JsonField(("a",), "STRING"), JsonField(("a",), "INT"))),
+        JsonFields(((("a",), CellType("STRING")), (("a",), CellType("INT")))),
         ((0, "text"), (1, "missing"), (1, "integer")),
     )
     good = b'{"a": 7}'
@@ -185,7 +186,7 @@ NESTED = b"[" * 600 + b"]" * 600
 )
 def test_an_odd_field_leaves_the_others_of_its_record_as_they_are(odd: bytes) -> None:
     plan = RecordArguments(
-        JsonFields((JsonField(("a",), "STRING"), JsonField(("b",), "INT"), JsonField(("z",), "INT"))),
+        JsonFields(((("a",), CellType("STRING")), (("b",), CellType("INT")), (("z",), CellType("INT")))),
         ((0, "text"), (1, "integer"), (2, "missing")),
     )
     for tail in (b"", b" x"):
@@ -194,7 +195,7 @@ def test_an_odd_field_leaves_the_others_of_its_record_as_they_are(odd: bytes) ->
 
 @pytest.mark.parametrize("record", [b'{"n": %b, "a": "\\ud800"}', b'{"n": %b, "a": 1.5}', b'{"n": %b, "a": "x"} x'])
 def test_a_record_that_is_nested_too_deep_is_none_and_its_neighbors_are_read(record: bytes) -> None:
-    plan = RecordArguments(JsonFields((JsonField(("a",), "STRING"),)), ((0, "text"),))
+    plan = RecordArguments(JsonFields(((("a",), CellType("STRING")),)), ((0, "text"),))
     assert read([b'{"a": "y"}', record % NESTED, b'{"a": "z"}'], plan) == [["y", None, "z"]]
     # Brackets of a text, and those that stand beside each other, are no nesting.
     wide = b'{"a": "%b", "b": [%b0]}' % (b"[" * 600, b"[]," * 600)
@@ -211,7 +212,7 @@ def test_numbers_of_any_length_keep_their_digits() -> None:
 
 def test_bytes_that_are_no_text_are_replaced_where_the_rest_is_json() -> None:
     plan = RecordArguments(
-        JsonFields((JsonField(("a",), "STRING"), JsonField(("b",), "INT"))), ((0, "text"), (1, "integer"))
+        JsonFields(((("a",), CellType("STRING")), (("b",), CellType("INT")))), ((0, "text"), (1, "integer"))
     )
     assert read([b'{"a": "x\xff", "b": 3}', b'{"a": "\\ud800y", "b": 4}'], plan) == [["x\ufffd", "?y"], [3, 4]]
 
@@ -250,7 +251,7 @@ def test_what_does_not_fit_its_type_is_missing(value: str, kind: str) -> None:
 
 
 def test_arguments_of_sql_stay_in_their_places() -> None:
-    plan = RecordArguments(JsonFields((JsonField(("a",), "INT"),)), (None, (0, "number"), None))
+    plan = RecordArguments(JsonFields(((("a",), CellType("INT")),)), (None, (0, "number"), None))
     records = pd.Series([b'{"a": 1}', b'{"a": 2}'], dtype=object)
     first, number, constant = plan.read(records, pd.Series(["x", "y"]), "same")
     assert (first.tolist(), number.tolist(), constant) == (["x", "y"], [1, 2], "same")

@@ -43,7 +43,7 @@ from crenel.operators.encode.avro.schema import parse as parse_schema
 from crenel.operators.encode.cells import ArrayCells, CellType
 from crenel.operators.encode.columns import Argument, Batch
 from crenel.operators.encode.csv_fields import CsvFields
-from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.json_fields import JsonFields
 from crenel.operators.encode.protobuf.fields import ProtobufFields
 from crenel.operators.encode.protobuf.schema import MessageType
 from crenel.operators.encode.records import RecordArguments
@@ -410,7 +410,7 @@ def test_what_encode_does_not_read_is_left_to_the_query() -> None:
     records = JsonRecords.model_validate({"column": "record", "fields": fields})
     wanted: list[Argument] = [(name, "text") for name in fields] + [("moment", "watermark"), ("other", "text")]
     plan = records.arguments(wanted)
-    assert plan == RecordArguments(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
+    assert plan == RecordArguments(JsonFields(((("here",), CellType("INT")),)), ((0, "text"), *(None,) * 8))
     assert records.arguments(wanted[1:]) is None
 
 

@@ -29,7 +29,7 @@ from crenel.operators.encode.columns import members_schema
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.csv_fields import CsvFields
 from crenel.operators.encode.json_fields import FORMS as JSON_FORMS
-from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.json_fields import JsonFields
 from crenel.operators.encode.records import RecordArguments
 from crenel.operators.plan import AnonymizationPlan
 from crenel.state.block import Block
@@ -46,7 +46,7 @@ SHARE = settings(max_examples=1250 if IS_NIGHTLY else 25)
 """Four fuzzes: 2,000 records by default, 100,000 by `make laws`."""
 
 JSON_FIELDS = tuple(
-    JsonField(path, kind, 10, 2) for path in (("a",), ("a", "b"), ("b", 0), ("c",), ()) for kind in JSON_FORMS
+    (path, CellType(kind, 10, 2)) for path in (("a",), ("a", "b"), ("b", 0), ("c",), ()) for kind in JSON_FORMS
 )
 CSV_KINDS = (
     *(CellType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "INT", "BIGINT")),
@@ -58,7 +58,7 @@ CSV_WAYS: tuple[dict[str, Any], ...] = ({}, {"delimiter": ";", "quote": "'"}, {"
 def all_forms(fields: JsonFields | CsvFields) -> RecordArguments:
     """Return each field in each form of its type."""
     if isinstance(fields, JsonFields):
-        forms = [JSON_FORMS[field.type] for field in fields.fields]
+        forms = [JSON_FORMS[kind.name] for _, kind in fields.fields]
     else:
         forms = [CSV_FORMS[kind.name] for _, kind in fields.fields]
     return RecordArguments(fields, tuple((number, form) for number, forms_of in enumerate(forms) for form in forms_of))
