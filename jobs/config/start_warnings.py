@@ -80,10 +80,10 @@ def row_warnings(field: str, options: Options) -> Iterator[str]:
     silent = [name for name, value in options.items() if _SILENT.fullmatch(name) and value.lower() == "true"]
     formats = known_formats()
     for name in silent:
-        kind = next((kind for kind in formats.values() if kind.name in name), formats["json"])
+        of = [kind for kind in formats.values() if kind.name in name] or [*formats.values()]
         yield (
             f"{field}: '{name}' = 'true' drops records that cannot be read, and counts them nowhere, so none of them "
-            f"comes to 'rejected'; {kind.advice()}"
+            f"comes to 'rejected'; {of[0].advice()}"
         )
     for name in () if silent else dict.fromkeys((options.get("format", ""), options.get("value.format", ""))):
         for kind in formats.values():

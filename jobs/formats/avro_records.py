@@ -50,7 +50,7 @@ class AvroRecords(SchemaRecords):
 
     name = "avro"
     example = "{column: record, schema_file: visits.avsc, fields: {age: INT}}"
-    page = "avro-records"
+    page = "docs/reference/configuration/source.md#avro-records"
     ended_by: ClassVar[Mapping[str, str]] = dict.fromkeys(("avro", "avro-confluent"), "does not fit its schema")
     is_ended_by_files = False  # files of Avro hold their schema
     failures: ClassVar[Mapping[str, tuple[str, ...]]] = {

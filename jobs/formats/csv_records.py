@@ -46,7 +46,7 @@ class CsvRecords(RecordFormat):
     example = "{column: line, fields: {age: INT, area: STRING}}"
     content = "text"
     record = "line"
-    page = "lines-of-csv"
+    page = "docs/reference/configuration/source.md#lines-of-csv"
     failures: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "a line is not valid CSV": (
             r"[\w.$]*\.dataformat\.csv\.CsvReadException: ",

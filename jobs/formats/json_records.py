@@ -148,7 +148,7 @@ class JsonRecords(RecordFormat):
     name = "json"
     example = "{column: record, fields: {age: INT}}"
     content = "text"
-    page = "records-that-cannot-be-read"
+    page = "docs/reference/configuration/source.md#records-that-cannot-be-read"
     ended_by: ClassVar[Mapping[str, str]] = {"json": "is no JSON or has a value of another type"}
     failures: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "a record is not valid JSON": (rf"{JACKSON}.*\bflink\.formats\.json\.",),

@@ -60,7 +60,7 @@ class ProtobufRecords(SchemaRecords):
 
     name = "protobuf"
     example = "{column: record, descriptor_file: visits.desc, fields: {age: INT}}"
-    page = "protobuf-records"
+    page = "docs/reference/configuration/source.md#protobuf-records"
     ended_by: ClassVar[Mapping[str, str]] = {"protobuf": "is no message"}
     failures: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "a record is no message of Protobuf": (r"[\w.$]*\.protobuf\.InvalidProtocolBufferException: ",)

@@ -41,7 +41,7 @@ class RecordFormat(FileSection):
     example : a valid section, in YAML
     content : what the column holds of a record, "text" or "bytes"
     record : one record in words
-    page : heading of the page about the section ``source``
+    page : page about the format, to which messages point; empty: there is none
     ended_by : Flink's own formats that end a job at a record, with that record in words
     is_ended_by_files : whether these end a job that reads files, too
     failures : patterns in the trace of a job that Flink's own format of this name has ended, by the cause in words
@@ -173,7 +173,7 @@ class RecordFormat(FileSection):
         raw = "'raw'" if cls.content == "text" else "'raw' into a column of BYTES"
         return (
             f"read each {cls.record} as 'format' = {raw}, and its fields with source.from_{cls.name}, so that such a "
-            f"{cls.record} is rejected with a reason: docs/reference/configuration/source.md#{cls.page}"
+            f"{cls.record} is rejected with a reason" + (f": {cls.page}" if cls.page else "")
         )
 
 

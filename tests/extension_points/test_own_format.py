@@ -15,6 +15,7 @@ from crenel.anonymity.model.errors import ConfigError
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.config.load import Config, load
+from crenel.jobs.config.start_warnings import row_warnings
 from crenel.jobs.formats.record_format import add_format, known_formats
 from crenel.jobs.pipeline.layout import SourceColumns, layout
 from crenel.operators.encode.columns import members_schema
@@ -99,6 +100,15 @@ def test_the_reference_has_its_parameters(tmp_path: Path) -> None:
         "source.from_pairs.fields": "type by column",
         "source.from_pairs.separator": "separator of pairs",
     }
+
+
+def test_warnings_recommend_it_in_place_of_a_format_of_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config(tmp_path)
+    monkeypatch.setattr(known_formats()["pairs"], "ended_by", {"flat": "has no pair"})
+    (warning,) = row_warnings("source.ddl", {"connector": "filesystem", "format": "flat"})
+    assert "'format' = 'flat' ends the job at the first record that has no pair" in warning
+    assert "; read each record as 'format' = 'raw', and its fields with source.from_pairs, so that such a re" in warning
+    assert warning.endswith("is rejected with a reason")
 
 
 def test_another_format_of_the_same_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
