@@ -9,21 +9,18 @@ kind or type. All fields of a record are missing if it is not JSON, or nested mo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
 from json import JSONDecoder
 from typing import Any, TypeAlias
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from crenel.operators.encode import try_cast as texts
-from crenel.operators.encode.cells import CellType
+from crenel.operators.encode.cells import CellType, FieldCells
 from crenel.operators.encode.columns import Form
 from crenel.operators.encode.json_scan import REAL, TEXT, TRUTH, Scanned, scan
 from crenel.operators.encode.json_scan import WHOLE as WHOLE_NUMBER
@@ -73,20 +70,21 @@ class JsonFields:
 
     fields: tuple[tuple[Steps, CellType], ...]
 
-    def columns(self, records: pa.BinaryArray) -> Sequence[_Column | _ScannedColumn]:
+    def columns(self, records: pa.BinaryArray) -> list[FieldCells]:
         """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         names = [path[0] for path, _ in self.fields if len(path) == 1 and isinstance(path[0], str)]
         kinds = [_SCANNED[kind.name] for _, kind in self.fields if kind.name in _SCANNED]
         if not len(self.fields) == len(set(names)) == len(kinds):
             read = _Records(records.to_pylist())
-            return [_Column(*field, read) for field in self.fields]
+            return [FieldCells(_cells(path, kind, read)) for path, kind in self.fields]
         scanned = scan(records, names, kinds)
-        odd = pa.array(np.flatnonzero(~scanned.plain))
-        others = _Records(records.take(odd).to_pylist()) if len(odd) else None
-        return [
-            _ScannedColumn(kind, scanned, number, None if others is None else _Column(path, kind, others))
-            for number, (path, kind) in enumerate(self.fields)
-        ]
+        cells = [_scanned_cells(scanned, number, kind) for number, (_, kind) in enumerate(self.fields)]
+        if not scanned.plain.all():
+            odd = pa.array(~scanned.plain)
+            read = _Records(records.filter(odd).to_pylist())
+            others = (_cells(path, kind, read) for path, kind in self.fields)
+            cells = [pc.replace_with_mask(those, odd, other) for those, other in zip(cells, others, strict=True)]
+        return [*map(FieldCells, cells)]
 
 
 class _Records:
@@ -121,160 +119,54 @@ class _Records:
         return _at(self._exact[row], path)
 
 
-class _Column:
-    """The values of a field."""
+def _cells(path: Steps, kind: CellType, records: _Records) -> pa.Array:
+    """Return the values of a field."""
+    values = records.column(path)
+    kinds = set(map(type, values))
 
-    def __init__(self, path: Steps, kind: CellType, records: _Records) -> None:
-        self._path, self._kind, self._records = path, kind, records
+    def unless(of: type, read: Callable[[Any], Any]) -> list[Any]:
+        """Return the values, after conversion of those that are neither of a type nor missing."""
+        those = values
+        if float in kinds and of is not float:  # which may have lost digits
+            those = [records.exact(row, path) if type(value) is float else value for row, value in enumerate(values)]
+        if kinds <= {of, type(None)}:
+            return those
+        return [value if type(value) is of or value is None else read(value) for value in those]
 
-    @cached_property
-    def _values(self) -> list[Any]:
-        return self._records.column(self._path)
-
-    @cached_property
-    def _kinds(self) -> set[type]:
-        return set(map(type, self._values))
-
-    @cached_property
-    def _cells(self) -> list[Any]:
-        """The values in the field's type, None where missing; for DECIMAL as text."""
-        kind, values = self._kind, self._values
-        if kind.name == "DOUBLE":
-            return self._unless(float, values, _real)
-        if kind.name == "DECIMAL":
-            to_text, decimal = _as_written(kind), _decimal(kind)
-            return [
-                (to_text(value) or decimal(self._exact(row))) if type(value) is float else decimal(value)
-                for row, value in enumerate(values)
-            ]
-        if float in self._kinds:
-            values = [self._exact(row) if type(value) is float else value for row, value in enumerate(values)]
-        if kind.name == "STRING":
-            return self._unless(str, values, _text)
-        if kind.name == "BOOLEAN":
-            return self._unless(bool, values, lambda value: texts.truth(_text(value) or ""))
-        end = 1 << (WHOLE[kind.name] - 1)
-        return [
-            value if value is not None and -end <= value < end else None
-            for value in self._unless(int, values, _integer)
+    if kind.name == "DOUBLE":
+        return pa.array(unless(float, _real), pa.float64())
+    if kind.name == "STRING":
+        return pa.array(unless(str, _text), pa.string())
+    if kind.name == "BOOLEAN":
+        return pa.array(unless(bool, lambda value: texts.truth(_text(value) or "")), pa.bool_())
+    if kind.name == "DECIMAL":
+        to_text, decimal = _as_written(kind), _decimal(kind)
+        written = [
+            (to_text(value) or decimal(records.exact(row, path))) if type(value) is float else decimal(value)
+            for row, value in enumerate(values)
         ]
-
-    @cached_property
-    def _whole(self) -> NDArray[np.int64] | None:
-        """The values where all are whole numbers in range; otherwise None."""
-        if self._kind.name not in WHOLE or self._kinds != {int}:
-            return None
-        try:
-            found = np.array(self._values, np.int64)
-        except OverflowError:
-            return None
-        end = 1 << (WHOLE[self._kind.name] - 1)
-        return found if -end <= found.min() and found.max() < end else None
-
-    @cached_property
-    def missing(self) -> NDArray[np.bool_]:
-        if self._whole is not None:
-            return np.zeros(len(self._whole), np.bool_)
-        return np.fromiter((cell is None for cell in self._cells), np.bool_, len(self._cells))
-
-    @property
-    def number(self) -> NDArray[Any]:
-        return np.array(self._cells, np.float64) if self._whole is None else self._whole  # None is NaN
-
-    @property
-    def integer(self) -> NDArray[np.int64]:
-        return np.array([cell or 0 for cell in self._cells], np.int64) if self._whole is None else self._whole
-
-    @property
-    def boolean(self) -> NDArray[Any]:
-        return np.array(self._cells, object if None in self._cells else np.bool_)
-
-    @property
-    def text(self) -> pa.StringArray:
-        if self._kind.name in ("STRING", "DECIMAL"):
-            cells = self._cells
-        elif self._whole is not None:
-            cells = list(map(str, self._values))
-        else:
-            cells = [None if cell is None else str(cell).upper() for cell in self._cells]
-        return pa.array(cells, pa.string())
-
-    def _exact(self, row: int) -> Any:
-        return self._records.exact(row, self._path)
-
-    def _unless(self, kind: type, values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
-        """Return the values, after conversion of those that are neither of ``kind`` nor missing."""
-        if self._kinds <= {kind, type(None)}:
-            return values
-        return [value if type(value) is kind or value is None else read(value) for value in values]
+        return pa.array(written, pa.string()).cast(pa.decimal128(kind.precision, kind.scale))
+    end = 1 << (WHOLE[kind.name] - 1)
+    whole = unless(int, _integer)
+    try:
+        cells = pa.array(whole, pa.int64())
+    except (OverflowError, pa.ArrowInvalid):
+        cells = pa.array([value if value is not None and -end <= value < end else None for value in whole], pa.int64())
+    return pc.if_else(pc.and_(pc.greater_equal(cells, -end), pc.less_equal(cells, end - 1)), cells, None)
 
 
-class _ScannedColumn:
-    """The values of a field of scanned records; ``others``: those of the records that are not plain, if there are."""
-
-    def __init__(self, kind: CellType, scanned: Scanned, number: int, others: _Column | None) -> None:
-        self._kind, self._scanned, self._number, self._others = kind, scanned, number, others
-
-    @cached_property
-    def _found(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self._scanned.found[self._number]
-        if self._kind.name in WHOLE:
-            end = 1 << (WHOLE[self._kind.name] - 1)
-            found = found & (-end <= self._whole) & (self._whole < end)
-        return found
-
-    @property
-    def _whole(self) -> NDArray[np.int64]:
-        whole: NDArray[np.int64] = self._scanned.whole[self._number]
-        return whole
-
-    @property
-    def missing(self) -> NDArray[np.bool_]:
-        return self._with_others(~self._found, "missing")
-
-    @property
-    def number(self) -> NDArray[Any]:
-        if self._kind.name == "DOUBLE":
-            texts = self._scanned.texts(self._number)
-            if self._others is not None:  # the positions of records that are not plain are undefined
-                texts = pc.if_else(pa.array(self._scanned.plain), texts, None)
-            numbers = pc.cast(texts, pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-        elif self._found[self._scanned.plain].all():
-            numbers = self._whole
-        else:
-            numbers = np.where(self._found, self._whole, np.nan)
-        return self._with_others(numbers, "number")
-
-    @property
-    def integer(self) -> NDArray[np.int64]:
-        return self._with_others(np.where(self._found, self._whole, 0), "integer")
-
-    @property
-    def boolean(self) -> NDArray[Any]:
-        truths: NDArray[Any] = self._whole != 0
-        if not self._found[self._scanned.plain].all():
-            truths = truths.astype(object)
-            truths[~self._found] = None
-        return self._with_others(truths, "boolean")
-
-    @property
-    def text(self) -> pa.StringArray:
-        if self._kind.name == "STRING":
-            texts = self._scanned.texts(self._number)
-        else:
-            values = self._whole if self._kind.name in WHOLE else np.where(self._whole != 0, "TRUE", "FALSE")
-            texts = pc.cast(pa.array(values, mask=~self._found), pa.string())
-        if self._others is None:
-            return texts
-        return pc.replace_with_mask(texts, pa.array(~self._scanned.plain), self._others.text)
-
-    def _with_others(self, values: NDArray[Any], form: str) -> NDArray[Any]:
-        if self._others is None:
-            return values
-        others = getattr(self._others, form)
-        values = values.astype(np.result_type(values, others))
-        values[~self._scanned.plain] = others
-        return values
+def _scanned_cells(scanned: Scanned, number: int, kind: CellType) -> pa.Array:
+    """Return the values of a field of scanned records, which are undefined where a record is not plain."""
+    if kind.name == "STRING":
+        return scanned.texts(number)
+    if kind.name == "DOUBLE":
+        reals = scanned.texts(number)
+        return pc.cast(reals if scanned.plain.all() else pc.if_else(pa.array(scanned.plain), reals, None), pa.float64())
+    found, whole = scanned.found[number], scanned.whole[number]
+    if kind.name == "BOOLEAN":
+        return pa.array(whole != 0, mask=~found)
+    end = 1 << (WHOLE[kind.name] - 1)
+    return pa.array(whole, mask=~(found & (-end <= whole) & (whole < end)))
 
 
 def _too_deep(record: bytes) -> bool:
