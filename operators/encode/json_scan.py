@@ -8,7 +8,7 @@ escapes in names or wanted texts, with fractions or exponents where no DOUBLE is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +72,8 @@ def scan(records: pa.BinaryArray, members: Sequence[str], kinds: Sequence[int]) 
     found, whole = np.zeros(shape, np.bool_), np.zeros(shape, np.int64)
     start, length = np.empty(shape, np.int32), np.empty(shape, np.int32)
     plain, high = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
-    _scan(data, ends, names, name_ends, np.array(kinds, np.int64), plain, high, found, start, length, whole)
+    out = plain, high, found, start, length, whole
+    _scan(data, ends, (names, name_ends, np.array(kinds, np.int64)), out)
     if high.any():
         try:
             records.cast(pa.string())  # invalid UTF-8 is no JSON
@@ -175,16 +176,11 @@ def _member(
 def _scan(
     data: NDArray[np.uint8],
     ends: NDArray[np.int32],
-    names: NDArray[np.uint8],
-    name_ends: NDArray[np.int64],
-    kinds: NDArray[np.int64],
-    plain: NDArray[np.bool_],
-    high: NDArray[np.bool_],
-    found: NDArray[np.bool_],
-    start: NDArray[np.int32],
-    length: NDArray[np.int32],
-    whole: NDArray[np.int64],
+    members_of: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]],
+    out: tuple[Any, ...],
 ) -> None:
+    names, name_ends, kinds = members_of
+    plain, high, found, start, length, whole = out
     members = len(kinds)
     for row in range(len(plain)):
         at: Int = np.int64(ends[row])

@@ -106,7 +106,7 @@ def pack(lists: pa.ListArray, kind: str) -> pa.BinaryArray:
     if starts[-1] > _LARGEST:
         raise OverflowError("the arrays of a batch have more than 2^31 bytes")
     out = np.zeros(int(starts[-1]), np.uint8)
-    _pack(out, starts, size, counts, there, values, width, apart is not None, *(apart or _NOTHING))
+    _pack(out, starts, size, counts, there, values, width, apart is not None, apart or _NOTHING)
     valid = None if not missing.any() else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     buffers = [valid, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(out)]
     return pa.Array.from_buffers(pa.binary(), len(lists), buffers)
@@ -170,13 +170,9 @@ def _pack(
     values: NDArray[np.uint8],
     width: Int,
     is_apart: bool,
-    content: NDArray[np.uint8],
-    begins: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    beside: NDArray[np.int64],
-    held: Int,
-    reserved: Int,
+    apart: _Apart,
 ) -> None:
+    content, begins, ends, beside, held, reserved = apart
     element: Int = np.int64(0)
     for row in range(len(counts)):
         if starts[row] == starts[row + 1]:

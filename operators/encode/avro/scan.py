@@ -31,7 +31,7 @@ def fill(
     loops = np.zeros((program.depth + 1, 2), np.int64)
     real = np.zeros(1, np.float64)
     tables = program.steps, program.item_slots
-    _fill(*slots, *tables, rows, starts, ends, loops, real, real.view(np.int64), real.view(np.uint8))
+    _fill(slots, tables, rows, starts, ends, (loops, real, real.view(np.int64), real.view(np.uint8)))
 
 
 @inner_leaf
@@ -62,25 +62,16 @@ def zigzag(data: NDArray[np.uint8], at: Int, end: Int) -> tuple[Int, Int]:
 
 @entry
 def _fill(
-    data: NDArray[np.uint8],
-    found: NDArray[np.bool_],
-    value: NDArray[np.int64],
-    length: NDArray[np.int32],
-    item_found: NDArray[np.bool_],
-    item_value: NDArray[np.int64],
-    item_length: NDArray[np.int32],
-    items: NDArray[np.int64],
-    read: NDArray[np.bool_],
-    steps: NDArray[np.int64],
-    item_slots: NDArray[np.int64],
+    slots: BatchSlots,
+    tables: tuple[NDArray[np.int64], NDArray[np.int64]],
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
-    loops: NDArray[np.int64],
-    real: NDArray[np.float64],
-    bits: NDArray[np.int64],
-    parts: NDArray[np.uint8],
+    buffers: tuple[Any, ...],
 ) -> None:
+    data, found, value, length, item_found, item_value, item_length, items, read = slots
+    steps, item_slots = tables
+    loops, real, bits, parts = buffers
     of_records = len(found)
     for row in rows:
         at, end = starts[row], ends[row]

@@ -6,6 +6,8 @@ bounded by its bytes and by the number of fields that are read.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,7 +37,7 @@ def fill(
     real = np.zeros(1, np.float64)
     tables = program.rows, program.messages, program.cleared, program.defaults, program.default_ends, program.item_slots
     groups = np.zeros(_DEEPEST, np.int64)
-    _fill(*slots, *tables, rows, starts, ends, stack, groups, real, real.view(np.int64))
+    _fill(slots, tables, rows, starts, ends, (stack, groups, real, real.view(np.int64)))
 
 
 FRAME = 5
@@ -153,29 +155,16 @@ def _add_item(
 
 @entry
 def _fill(
-    data: NDArray[np.uint8],
-    found: NDArray[np.bool_],
-    value: NDArray[np.int64],
-    length: NDArray[np.int32],
-    item_found: NDArray[np.bool_],
-    item_value: NDArray[np.int64],
-    item_length: NDArray[np.int32],
-    items: NDArray[np.int64],
-    read: NDArray[np.bool_],
-    fields: NDArray[np.int64],
-    messages: NDArray[np.int64],
-    cleared: NDArray[np.int64],
-    defaults: NDArray[np.int64],
-    default_ends: NDArray[np.int64],
-    item_slots: NDArray[np.int64],
+    slots: BatchSlots,
+    tables: tuple[NDArray[np.int64], ...],
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
-    stack: NDArray[np.int64],
-    groups: NDArray[np.int64],
-    real: NDArray[np.float64],
-    bits: NDArray[np.int64],
+    buffers: tuple[Any, ...],
 ) -> None:
+    data, found, value, length, item_found, item_value, item_length, items, read = slots
+    fields, messages, cleared, defaults, default_ends, item_slots = tables
+    stack, groups, real, bits = buffers
     of_records = len(found)
     for row in rows:
         at: Int = starts[row]
