@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.explain import fields_of, sections
 from crenel.anonymity.model.hierarchy_field import HierarchySection
-from crenel.jobs.config.load import JobSections, sink_descriptions
+from crenel.jobs.config.load import job_sections, sink_descriptions
 from crenel.settings import Settings
 
 Schema = dict[str, Any]
@@ -35,7 +35,7 @@ def configuration_schema() -> Schema:
     properties = {name: _field(FieldInfo.from_annotation(hints[name])) for name in names}
     properties["algorithm"] = _either({"enum": [*algorithms]}, _VARIABLE)
     properties |= {name: _section(kind) for name, kind in algorithms.items()}
-    properties |= {name: _field(field) for name, field in fields_of(JobSections).items()}
+    properties |= {name: _field(field) for name, field in fields_of(job_sections()).items()}
     sinks = {name: {"description": f"{meaning}: {values}"} for name, (values, meaning) in sink_descriptions().items()}
     properties["sinks"] = {"type": "object", "properties": sinks, "additionalProperties": False}
     return {
