@@ -10,17 +10,15 @@ from typing import Any, Protocol, runtime_checkable
 import pandas as pd
 import pyarrow as pa
 
+from crenel.operators.encode.cells import ArrayCells, FieldCells
 from crenel.operators.encode.columns import Form, as_arrow, reading
 
 
 class Fields(Protocol):
     """Fields to read from each record of one format; unreadable values are missing."""
 
-    def columns(self, records: pa.BinaryArray) -> Sequence[object]:
-        """Return the values of each field, with an attribute for each ``Form`` of its type.
-
-        ``records``: (rows,) bytes, null where one is missing.
-        """
+    def columns(self, records: pa.BinaryArray) -> Sequence[FieldCells | ArrayCells]:
+        """Return the values of each field; ``records``: (rows,) bytes, null where one is missing."""
         ...
 
 
@@ -103,7 +101,7 @@ class RecordArguments:
         return tuple(arguments)
 
 
-def argument(cells: object, form: Form) -> pd.Series[Any] | pa.Array:
+def argument(cells: FieldCells | ArrayCells, form: Form) -> pd.Series[Any] | pa.Array:
     """Return values in a form, which ``cells`` has as an attribute, as an argument of encode."""
     found = getattr(cells, form)
     return found if isinstance(found, pa.Array) else pd.Series(found)
