@@ -139,7 +139,7 @@ def _avro_overrides() -> list[str]:
         "source.from_json=null",
         f"source.from_avro={json.dumps({'column': 'record', 'schema_file': str(schema), 'fields': _FIELDS})}",
         f"source.ddl={json.dumps(ddl)}",
-        "policy.event_time=visited_ms",
+        "policy.drop=[name, arrived, partition, offset]",
         "nearest.delay={tuples: 500}",
     ]
 

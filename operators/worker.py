@@ -30,8 +30,6 @@ from pandas.arrays import ArrowExtensionArray  # type: ignore[attr-defined]
 from pyflink.fn_execution import coders
 from pyflink.fn_execution.utils.operation_utils import PeriodicThread
 
-from crenel.anonymity.compiled.notice import compilation_timer
-
 _WORKER = "pyflink.fn_execution.beam.beam_boot"
 _WATCHDOG = "crenel-watchdog"
 _EVERY = 1.0  # seconds between two checks of the parent
@@ -50,7 +48,6 @@ def prepare_worker() -> None:
     Every function in a worker should call this when it opens; repeated calls change nothing.
     """
     _end_with_java()
-    compilation_timer()
     if _is_patchable():
         # The sampling thread of a bundle then ends at once. A bundle that is sampled already still waits for its own.
         sampler: Any = statesampler.StateSampler

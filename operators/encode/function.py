@@ -11,6 +11,7 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
+from crenel.anonymity.compiled.notice import compilation_timer
 from crenel.anonymity.regions.loads import Loads
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.records import EvolvingFields, RecordArguments, UnknownFields
@@ -37,6 +38,7 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
     def open(self, function_context: FunctionContext) -> None:
         with self._signer.signing():
             prepare_worker()
+            compilation_timer()  # the metric of the shards covers the encoder too
             keep_texts_in_arrow()
             self._encoder = ContainedEncoder(self._plan, self._records, secrets.randbits(62))
             fields = None if self._records is None else self._records.fields

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.algorithms.nearest.algorithm import Nearest
+from crenel.anonymity.compiled.notice import compilation_timer
 from crenel.anonymity.model.delay import Delay
 from crenel.operators.shards.function import ShardFunction
 from crenel.state.block import NO_TIME
@@ -85,3 +86,11 @@ def test_after_a_restore_the_clock_of_a_wait_begins_anew(harness: Harness) -> No
     again.wait(2 * MINUTE)
     assert shown(again, "buffered") == 20
     assert 60 < shown(again, "oldest_waiting_s") <= 120
+
+
+def test_compilation_is_timed_once_in_a_process(harness: Harness) -> None:
+    before, timer = shown(harness, "compilation_s"), compilation_timer()
+    timer.on_start(None)
+    timer._ts -= 93
+    timer.on_end(None)
+    assert shown(harness, "compilation_s") - before == 93
