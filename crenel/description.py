@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from crenel.anonymity.model.attributes import Noised, Numeric, Presence, QuasiIdentifier
 from crenel.anonymity.model.durations import format_duration
-from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.settings import Settings
 
 
@@ -65,7 +64,7 @@ def guarantee_lines(settings: Settings, further: Iterable[tuple[str, str]] = ())
     yield "k", f"{privacy.k} {counted} in every release"
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
     for model, parameter in privacy.further:
-        yield model.name, f"{_numbers(model, parameter)} of each sensitive column in every release"
+        yield model.name, f"{model.text(parameter)} of each sensitive column in every release"
     if privacy.lasting is not None:
         horizon = privacy.lasting.horizon
         until = "for ever" if horizon is None else f"until {format_duration(horizon)} after the last"
@@ -74,7 +73,7 @@ def guarantee_lines(settings: Settings, further: Iterable[tuple[str, str]] = ())
         if column.l is not None:
             yield "l", f"{column.l}-diversity of {name} in every release"
         for model, parameter in column.further:
-            yield model.name, f"{_numbers(model, parameter)} of {name} in every release"
+            yield model.name, f"{model.text(parameter)} of {name} in every release"
         if column.reference is not None:
             yield "reference", f"{len(column.reference.values)} values of {name}, {column.distance} distance"
     for name in settings.policy.sensitive:
@@ -89,12 +88,6 @@ def guarantee_lines(settings: Settings, further: Iterable[tuple[str, str]] = ())
     yield "seed", "from the operating system" if settings.seed is None else str(settings.seed)
     yield from further
     yield "subject_key", "given" if settings.subject_key else "none: subjects are hashed without a key"
-
-
-def _numbers(model: PrivacyModel, parameter: Parameter) -> str:
-    if not isinstance(parameter, tuple):
-        return f"{parameter:g}"
-    return ", ".join(f"{name} {number:g}" for name, number in zip(model.fields, parameter, strict=True))
 
 
 def _noise_within(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -283,12 +283,7 @@ class Privacy(_WithModels):
             raise PolicyError(f"{place}.l: must be from 1 to k ({self.k}), not {l}")
         for model, parameter in further:
             if not model.allowed(parameter, self.k):
-                given = (
-                    ", ".join(f"{name} {number:g}" for name, number in zip(model.fields, parameter, strict=True))
-                    if isinstance(parameter, tuple)
-                    else f"{parameter:g}"
-                )
-                raise PolicyError(f"{place}.{model.name}: must be {model.parameter}, not {given}")
+                raise PolicyError(f"{place}.{model.name}: must be {model.parameter}, not {model.text(parameter)}")
 
     def require_columns(self, sensitive: Sequence[str]) -> None:
         """Raise ``PolicyError`` where a setting names a column outside ``sensitive``, or a reference is unusable."""

@@ -74,6 +74,12 @@ class PrivacyModel:
             return {self.name: parameter}
         return {f"{self.name}_{name}": number for name, number in zip(self.fields, parameter, strict=True)}
 
+    def text(self, parameter: Parameter) -> str:
+        """Return a parameter in words."""
+        if not isinstance(parameter, tuple):
+            return f"{parameter:g}"
+        return ", ".join(f"{name} {number:g}" for name, number in zip(self.fields, parameter, strict=True))
+
     def validated(self, value: Any) -> Any:
         """Return a parameter as settings hold it: a number, or numbers by the names of ``fields``.
 

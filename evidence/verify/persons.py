@@ -172,9 +172,9 @@ def sensitive(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, pr
             elif formula is None:
                 yield unchecked(name, "verify has no formula of its own for this privacy model")
             else:
-                given = parameter if isinstance(parameter, tuple) else (parameter,)
+                keeps = partial(formula.keeps, reference, *model.named(parameter).values())
                 joint_members = seen.joint_members(classes, values) if formula.holds_for_unions else {}
-                yield _kept(seen, classes, name, partial(formula.keeps, reference, *given), members, joint_members)
+                yield _kept(seen, classes, name, keeps, members, joint_members)
 
 
 def _undiverse(
