@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -31,3 +32,7 @@ def test_the_whole_job_keeps_it(tmp_path: Path) -> None:
         require_privacy(members)
     audit = (folder / "audit").rglob("part-*")
     assert all("0.6" in line.split(",") for path in audit for line in path.read_text("ascii").splitlines())
+    verified = crenel("verify", configuration, "--json", mode="process")
+    assert verified.returncode == 0, verified.stdout
+    (check,) = (check for check in json.loads(verified.stdout)["checks"] if check["name"] == "at_most of illness")
+    assert check["outcome"] == "holds"
