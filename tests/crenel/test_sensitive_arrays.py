@@ -212,7 +212,8 @@ def test_a_field_of_the_rows_of_a_list_is_an_array(algorithm: str) -> None:
     of = settings(algorithm, privacy, **policy)
     right = crenel.anonymize(nested, of)
     renamed = [name.replace("illnesses", names["illness"]) for name in left.audit.column_names]
-    assert left.audit.rename_columns(renamed).equals(right.audit)
+    # The hash of the settings in force counts the names of columns.
+    assert left.audit.rename_columns(renamed).drop(["in_force"]).equals(right.audit.drop(["in_force"]))
     illnesses = right.released[names["illness"]].to_pylist()
     assert illnesses == left.released["illnesses"].to_pylist()
     assert right.released[names["ward"]].to_pylist() == [[len(each) for each in values] for values in illnesses]
