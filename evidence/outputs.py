@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from itertools import product
@@ -58,6 +58,8 @@ class RunOutputs:
     files : name and number of rows of each file of ``released``, in the order of its rows; None where it was not read
         from files
     kinds : types that columns of ``released`` and ``audit`` had before, as far as known
+    forms : (rows of released,) names of the columns that each row had, joined by line breaks, where a run was restored
+        with other columns; None where it is unknown
     """
 
     policy: Policy
@@ -70,6 +72,7 @@ class RunOutputs:
     read: int | None = None
     files: tuple[tuple[str, int], ...] | None = None
     kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
+    forms: Sequence[str | None] | None = None
 
     @property
     def generalization(self) -> tuple[str, ...]:

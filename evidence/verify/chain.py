@@ -359,7 +359,7 @@ def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, memb
     kind_of = np.full(audit.num_rows, -1)
     for one in members:
         kind_of[one.own] = [*kinds].index((tuple(one.columns), one.chained.key))
-    kind_of_row, known = _kinds_of_rows(outputs.released, audit, classes, [columns for columns, _ in kinds], kind_of)
+    kind_of_row, known = _kinds_of_rows(outputs, audit, classes, [columns for columns, _ in kinds], kind_of)
     sums = [0] * classes.count
     for kind, ((names, _), chained) in enumerate(kinds.items()):
         own = np.flatnonzero((kind_of_row == kind) & known[classes.released])
@@ -394,7 +394,7 @@ def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, memb
 
 
 def _kinds_of_rows(
-    released: pa.Table,
+    outputs: RunOutputs,
     audit: pa.Table,
     classes: ReleasedClasses,
     columns: Sequence[Sequence[str]],
@@ -403,40 +403,52 @@ def _kinds_of_rows(
     """Return the form of each released row, and whether it is certain, by generalization.
 
     A generalization has rows of two forms where releases before and after a restore share it, and columns have changed
-    between them. A row then has the form with the fewest columns that holds all of its values, if as many rows have it
-    as its releases have tuples.
+    between them. Files show the form of each row. Other sinks have nulls in place of missing columns: there a row has
+    the form with the fewest columns that holds all of its values, if as many rows have it as its releases have tuples.
 
     Parameters
     ----------
-    columns : of each form
+    columns : of each form, behind the generalization
     kind_of : (rows of audit,) form of the members of each release; -1: unknown
 
     Returns
     -------
-    kind_of_row : (rows of released,)
+    kind_of_row : (rows of released,) -1 for a row with columns or values that its releases do not have
     known : (generalizations,)
     """
     expected = np.zeros((len(columns), classes.count), np.int64)
-    tuples, has_kind = audit["tuples"].to_numpy(), kind_of >= 0
+    tuples, has_kind, released = audit["tuples"].to_numpy(), kind_of >= 0, outputs.released
     np.add.at(expected, (kind_of[has_kind], classes.audit[has_kind]), tuples[has_kind])
-    if len(columns) == 1:
-        kind_of_row = np.zeros(len(classes.released), np.int64)
-    else:
-        every = {name for names in columns for name in names}
-        has_value = {name: released[name].is_valid().to_numpy() for name in every}
-        kind_of_row = np.full(len(classes.released), -1)  # a row with a value that its releases do not have
-        present = expected[:, classes.released] > 0
-        for kind in sorted(range(len(columns)), key=lambda kind: -len(columns[kind])):
-            fits = present[kind].copy()
-            for name in every - {*columns[kind]}:
-                fits &= ~has_value[name]
-            kind_of_row[fits] = kind
     unknown = np.bincount(classes.audit[~has_kind], minlength=classes.count) > 0
-    several = (expected > 0).sum(0) > 1
-    counted = np.zeros_like(expected)
+    if len(columns) == 1:
+        return np.zeros(len(classes.released), np.int64), ~unknown
+    kind_of_row = np.full(len(classes.released), -1)
+    present = expected[:, classes.released] > 0
+    every = {name for names in columns for name in names}
+    has_value = {name: released[name].is_valid().to_numpy() for name in every}
+    form_of_row, is_shown = _forms_of_rows(outputs)
+    for kind in sorted(range(len(columns)), key=lambda kind: -len(columns[kind])):
+        fits = present[kind] & (~is_shown | (form_of_row == "\n".join(columns[kind])))
+        for name in every - {*columns[kind]}:
+            fits &= ~has_value[name]
+        kind_of_row[fits] = kind
     fit = kind_of_row >= 0
+    counted = np.zeros_like(expected)
     np.add.at(counted, (kind_of_row[fit], classes.released[fit]), 1)
-    return kind_of_row, ~unknown & (~several | (counted == expected).all(0))
+    several = (expected > 0).sum(0) > 1
+    all_shown = np.bincount(classes.released[~is_shown], minlength=classes.count) == 0
+    return kind_of_row, ~unknown & (~several | all_shown | (counted == expected).all(0))
+
+
+def _forms_of_rows(outputs: RunOutputs) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+    """Return (rows of released,) the columns of each row behind the generalization as text, and whether they show."""
+    forms: Sequence[str | None] = outputs.forms or [None] * outputs.released.num_rows
+    generalization = {*outputs.generalization}
+    behind = {
+        form: "\n".join(name for name in (form or "").split("\n") if name not in generalization) for form in set(forms)
+    }
+    shown = np.array([form is not None for form in forms], np.bool_)
+    return np.array([behind[form] for form in forms], object), shown
 
 
 def _hasher(key: bytes) -> Digest:

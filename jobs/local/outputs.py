@@ -15,7 +15,7 @@ from crenel.evidence.outputs import RunOutputs, is_outside, published_nodes, spl
 from crenel.evidence.published_sets import PublishedSets
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
-from crenel.jobs.local.sink_files import MIXED, Form, OutputsError, read_folder
+from crenel.jobs.local.sink_files import FORM, MIXED, Form, OutputsError, read_folder
 from crenel.jobs.pipeline.sink_columns import released_paths, written_null
 from crenel.operators.digests import in_force_digest
 from crenel.operators.output_columns import RECORD_OUTPUTS
@@ -79,12 +79,14 @@ def read_outputs(config: Config, *others: Config, foreign: bool = False) -> RunO
             columns = {place.name: place.columns for place in elsewhere}
             found = read_tables(one, columns, {place.name: place.configs[1:] for place in elsewhere})
             texts |= {id(place): found[place.name] for place in elsewhere}
-    parts: dict[str, list[pa.Table]] = {}
+    parts, forms = dict[str, list[pa.Table]](), list[pa.Array | pa.ChunkedArray]()
     for place in stored:
         table = cast_texts(place.words, texts[id(place)], schemas[place.name])
         if place.name in ("released", "audit"):
             table = _labeled(place.configs[0], place.options, table)
         parts.setdefault(place.name, []).append(table)
+        if place.name == "released":
+            forms.append(place.forms_of(texts[id(place)], table.num_rows))
     tables = {name: pa.concat_tables(each) for name, each in parts.items()}
     closing = None
     if "audit" in tables and any(one.audit_chain is not None for one in configs):
@@ -95,6 +97,7 @@ def read_outputs(config: Config, *others: Config, foreign: bool = False) -> RunO
         **{name: tables.pop(name, None) for name in RECORD_OUTPUTS},
         further=tables,
         closing=closing,
+        forms=[form for each in forms for form in each.to_pylist()] if others else None,
         files=None if None in in_files else tuple(file for content in in_files if content for file in content[1]),
     )
     of = {one.name: one for one in reversed(stored)}
@@ -168,6 +171,13 @@ class StoredOutput:
             digest = in_force_digest(one.settings) if self.name == "audit" else ""
             forms.append(Form(one.sinks[self.name], names, paths, dict(one.policy.arrays), digest))
         return forms
+
+    def forms_of(self, text: Mapping[str, pa.ChunkedArray] | None, rows: int) -> pa.Array | pa.ChunkedArray:
+        """Return (rows,) the names of the columns that each row has, as one text; null where they are unknown."""
+        if text is not None and FORM in text:
+            return text[FORM]
+        known = {form.text for form in self.forms} if self.folder is not None else set()
+        return pa.repeat(pa.scalar(known.pop() if len(known) == 1 else None, pa.string()), rows)
 
 
 def _stored_outputs(configs: Sequence[Config]) -> list[StoredOutput]:

@@ -31,6 +31,9 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 MIXED = ", or of several configurations that a job was restored with: 'crenel verify' reads them with all of these"
 """End of a message about outputs that do not fit a configuration."""
 
+FORM = "\0form"
+"""Name of a column with the names of the columns that a row has, where rows differ in that; null: unknown."""
+
 
 class OutputsError(InputError):
     """Error for unreadable outputs, or those of another configuration: one line, which begins with a field."""
@@ -64,6 +67,11 @@ class Form:
         return {path: name for name, path in (self.paths or {name: (name,) for name in self.columns}).items()}
 
     @property
+    def text(self) -> str:
+        """The names of the columns as one text."""
+        return "\n".join(self.columns)
+
+    @property
     def older(self) -> Form:
         """The form of rows that an older version wrote, without ``in_force``."""
         return replace(self, columns=[name for name in self.columns if name != IN_FORCE.name], digest="")
@@ -89,6 +97,7 @@ def read_folder(
     place = f"sinks.{sink}.path: {folder}"
     forms = [*forms, *(form.older for form in forms if IN_FORCE.name in form.columns)]
     columns = list(dict.fromkeys(name for form in forms for name in form.columns))
+    columns += [FORM] if len({form.text for form in forms}) > 1 else []
     try:
         files = list(_finished(folder))
         if not files and _unfinished(folder):
@@ -168,6 +177,7 @@ def _csv(place: str, file: Path, forms: Sequence[Form]) -> dict[str, pa.ChunkedA
         for columns, own in _csv_forms(place, file, table, fitting):
             part = table if own is None else table.filter(pa.array(own))
             named = dict(zip(columns, part.columns, strict=True))
+            named[FORM] = pa.chunked_array([pa.repeat(pa.scalar("\n".join(columns)), part.num_rows)])
             pieces.append((numbers if own is None else numbers[own], named))
     pieces = [(numbers, part) for numbers, part in pieces if len(numbers)]
     if len(pieces) == 1:
@@ -262,7 +272,8 @@ def _json(place: str, file: Path, forms: Sequence[Form]) -> dict[str, pa.Chunked
     names = {path: name for form in forms for path, name in form.names.items()}
     values_of: dict[str, list[str | None]] = {name: [] for name in names.values()}
     nulls_are_left_out = options.get("json.encode.ignore-null-fields", "false").lower() == "true"
-    known = [frozenset(form.columns) for form in forms]
+    known = {frozenset(form.columns): form.text for form in forms}
+    values_of[FORM] = []
     records = _NestedRecords(names, is_complete=not nulls_are_left_out)
     for number, line in enumerate(content.splitlines(), 1):
         try:
@@ -281,6 +292,7 @@ def _json(place: str, file: Path, forms: Sequence[Form]) -> dict[str, pa.Chunked
                 f"{place}: line {number} of {file.name} has other columns than this configuration gives; these are "
                 f"outputs of another policy{_or_chain(place)}{MIXED}"
             )
+        row[FORM] = known.get(frozenset(row))
         for name, values in values_of.items():
             value = row.get(name)
             if isinstance(value, list) and name not in arrays:  # a set
@@ -338,10 +350,11 @@ def _parquet(place: str, file: Path, forms: Sequence[Form]) -> dict[str, pa.Chun
         table = pyarrow.parquet.read_table(file)
         for form in forms:
             if table.column_names == list(dict.fromkeys(first.removesuffix(ITEMS) for first, *_ in form.names)):
-                return {
+                texts = {
                     name: _text(_field(table[path[0].removesuffix(ITEMS)], path), as_json=name in form.arrays)
                     for path, name in form.names.items()
                 }
+                return texts | {FORM: pa.chunked_array([pa.repeat(pa.scalar(form.text), table.num_rows)])}
     except pa.ArrowException:
         raise OutputsError(f"{place}: {file.name} is not a whole file of Parquet") from None
     raise OutputsError(

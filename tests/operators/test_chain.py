@@ -747,10 +747,19 @@ def test_values_of_releases_with_other_columns_are_told_apart_by_their_number() 
         np.zeros(4, np.int64), np.zeros(2, np.int64), 1, np.array(["cluster"] * 2, object), np.ones(2, np.bool_)
     )
     columns, kinds = [("a", "b"), ("a", "b", "c")], np.array([0, 1])
-    kind_of_row, known = reader._kinds_of_rows(released, audit, classes, columns, kinds)
-    assert (kind_of_row.tolist(), known.tolist()) == ([0, 0, 1, 1], [True])
-    waiting = released.set_column(2, "c", pa.array([None, None, None, "v"]))
-    assert reader._kinds_of_rows(waiting, audit, classes, columns, kinds)[1].tolist() == [False]
-    alone = dataclasses.replace(classes, audit=np.array([0, 0]))
-    kind_of_row, known = reader._kinds_of_rows(released, audit, alone, columns, np.array([0, 0]))
-    assert (kind_of_row.tolist(), known.tolist()) == ([0, 0, -1, -1], [True])  # no release has such values
+
+    def judged(
+        table: pa.Table = released, forms: list[str | None] | None = None, kind_of: Any = kinds
+    ) -> tuple[list[int], bool]:
+        found = RunOutputs(planned(MADE["castle"]).context.policy, table, forms=forms)
+        of = dataclasses.replace(classes, audit=np.zeros(len(kind_of), np.int64))
+        kind_of_row, (known,) = reader._kinds_of_rows(found, audit, of, columns, np.array(kind_of))
+        return kind_of_row.tolist(), bool(known)
+
+    assert judged() == ([0, 0, 1, 1], True)
+    waiting = released.set_column(2, "c", pa.array([None, None, None, "v"]))  # one was buffered at the restore
+    assert judged(waiting) == ([0, 0, 0, 1], False)
+    former, later = "a\nb", "a\nb\nc"
+    assert judged(waiting, [former, former, later, later]) == ([0, 0, 1, 1], True)
+    assert judged(waiting, [former, former, former, later]) == ([0, 0, 0, 1], True)  # one was changed: the sums differ
+    assert judged(kind_of=[0, 0]) == ([0, 0, -1, -1], True)  # no release has such values
