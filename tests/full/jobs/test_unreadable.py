@@ -1,4 +1,4 @@
-"""``crenel verify`` where a broker or a catalog is away, refuses the password or lacks a topic: never a violation."""
+"""``crenel verify`` of topics and catalogs: those of a restored job, and those that cannot be read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.full.jobs.test_lake import artifact, host  # noqa: F401 - the fixture, whose Java has Hadoop's client
+from tests.jobs.cli.test_verify import restored
 from tests.support import broker as brokers
 from tests.support.broker import Broker
 from tests.support.cluster import free_port
@@ -87,6 +88,35 @@ def test_without_the_topic_the_password_or_the_broker_nothing_is_judged(
     require_unjudged(mini, of_kafka(tmp_path, broker.secure, password="other"), "outputs cannot be read")
     away = f"localhost:{free_port()}"
     require_unjudged(mini, of_kafka(tmp_path, away), "outputs cannot be read", "Kafka did not answer")
+
+
+def test_topics_of_a_job_that_was_restored_with_another_k_and_column_are_read_together(
+    mini: Host, broker: SecureBroker, tmp_path: Path
+) -> None:
+    both = restored(tmp_path, "json")
+    topics = {name: f"restored-{name}" for name in ("released", "audit")}
+    broker.create(dict.fromkeys(topics.values(), 1))
+    for name, topic in topics.items():
+        lines = [line for part in sorted((tmp_path / name).iterdir()) for line in part.read_bytes().splitlines()]
+        broker.write(topic, [(0, line) for line in lines])
+    for path in both:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for name, topic in topics.items():
+            content["sinks"][name] = {
+                "connector": "kafka",
+                "topic": topic,
+                "format": "json",
+                "properties.bootstrap.servers": broker.address,
+                "sink.delivery-guarantee": "exactly-once",
+                "sink.transactional-id-prefix": topic,
+            }
+        content["flink"] = {"pipeline.jars": f"file://{brokers.connector()}"}
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    done = mini.crenel("verify", *both)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "k under after.yaml" in done.stdout
+    alone = mini.crenel("verify", both[1])
+    assert (alone.returncode, "rows have no 'diversity_ward'" in alone.stderr) == (2, True), alone.stdout + alone.stderr
 
 
 def test_without_the_catalog_nothing_is_judged(host: Host, tmp_path: Path) -> None:  # noqa: F811
