@@ -104,9 +104,9 @@ def _without_trace(code: object) -> object:
         what = "Nothing was submitted" if code == _REFUSED else "The job has failed"
         thrown = client.program.ProgramParametrizationException(f"{what}; the cause is named above.")
         # Flink's own setter takes an exception of a job alone.
-        get_field(load_java_class("org.apache.flink.client.python.PythonEnvUtils"), "capturedJavaException").set(
-            None, thrown
-        )
+        known = load_java_class("org.apache.flink.client.python.PythonEnvUtils")
+        if (captured := get_field(known, "capturedJavaException")) is not None:
+            captured.set(None, thrown)
     return code
 
 

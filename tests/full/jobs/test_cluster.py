@@ -100,6 +100,9 @@ def test_settings_of_the_command_line_under_which_state_would_be_lost_or_mixed_a
     assert "flink.pipeline.max-parallelism: is 128 in every job" in ended.stdout + ended.stderr
     assert "sinks.audit.path: contains flink.execution.checkpointing.dir, so the output" in ended.stdout + ended.stderr
     assert "was submitted" not in ended.stdout + ended.stderr
+    # No stack trace follows the sentence.
+    assert "Nothing was submitted; the cause is named above." in ended.stderr
+    assert "\tat " not in ended.stdout + ended.stderr
 
 
 def complete() -> list[dict[str, str]]:
