@@ -101,7 +101,7 @@ def _without_trace(code: object) -> object:
     if code:
         require_token()
         client = get_gateway().jvm.org.apache.flink.client
-        what = "Nothing was submitted" if code == _REFUSED else "The job has failed"
+        what = "No job was started" if code == _REFUSED else "The job has failed"
         thrown = client.program.ProgramParametrizationException(f"{what}; the cause is named above.")
         # Flink's own setter takes an exception of a job alone.
         known = load_java_class("org.apache.flink.client.python.PythonEnvUtils")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from pyflink.common import Types
 from pyflink.datastream import DataStream, KeyedProcessFunction, OutputTag
@@ -20,7 +21,7 @@ from crenel.jobs.config.flink_settings import MAX_PARALLELISM
 from crenel.jobs.config.load import Config
 from crenel.jobs.pipeline.audit_chain import chain_settings
 from crenel.jobs.pipeline.bundle_timing import endless
-from crenel.jobs.pipeline.java_functions import register
+from crenel.jobs.pipeline.java_functions import instance, register
 from crenel.jobs.pipeline.job import JOB, Names
 from crenel.jobs.pipeline.layout import Layout
 from crenel.jobs.pipeline.nested import flat_columns, item_functions
@@ -50,21 +51,23 @@ _FITS = JavaFunction(
     """
 package crenel;
 
+import org.apache.flink.api.common.functions.FilterFunction;
 import org.apache.flink.runtime.execution.SuppressRestartsException;
-import org.apache.flink.table.functions.ScalarFunction;
+import org.apache.flink.types.Row;
 
 /** Ends the job for good at a refusal of stored state, which Python could only raise again at each restart. */
-public class Fits extends ScalarFunction {
-    public Boolean eval(String refusal) {
+public class Fits implements FilterFunction {
+    public boolean filter(Object batch) {
+        Object refusal = ((Row) batch).getField(((Row) batch).getArity() - 1);
         if (refusal != null) {
-            throw new IllegalStateException(refusal, new SuppressRestartsException(null));
+            throw new IllegalStateException((String) refusal, new SuppressRestartsException(null));
         }
-        return Boolean.TRUE;
+        return true;
     }
 }
 """,
 )
-"""Whether a batch of releases is none that refuses stored state."""
+"""Filter of the main output. In SQL it would be a step that copies all arrays of the releases."""
 
 
 def flattened(tables: StreamTableEnvironment, table: Table, roles: Collection[str]) -> Table:
@@ -107,7 +110,7 @@ def anonymizer(
     """
     # Before the first stream, from which on no jar reaches the loader of the job's classes.
     register(tables, (function for column in found.sinks["released"] for function in column.functions))
-    register(tables, [_FITS] if refuses else [])
+    fits = instance(tables, _FITS) if refuses else None
     rows = _encode(tables, config, found, names)
     blocks = _with_side_streams(tables, config, found, names, rows, forget)
     chain = chain_settings(config, found)
@@ -116,7 +119,7 @@ def anonymizer(
         admitted = _key_by_shard(blocks).process(AdmissionFunction(plan), ADDRESSED_TYPE)
         blocks = _stateful(admitted, config, names, "-admission")
     released = _stateful(_key_by_shard(blocks).process(operator(plan), batch_type(plan)), config, names)
-    _create_views(tables, config, found, names, released, with_lines=lines is not None, refuses=refuses)
+    _create_views(tables, config, found, names, released, fits, with_lines=lines is not None)
     return released
 
 
@@ -230,11 +233,11 @@ def _create_views(
     found: Layout,
     names: Names,
     released: DataStream,
+    fits: Any,
     *,
     with_lines: bool,
-    refuses: bool,
 ) -> None:
-    """Create a view of each output of the operator.
+    """Create a view of each output of the operator; ``fits``: the filter of the main output, or None.
 
     PyFlink would send an unclaimed side output to the main output. So all of them become streams before the first view:
     ``from_data_stream`` then claims each one at the operator, also if no sink reads it.
@@ -246,14 +249,13 @@ def _create_views(
     batches = {"releases": f"ARRAY<{found.release_type(with_members=not with_lines)}>"}
     if with_lines:
         batches[LINES] = "STRING"
-    shown = ", ".join(batches)
-    if refuses:
+    accepted = released
+    if fits is not None:
+        accepted = DataStream(released._j_data_stream.filter(fits).uid(names.uid("fits")))
         batches[REFUSAL] = "STRING"
     for name, types in {"batches": batches, **columns}.items():
         schema = Schema.new_builder()
         for column, sql_type in types.items():
             schema = schema.column(column, sql_type)
-        view = tables.from_data_stream(streams.get(name, released), schema.build())
-        if refuses and name == "batches":
-            view = tables.sql_query(f"SELECT {shown} FROM {view} WHERE {_FITS.name}({REFUSAL})")
+        view = tables.from_data_stream(streams.get(name, accepted), schema.build())
         tables.create_temporary_view(names.table(name), view)

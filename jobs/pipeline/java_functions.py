@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 from zipfile import ZipFile
 
 import pyflink.version
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
-from pyflink.util.java_utils import add_jars_to_context_class_loader, get_field
+from pyflink.util.java_utils import add_jars_to_context_class_loader, get_field, load_java_class
 
 from crenel.jobs.local.stop import folder_until_exit
 from crenel.jobs.pipeline.packing import JavaFunction
@@ -26,7 +27,21 @@ def register(tables: StreamTableEnvironment, functions: Iterable[JavaFunction]) 
             _register(tables, function)
 
 
+def instance(tables: StreamTableEnvironment, function: JavaFunction) -> Any:
+    """Compile a function of a stream, add its jar to those of the job, and return an instance of its class."""
+    jar = _jar(tables, function)
+    add_jars_to_context_class_loader([jar])
+    return load_java_class(function.class_name).newInstance()
+
+
 def _register(tables: StreamTableEnvironment, function: JavaFunction) -> None:
+    jar = _jar(tables, function)
+    tables.execute_sql(f"CREATE TEMPORARY SYSTEM FUNCTION {function.name} AS '{function.class_name}' USING JAR '{jar}'")
+    _load(tables, jar)
+
+
+def _jar(tables: StreamTableEnvironment, function: JavaFunction) -> str:
+    """Return the URI of a new jar of a function, which is added to those of the job."""
     jvm = get_gateway().jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setTargetVersion(8)  # static methods of interfaces
@@ -35,13 +50,10 @@ def _register(tables: StreamTableEnvironment, function: JavaFunction) -> None:
     with ZipFile(jar, "w") as file:
         for compiled, content in dict(compiler.getBytecodes()).items():
             file.writestr(f"{compiled.replace('.', '/')}.class", bytes(content))
-    tables.execute_sql(
-        f"CREATE TEMPORARY SYSTEM FUNCTION {function.name} AS '{function.class_name}' USING JAR '{jar.as_uri()}'"
-    )
-    _load(tables, jar.as_uri())
     settings = tables._get_j_env().getConfiguration()
     listed = [text for text in settings.getString(_JARS, "").split(";") if text]
     settings.setString(_JARS, ";".join([*listed, jar.as_uri()]))
+    return str(jar.as_uri())
 
 
 def _load(tables: StreamTableEnvironment, jar: str) -> None:

@@ -101,7 +101,7 @@ def test_settings_of_the_command_line_under_which_state_would_be_lost_or_mixed_a
     assert "sinks.audit.path: contains flink.execution.checkpointing.dir, so the output" in ended.stdout + ended.stderr
     assert "was submitted" not in ended.stdout + ended.stderr
     # No stack trace follows the sentence.
-    assert "Nothing was submitted; the cause is named above." in ended.stderr
+    assert "No job was started; the cause is named above." in ended.stderr
     assert "\tat " not in ended.stdout + ended.stderr
 
 
