@@ -12,6 +12,7 @@ import pytest
 
 import crenel
 import crenel.evidence.figures
+from crenel.operators.digests import in_force_digest
 from crenel.results import Result
 from tests.crenel.stream import ALGORITHMS, records, settings
 
@@ -74,6 +75,32 @@ def test_a_stream_whose_k_was_raised_and_lowered_again_holds_under_both_settings
     assert [check.name for check in found.checks if check.findings] == ["k under settings[1]"]
     with pytest.raises(crenel.ConfigError, match=r"shards\.count: not as in settings\[0\]"):
         crenel.verify(result, [lower, replace(lower, shards=crenel.Shards(count=2))])
+
+
+def test_the_hash_of_settings_in_force_counts_what_a_release_is_judged_by() -> None:
+    of = crenel.Settings(
+        policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}, sensitive=["diagnosis"]),
+        privacy=crenel.Privacy(k=2, l=2),
+        algorithm=crenel.Nearest(crenel.Delay(tuples=100)),
+    )
+    assert in_force_digest(of) == "f5a5cc2c98cc4532"  # as outputs state it, which later versions verify
+    same = [
+        replace(of, algorithm=crenel.Nearest(crenel.Delay(tuples=7))),
+        replace(of, subject_key=b"0123456789abcdef", seed=5),
+    ]
+    others = [
+        replace(of, privacy=crenel.Privacy(k=3, l=2)),
+        replace(of, privacy=crenel.Privacy(k=2, l=2, alpha=0.9)),
+        replace(of, privacy=replace(of.privacy, sensitive={"diagnosis": crenel.Sensitive(l=1)})),
+        replace(of, policy=replace(of.policy, passthrough=["clinic"])),
+        replace(of, policy=replace(of.policy, sensitive=["diagnosis", "ward"])),
+        replace(of, policy=replace(of.policy, quasi_identifiers={"age": crenel.Numeric((0, 110), ends=5)})),
+        replace(of, policy=replace(of.policy, quasi_identifiers={"age": crenel.Numeric((0, 110), publish="mean")})),
+        replace(of, algorithm=crenel.Nearest(crenel.Delay(tuples=100), suppression="generalize")),
+        replace(of, shards=crenel.Shards(count=2)),
+    ]
+    assert {*map(in_force_digest, same)} == {in_force_digest(of)}
+    assert len({*map(in_force_digest, (of, *others))}) == 1 + len(others)
 
 
 def _pairs(audit: pa.Table) -> list[tuple[int, int]]:

@@ -130,7 +130,7 @@ def test_one_value_each_is_treated_as_a_plain_column() -> None:
         privacy = crenel.Privacy(k=K, l=2, t=0.5)
         left = crenel.anonymize(arrays, settings(algorithm, privacy, arrays={"illnesses": 1}))
         right = crenel.anonymize(plain, settings(algorithm, privacy, arrays={}))
-        assert left.audit.equals(right.audit)
+        assert left.audit.drop(["in_force"]).equals(right.audit.drop(["in_force"]))  # a hash of the settings
         assert [[value] for value in right.released["illnesses"].to_pylist()] == left.released["illnesses"].to_pylist()
 
 

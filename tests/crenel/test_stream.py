@@ -85,6 +85,7 @@ def test_each_record_ends_once_and_lies_in_its_class(algorithm: str, shards: int
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_results_are_the_same_with_each_version_of_numba_and_of_other_packages(algorithm: str) -> None:
     result = whole(algorithm, 3)
+    result = replace(result, audit=result.audit.drop(["in_force"]))  # a hash of the settings, which are no result
     found = repr([getattr(result, name).to_pylist() for name in TABLES])
     assert blake2b(found.encode(), digest_size=8).hexdigest() == RESULTS[algorithm], (
         "the algorithm gives other results than it did: if that is meant, change RESULTS, and say so in CHANGELOG.md"
