@@ -64,13 +64,8 @@ def require_one_run(settings: Mapping[str, Settings]) -> None:
         # A later restore may count a column that an earlier one added.
         changed = [name for name in changed_fields(of_first, of_other, of_first.roles) if not name.startswith(COUNTED)]
         if changed:
-            raise ConfigError(
-                name,
-                [
-                    f"{', '.join(changed)}: not as in {first}, and no restore changes that; verify the outputs of each "
-                    "by themselves"
-                ],
-            )
+            text = f"not the same in {first} and {name}, and no restore changes that; verify their outputs one by one"
+            raise ConfigError(name, [f"{', '.join(changed)}: {text}"])
 
 
 def _fixed(settings: Settings) -> Fingerprint:

@@ -137,7 +137,7 @@ def verify(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")] = False,
 ) -> None:
-    """Check outputs against the guarantees: exit code 1 for a violation, 3 if a check was impossible."""
+    """Check outputs: exit code 1 for a violation, 2 if they cannot be read, 3 if a check was impossible."""
     with reported(configurations[0], judges=True):
         from crenel.jobs.cli.verify import EXIT_CODES, show, verdict_of
 

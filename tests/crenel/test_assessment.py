@@ -73,7 +73,7 @@ def test_a_stream_whose_k_was_raised_and_lowered_again_holds_under_both_settings
     fewer = result.audit.set_column(result.audit.column_names.index("subjects"), "subjects", pa.array(stated))
     found = crenel.verify(replace(result, audit=fewer), [lower, higher])
     assert [check.name for check in found.checks if check.findings] == ["k under settings[1]"]
-    with pytest.raises(crenel.ConfigError, match=r"shards\.count: not as in settings\[0\]"):
+    with pytest.raises(crenel.ConfigError, match=r"shards\.count: not the same in settings\[0\] and settings\[1\]"):
         crenel.verify(result, [lower, replace(lower, shards=crenel.Shards(count=2))])
 
 

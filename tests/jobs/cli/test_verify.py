@@ -185,7 +185,7 @@ def test_configurations_that_no_restore_joins_are_refused(tmp_path: Path) -> Non
     after.write_text(after.read_text("utf-8").replace("[0, 99]", "[0, 98]"), encoding="utf-8")
     result = verify(before, after)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "policy.quasi_identifiers.age.domain: not as in" in result.stderr
+    assert "policy.quasi_identifiers.age.domain: not the same in job.yaml and after.yaml" in result.stderr
     without = verify(before, "--set", "sinks.audit=null", before)
     assert without.exit_code == 2
 
