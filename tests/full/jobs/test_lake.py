@@ -172,8 +172,8 @@ OF_ENDS = [(of, end) for of in ("age", "born", "entered", "at") for end in ("min
 ENDS = [f"{of}_{end}" for of, end in OF_ENDS]
 AUDIT = [
     "policy={event_time: event_time, quasi_identifiers: {age_min: {type: numeric}, born_max: {type: numeric}}, "
-    "passthrough: [release_id], drop: [shard, kind, subjects, tuples, diversity_illnesses, loss, k, l, sample_rate, "
-    "phi, age_max, born_min, entered_min, entered_max, at_min, at_max]}",
+    "passthrough: [release_id], drop: [shard, kind, subjects, tuples, diversity_illnesses, loss, in_force, k, l, "
+    "sample_rate, phi, age_max, born_min, entered_min, entered_max, at_min, at_max]}",
     "privacy={k: 2}",
     "nearest={delay: {event_time: 1 h}}",
     "source={table: lake.default.audit, watermark: {column: event_time, delay: 1 min}}",
