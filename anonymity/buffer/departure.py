@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.buffer.arrays import CastleArrays, ReleaseArrays, points
 from crenel.anonymity.buffer.omega import keep, update_tau
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED, complete, note_delay
+from crenel.anonymity.compiled.arrays import stable_order
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
 from crenel.anonymity.compiled.random import shuffle
 from crenel.anonymity.model.errors import InvariantError
@@ -114,21 +115,27 @@ def suppress_linkable(
     span(noise, members)
     note_scale(noise, out.filled.releases)
     add_noise(noise, shard.random, members)
-    first = np.empty(len(members))
-    for i in range(len(members)):
-        first[i] = noise.value[members[i], 0]
-    order = np.argsort(first)
-    first, ranked = first[order], members[order]
-    lonely, again = np.zeros(len(members), np.bool_), noise.config.subjects > 0
+    count = len(members)
+    first, value, ranked = np.empty(count), np.empty(count), members.copy()
+    for i in range(count):
+        value[i] = noise.value[members[i], 0]
+    order = stable_order(value)
+    for i in range(count):
+        first[i], ranked[i] = value[order[i]], members[order[i]]
+    lonely, again = np.zeros(count, np.bool_), noise.config.subjects > 0
     while again:
-        again = False
-        for i in order:
-            lonely[i] = 0 < near(noise, np.int64(members[i]), ranked, first, subject) < noise.config.subjects
-            again |= lonely[i]
-        stay = ~lonely[order]
-        order, first, ranked = order[stay], first[stay], ranked[stay]
-    for member in ranked:
-        noise.linked[member] = nearest_is_own(noise, np.int64(member), ranked, first, subject)
+        again, stay = False, 0
+        for i in range(count):
+            within = near(noise, np.int64(ranked[i]), ranked[:count], first[:count], subject)
+            lonely[order[i]] = 0 < within < noise.config.subjects
+            again |= lonely[order[i]]
+        for i in range(count):
+            if not lonely[order[i]]:
+                order[stay], first[stay], ranked[stay] = order[i], first[i], ranked[i]
+                stay += 1
+        count = stay
+    for i in range(count):
+        noise.linked[ranked[i]] = nearest_is_own(noise, np.int64(ranked[i]), ranked[:count], first[:count], subject)
     kept = start
     for i in range(len(lonely)):
         slot = out.members[start + i]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf, procedure
 
 T = TypeVar("T")
 
@@ -112,3 +112,36 @@ def least(values: NDArray[np.float64], count: Int) -> float:
     one = two if two < one else one
     three = four if four < three else three
     return three if three < one else one
+
+
+_RUN = 16
+"""Number of adjacent keys that are sorted by insertion before they are merged."""
+
+
+@procedure
+def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the indices of a stable sort, for compiled code: numpy's sorts take five times as long to compile."""
+    count = len(keys)
+    order, merged = np.empty(count, np.int64), np.empty(count, np.int64)
+    for begin in range(0, count, _RUN):
+        for i in range(begin, min(begin + _RUN, count)):
+            place = i
+            while place > begin and keys[i] < keys[order[place - 1]]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = i
+    width = _RUN
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle, stop = min(begin + width, count), min(begin + 2 * width, count)
+            left, right = begin, middle
+            for place in range(begin, stop):
+                if right == stop or (left < middle and not keys[order[right]] < keys[order[left]]):
+                    merged[place] = order[left]
+                    left += 1
+                else:
+                    merged[place] = order[right]
+                    right += 1
+        order, merged = merged, order
+        width *= 2
+    return order

@@ -170,7 +170,7 @@ def _compiled_part(function: Any, pipeline: type[_Entry] = _Part, **options: Any
 
 def entry(function: F) -> F:
     """Compile a function that Python calls, with all of its parts, and cache the result."""
-    dispatcher = _compiled(function, _Entry)
+    dispatcher = _compiled(function, _Entry, no_cfunc_wrapper=True)
     if _KEPT:
         dispatcher._cache = LocalCache(function)  # type: ignore[no-untyped-call]
     if precompiled_dir() is not None:

@@ -283,7 +283,8 @@ def _rare_members(checks: Checks, check: Int, buffered: NDArray[np.int64], rare:
         for i in range(1, len(buffered)):
             counts[i] = middle * buffered[i] // rare
             rest -= counts[i]
-        counts[1 : rest + 1] += 1  # to one value, the remainders of many would look like a common one
+        for i in range(1, rest + 1):
+            counts[i] += 1  # to one value, the remainders of many would look like a common one
         if lack_of_counts(checks, check, size, counts) <= 0.0:
             enough = middle
         else:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.anonymity.compiled.arrays import stable_order
 from crenel.anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedure
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.reference import Reference
-from crenel.anonymity.privacy_models.counting import stable_order
 from crenel.anonymity.privacy_models.function_pointers import address_of, call_on_counts, call_on_values
 from crenel.anonymity.privacy_models.lookup import Lookup, lookup_of
 from crenel.anonymity.privacy_models.tally import Tally, diversity
@@ -132,7 +132,11 @@ def falling_counts(tally: Tally, attribute: Int) -> NDArray[np.int64]:
         if tally.counts[attribute, i] > 0:
             negative[distinct] = -tally.counts[attribute, i]
             distinct += 1
-    return -negative[stable_order(negative)]
+    order = stable_order(negative)
+    falling = np.empty(distinct, np.int64)
+    for i in range(distinct):
+        falling[i] = -negative[order[i]]
+    return falling
 
 
 @procedure
@@ -167,7 +171,8 @@ def _lacking_beside(checks: Checks, check: Int, tally: Tally) -> float:
     reference, parameters = checks.reference[check, :length], checks.parameters[check]
     if checks.lookup.seen.follows[attribute]:
         reference = np.empty(length - 1 + distinct)
-        reference[: length - 1] = checks.reference[check, : length - 1]
+        for i in range(length - 1):
+            reference[i] = checks.reference[check, i]
         for i in range(distinct):
             reference[length - 1 + i] = share_of(checks.lookup.seen, attribute, rising[i])
             rising[i] = i if rising[i] >= 0 else -1
@@ -246,8 +251,12 @@ def lack_of_counts(checks: Checks, check: Int, persons: Int, counts: NDArray[np.
 
     ``counts`` holds the number of persons with each value, the most common one first.
     """
-    falling = counts[stable_order(-counts)]
-    return float(call_on_counts(checks.address[check], persons, falling[falling > 0], checks.parameters[check]))
+    order, values = stable_order(counts), 0
+    falling = np.empty(len(counts), np.int64)
+    for i in range(len(counts)):
+        falling[i] = counts[order[len(counts) - 1 - i]]
+        values += falling[i] > 0
+    return float(call_on_counts(checks.address[check], persons, falling[:values], checks.parameters[check]))
 
 
 @inner

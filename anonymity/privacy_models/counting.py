@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import full, zeros
-from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.compiled.jit import Int, entry, leaf
 from crenel.anonymity.model.errors import InvariantError
 
 _FREE = -1
@@ -157,9 +157,3 @@ def _copy(source: Counts, target: Counts) -> None:
         if source.owner[i] != _FREE:
             owner, value = np.int64(source.owner[i]), source.value[i]
             _insert(target, _probe(target, owner, value), owner, value, np.int64(source.tuples[i]))
-
-
-@procedure
-def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of a stable sort of ``keys``."""
-    return np.argsort(keys, kind="mergesort")

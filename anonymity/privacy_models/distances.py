@@ -136,7 +136,7 @@ def _hierarchical(persons: int, held: int, counts: Any, rows: Any, table: Any, f
             node[used], below[used] = int(table[5 + rows[i]]), counts[i]
             used += 1
     order = np.argsort(node[:used], kind="mergesort")
-    node[:used], below[:used] = node[:used][order], below[:used][order]
+    node, below = node[order], below[order]
     total = most * table[4]
     for level in range(highest):
         merged = 0

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.buffer.arrays import CastleArrays, points
 from crenel.anonymity.buffer.queue import TOO_FEW_SUBJECTS, arrive, depart
-from crenel.anonymity.compiled.arrays import least
+from crenel.anonymity.compiled.arrays import least, stable_order
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.privacy_models.buffered_values import join_group, leave_group
 from crenel.anonymity.privacy_models.checks import first_violation, satisfies_all
-from crenel.anonymity.privacy_models.counting import stable_order
 from crenel.anonymity.privacy_models.tally import count_set
 from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
 from crenel.anonymity.space.boxes_by_attribute import enlargements_by, lay

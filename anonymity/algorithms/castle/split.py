@@ -17,6 +17,7 @@ from crenel.anonymity.algorithms.castle.distance_search import (
 )
 from crenel.anonymity.algorithms.castle.gamma import members_of
 from crenel.anonymity.buffer.arrays import CastleArrays, points
+from crenel.anonymity.compiled.arrays import stable_order
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.compiled.random import randbelow
 from crenel.anonymity.privacy_models.checks import first_violation
@@ -125,7 +126,7 @@ def _nearest_of_each(
     items, drawn = np.empty(wanted, np.int64), wanted
     while True:
         nearest, count = find_nearest(domain, around, left, np.int64(0), drawn, near, np.inf), 0
-        for i in np.argsort(nearest.distance, kind="mergesort"):
+        for i in stable_order(nearest.distance):
             person = persons.bucket[nearest.item[i]]
             if count < wanted and persons.latest[person] != persons.part:
                 persons.latest[person] = persons.part

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.nearest.arrays import SIZE, SPARSE, NearestArrays, TupleCells
 from crenel.anonymity.algorithms.nearest.growth import measure_points
 from crenel.anonymity.algorithms.nearest.isolation import append, compact, remove
-from crenel.anonymity.compiled.arrays import least, loop_end
+from crenel.anonymity.compiled.arrays import least, loop_end, stable_order
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
@@ -132,11 +132,11 @@ def _cut(shard: NearestArrays, cell: Int, before: Int, low: bool) -> None:
         widths[a] = 0.0
         for i in range(SIZE):
             values[i] = cells.number[a, start + i] if a < numeric else np.float64(cells.leaf[a - numeric, start + i])
-        values.sort()
+        order = stable_order(values)
         for off in range(SIZE // 2 - _LEAST + 1):
             for middle in (SIZE // 2 + off, SIZE // 2 - off):
-                if attribute == _ANY and values[middle - 1] < values[middle]:
-                    attribute, cut = a, values[middle]
+                if attribute == _ANY and values[order[middle - 1]] < values[order[middle]]:
+                    attribute, cut = a, values[order[middle]]
     other, number = np.int64(cells.now.used), np.int64(cells.now.used) - 1
     cells.now.used += 1
     cells.held[other] = 0

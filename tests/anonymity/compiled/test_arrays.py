@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crenel.anonymity.compiled.arrays import full, record, zeros
+from crenel.anonymity.compiled.arrays import full, record, stable_order, zeros
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.reference import share
 
@@ -96,3 +98,21 @@ def test_compiled_code_reads_and_writes_shared_arrays(order: Any) -> None:
 def test_only_arrays_are_shared() -> None:
     with pytest.raises(TypeError, match="hold no float"):
         share(Part(1.0, np.zeros(1)))
+
+
+@entry
+def _order(keys: NDArray[Any]) -> NDArray[np.int64]:
+    return stable_order(keys)
+
+
+@given(st.lists(st.integers(-3, 3) | st.sampled_from((-(2**63), 2**63 - 1)), max_size=200))
+@settings(deadline=None)
+def test_equal_keys_keep_their_order(keys: list[int]) -> None:
+    assert _order(np.array(keys, np.int64)).tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+
+
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 32, 33, 100, 1000, 1024])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint64])
+def test_an_order_is_that_of_numpy(count: int, dtype: type) -> None:
+    keys = np.random.default_rng(count).integers(0, max(count // 3, 1), count).astype(dtype)
+    assert np.array_equal(_order(keys), np.argsort(keys, kind="stable"))

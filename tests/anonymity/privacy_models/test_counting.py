@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.model.errors import InvariantError
-from crenel.anonymity.privacy_models.counting import Counts, add, discard, empty_counts, grown, stable_order
+from crenel.anonymity.privacy_models.counting import Counts, add, discard, empty_counts, grown
 from tests.support.example_counts import examples
 
 OWNERS = st.sampled_from((0, 1, 2, 7, 2**31 - 1))
@@ -29,11 +28,6 @@ def added(counts: Counts, owner: int, value: Any) -> bool:
 @entry
 def discarded(counts: Counts, owner: int, value: Any) -> bool:
     return discard(counts, owner, value)
-
-
-@entry
-def order_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    return stable_order(keys)
 
 
 def held(counts: Counts) -> Counter[tuple[int, int]]:
@@ -87,9 +81,3 @@ def test_discarding_what_was_not_counted_is_an_error() -> None:
     added(counts, 1, np.uint64(5))
     with pytest.raises(InvariantError, match="had not been counted"):
         discarded(counts, 2, np.uint64(5))
-
-
-@given(st.lists(st.integers(-3, 3) | st.sampled_from((-(2**63), 2**63 - 1)), max_size=80))
-@settings(deadline=None)
-def test_equal_keys_keep_their_order(keys: list[int]) -> None:
-    assert order_of(np.array(keys, np.int64)).tolist() == sorted(range(len(keys)), key=keys.__getitem__)

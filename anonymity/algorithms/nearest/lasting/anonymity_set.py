@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.nearest.cells import drop
 from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, MOVED, LastingArrays
 from crenel.anonymity.algorithms.nearest.lasting.persons import forget_person, touch_person
+from crenel.anonymity.compiled.arrays import stable_order
 from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
 from crenel.anonymity.privacy_models.buffered_values import remove_buffered
 from crenel.anonymity.privacy_models.counting import numbered
@@ -201,16 +202,14 @@ def lasting_diversity(shard: LastingArrays, group: Int, attribute: Int, person: 
     if person != NONE:
         codes[size] = code
         size += 1
-    held = np.sort(codes[:size])
-    times = np.zeros(size, np.int64)
-    different = 0
+    order, times, different = stable_order(codes[:size]), np.zeros(size, np.int64), 0
     for i in range(size):
-        different += i > 0 and held[i] != held[i - 1]
+        different += i > 0 and codes[order[i]] != codes[order[i - 1]]
         times[different] += 1
-    falling = np.sort(times)[::-1]
+    rising = stable_order(times)
     diverse, total = np.int64(1), np.int64(0)
     for i in range(different + 1 if size > 0 else 0):
-        total += falling[i] + forgotten
+        total += times[rising[size - 1 - i]] + forgotten
         if total >= members:
             break
         diverse += 1

@@ -58,6 +58,7 @@ from crenel.anonymity.buffer.queue import (
 )
 from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED, complete
 from crenel.anonymity.buffer.repair_log import begin_decision, end_decision
+from crenel.anonymity.compiled.arrays import stable_order
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.compiled.random import randbelow, shuffle
 from crenel.anonymity.model.errors import InvariantError
@@ -331,7 +332,7 @@ def _release_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> 
     stop, newest = start + 1, np.int64(tuples.event_time[slot])
     publish(shard, person, slot)
     beside = _beside(shard, group, release, slot)
-    for i in np.argsort(tuples.position[beside]):  # the result must not depend on the order of persons
+    for i in stable_order(tuples.position[beside]):  # the result must not depend on the order of persons
         row = np.int64(beside[i])
         other = np.int64(shard.rows.person[row])
         if stays_diverse(shard, group, other, row):
