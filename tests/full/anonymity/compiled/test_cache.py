@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crenel.anonymity.compiled import cache, folders
@@ -67,6 +68,15 @@ def test_a_clone_of_the_same_sources_has_the_same_digests(tmp_path: Path, monkey
     one = digests(copied(tmp_path / "one"), monkeypatch)
     assert one == digests(copied(tmp_path / "elsewhere" / "two"), monkeypatch)
     assert one["anonymity/algorithms/castle/procedures.py"] == here
+
+
+def test_a_minor_version_of_numpy_keeps_digests(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, major = ROOT / "anonymity" / "algorithms" / "castle" / "procedures.py", np.__version__.partition(".")[0]
+    before = digest(module)
+    for version, is_kept in ((f"{major}.999.0", True), ("999.0.0", False)):
+        forget()
+        monkeypatch.setattr(np, "__version__", version)
+        assert (digest(module) == before) == is_kept
 
 
 def test_a_change_changes_a_module_and_those_that_import_it_and_no_other(
