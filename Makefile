@@ -173,9 +173,7 @@ bench: $(READY)
 
 $(READY): $(INSTALLED) $(SOURCES)
 	@echo 'compiling what has changed of the core (all of it takes a minute and a half on two cores)'
-	$(call timed,compile,$(BIN)/python -m crenel.anonymity.algorithms.precompile && \
-		$(BIN)/python -c 'from crenel.jobs.formats import builtin; builtin.precompile()' && \
-		$(BIN)/python -c 'from crenel.evidence.attack import search; search.precompile()' && \
+	$(call timed,compile,$(BIN)/python -m crenel.jobs.precompile && \
 		{ $(WITH_JAVA) $(BIN)/python -m crenel.jobs.local.classes || true; })
 	@touch $@
 

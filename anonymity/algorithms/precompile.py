@@ -1,13 +1,8 @@
-"""Compile the core ahead of its first use: ``python -m crenel.anonymity.algorithms.precompile``.
-
-With an up-to-date cache, the run takes a second.
-"""
+"""Compilation of the core ahead of its first use, by a few tuples (``crenel.jobs.precompile``)."""
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
-from multiprocessing import get_context
 
 import numpy as np
 import pyarrow as pa
@@ -62,17 +57,6 @@ def algorithm(name: str, *, lasting: bool = False) -> None:
     known_algorithms()[name].compile(Privacy(2, persons=Persons("lasting", 2000) if lasting else None))
 
 
-def main() -> None:
-    """Compile all algorithms, noise and regions, in two processes."""
-    import_module("crenel.anonymity.builtin")
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        known = known_algorithms()
-        waiting = [pool.submit(algorithm, name, lasting=True) for name in known if known[name].lasting]  # the longest
-        waiting += [pool.submit(algorithm, name) for name in known]
-        for done in [*waiting, pool.submit(noise), pool.submit(regions)]:
-            done.result()
-
-
 def _block(numeric: int = 1) -> Block:
     numbers = np.arange(_TUPLES)
     return Block(
@@ -84,7 +68,3 @@ def _block(numeric: int = 1) -> Block:
         event_time=numbers,
         members=pa.record_batch([pa.array(numbers)], schema=_MEMBERS),
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -133,9 +133,24 @@ class LocalCache(caching.FunctionCache):
 
 
 class _PrecompiledLayer(caching.FunctionCache):
-    """Numba's cache of a function, keyed by content, for code compiled ahead of time."""
+    """Numba's cache of a function, keyed by content, for code compiled ahead of time.
+
+    Unlike code compiled on this machine, it may be for another processor, all of whose features this one has.
+    """
 
     _impl_class = _PrecompiledCode
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        own = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        stored: Any = self._cache_file._load_index()
+        fitting = (key for key in stored if (key[0], key[2]) == (sig, own[2]) and _runs(key[1], own[1]))
+        return own if own in stored else next(fitting, own)
+
+
+def _runs(code: tuple[str, str, str], host: tuple[str, str, str]) -> bool:
+    """Return whether code for a processor runs on another; each is a platform, a name and features, as "+avx,-xop"."""
+    needed, present = ({each for each in of[2].split(",") if each.startswith("+")} for of in (code, host))
+    return code[0] == host[0] and bool(needed) and needed <= present
 
 
 class PrecompiledCache:

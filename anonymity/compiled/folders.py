@@ -14,6 +14,9 @@ from pathlib import Path
 _NAMED = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
 """Variables that name a folder of caches, the first of which is tried first."""
 
+PACKAGED = Path(__file__).with_name("code")
+"""The folder of compiled code that a wheel for one platform contains."""
+
 
 def cached(name: str) -> Path | None:
     """Return a private cache folder: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder.
@@ -52,12 +55,15 @@ def _candidates() -> Iterator[Path]:
 
 @cache
 def precompiled_dir() -> Path | None:
-    """Return the folder of code compiled ahead of time, as in an image, from ``CRENEL_COMPILED``; None without one.
+    """Return the folder of code compiled ahead of time; None without one.
 
-    It is only read. Code in it is executed, so only root and this user may write to it or replace it. Otherwise it is
-    ignored with a warning.
+    ``CRENEL_COMPILED`` names it, as in an image; otherwise a wheel may have brought one. It is only read. Code in it is
+    executed, so only root and this user may write to a named one or replace it. Otherwise it is ignored with a warning.
+    One of a wheel is beside the sources, and guarded as they are.
     """
     named = os.environ.get("CRENEL_COMPILED")
+    if named is None and PACKAGED.is_dir():
+        return PACKAGED
     if not named:
         return None
     folder = Path(named).resolve()

@@ -7,13 +7,5 @@ from crenel.jobs.formats.csv_records import CsvRecords
 from crenel.jobs.formats.json_records import JsonRecords
 from crenel.jobs.formats.protobuf_records import ProtobufRecords
 from crenel.jobs.formats.record_format import RecordFormat
-from crenel.operators.encode import packed_arrays
 
 FORMATS: tuple[type[RecordFormat], ...] = (JsonRecords, CsvRecords, AvroRecords, ProtobufRecords)
-
-
-def precompile() -> None:
-    """Compile the readers of records ahead of their first use."""
-    packed_arrays.precompile()
-    for kind in FORMATS:
-        kind.precompile()

@@ -14,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from crenel.anonymity.compiled.cache import digest
+from crenel.jobs import precompile
 from crenel.operators.digests import code_version
 from tests.support.launch import ROOT
 
@@ -27,6 +28,7 @@ import importlib.metadata, sys
 importlib.metadata.version = None  # there is no metadata where nothing is installed
 from pathlib import Path
 import crenel.jobs.anonymize
+from crenel.jobs import precompile
 from crenel.anonymity.compiled.cache import digest
 from crenel.operators.digests import code_version
 print(crenel.jobs.anonymize.__file__, digest(Path(sys.argv[1], "crenel", {COMPILED!r})), code_version())
@@ -62,6 +64,34 @@ def test_the_package_is_imported_from_a_zip_file_and_is_the_same_code_there(tmp_
     assert place.startswith(archive)
     assert compiled == digest(ROOT / COMPILED)
     assert version == code_version()
+
+
+def test_a_wheel_for_this_platform_holds_compiled_code_that_an_installation_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled(command: list[str], *, env: dict[str, str], cwd: Path, check: bool) -> None:
+        assert command[-2:] == ["-m", "crenel.jobs.precompile"]
+        assert (Path(env["PYTHONPATH"]) / "crenel" / "jobs" / "precompile.py").is_file()
+        place = Path(env["NUMBA_CACHE_DIR"]) / "crenel" / "compiled" / "stamp"
+        place.mkdir(parents=True)
+        (place / "entry.nbi").write_bytes(env["NUMBA_CPU_FEATURES"].encode())
+
+    sources = tmp_path / "sources"
+    shutil.copytree(ROOT, sources, symlinks=True, ignore=IGNORED)
+    plain = tmp_path / built("wheel", sources, tmp_path)
+    monkeypatch.setattr(precompile.subprocess, "run", compiled)
+    made = precompile.add_compiled(plain)
+    monkeypatch.undo()
+    assert made.name.startswith(f"{plain.name.removesuffix('-py3-none-any.whl')}-cp{sys.version_info[0]}")
+    installed = tmp_path / "installed"
+    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(installed), str(made))
+    printed(*pip, cwd=tmp_path)
+    program = "from crenel.anonymity.compiled.folders import precompiled_dir as d; print(d(), *d().rglob('*.nbi'))"
+    folder, file = printed("-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    assert folder == str(installed / "crenel" / "anonymity" / "compiled" / "code")
+    assert Path(file).read_text(encoding="utf-8").startswith("+")
+    program = "from crenel.operators.digests import code_version; print(code_version())"
+    assert printed("-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).strip() == code_version()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import platform
 import shutil
 import stat
 import subprocess
@@ -331,6 +332,15 @@ def test_code_that_was_compiled_ahead_is_only_read(tmp_path: Path) -> None:
     assert tiny(script, **variables, NUMBA_CPU_NAME="generic")[:3] == ["42", "0", "1"]
     assert list(here.rglob("*.nbc"))
     assert sorted(shipped.rglob("*")) == before
+
+
+def test_code_that_was_compiled_ahead_runs_on_processors_with_more_features_and_on_no_others(tmp_path: Path) -> None:
+    script, made, here = tmp_path / "tiny.py", tmp_path / "made", tmp_path / "here"
+    processor = "x86-64-v3" if platform.machine() == "x86_64" else "generic"
+    tiny(script, NUMBA_CACHE_DIR=str(made), NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES="+sse2,-avx,+ssse3")
+    variables = {"CRENEL_COMPILED": str(made / "crenel" / "compiled"), "NUMBA_CACHE_DIR": str(here)}
+    assert tiny(script, **variables, NUMBA_CPU_FEATURES="+ssse3,+avx,+sse2")[:3] == ["42", "0", "1"]
+    assert tiny(script, **variables, NUMBA_CPU_FEATURES="+avx,+sse2,-ssse3")[:3] == ["42", "1", "0"]
 
 
 def test_code_that_others_could_have_written_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
