@@ -172,7 +172,7 @@ bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks
 
 $(READY): $(INSTALLED) $(SOURCES)
-	@echo 'compiling what has changed of the core (all of it takes a minute and a half on two cores)'
+	@echo 'compiling what has changed of the core (all of it takes a little over a minute on two cores)'
 	$(call timed,compile,$(BIN)/python -m crenel.jobs.precompile && \
 		{ $(WITH_JAVA) $(BIN)/python -m crenel.jobs.local.classes || true; })
 	@touch $@
