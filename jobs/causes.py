@@ -186,7 +186,11 @@ CAUSES = (
         "the timeout of transactions is longer than the brokers allow",
         "Raise transaction.max.timeout.ms of the brokers, or lower the timeout to it",
         _option(TIMEOUT),
-        (r"[\w.$]*\bkafka\.common\.errors\.InvalidTxnTimeoutException: ",),
+        (
+            r"[\w.$]*\bkafka\.common\.errors\.InvalidTxnTimeoutException: ",
+            r"[\w.$]*\bkafka\.common\.KafkaException: Unexpected error in InitProducerIdResponse; "
+            r"The transaction timeout is larger than the maximum value allowed by the broker",
+        ),
     ),
     Cause(
         "a disk is full",

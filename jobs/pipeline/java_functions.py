@@ -29,19 +29,21 @@ def register(tables: StreamTableEnvironment, functions: Iterable[JavaFunction]) 
 
 def instance(tables: StreamTableEnvironment, function: JavaFunction) -> Any:
     """Compile a function of a stream, add its jar to those of the job, and return an instance of its class."""
-    jar = _jar(tables, function)
+    jar = _jar(function)
     add_jars_to_context_class_loader([jar])
+    _add(tables, jar)
     return load_java_class(function.class_name).newInstance()
 
 
 def _register(tables: StreamTableEnvironment, function: JavaFunction) -> None:
-    jar = _jar(tables, function)
+    jar = _jar(function)
     tables.execute_sql(f"CREATE TEMPORARY SYSTEM FUNCTION {function.name} AS '{function.class_name}' USING JAR '{jar}'")
     _load(tables, jar)
+    _add(tables, jar)  # not before: Flink would write a jar that it finds there in the form of YAML
 
 
-def _jar(tables: StreamTableEnvironment, function: JavaFunction) -> str:
-    """Return the URI of a new jar of a function, which is added to those of the job."""
+def _jar(function: JavaFunction) -> str:
+    """Return the URI of a new jar of a function."""
     jvm = get_gateway().jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setTargetVersion(8)  # static methods of interfaces
@@ -50,10 +52,14 @@ def _jar(tables: StreamTableEnvironment, function: JavaFunction) -> str:
     with ZipFile(jar, "w") as file:
         for compiled, content in dict(compiler.getBytecodes()).items():
             file.writestr(f"{compiled.replace('.', '/')}.class", bytes(content))
+    return jar.as_uri()
+
+
+def _add(tables: StreamTableEnvironment, jar: str) -> None:
+    """Add a jar to those of the job."""
     settings = tables._get_j_env().getConfiguration()
     listed = [text for text in settings.getString(_JARS, "").split(";") if text]
-    settings.setString(_JARS, ";".join([*listed, jar.as_uri()]))
-    return str(jar.as_uri())
+    settings.setString(_JARS, ";".join([*listed, jar]))
 
 
 def _load(tables: StreamTableEnvironment, jar: str) -> None:

@@ -155,6 +155,17 @@ CASES = {
         source=f"{TOPIC.replace('NAME', 'NAME_there')}, 'format' = 'csv'",
         arguments=["flink.pipeline.jars=JARS"],
     ),
+    "long_transactions": Case(
+        "the timeout of transactions is longer than the brokers allow",
+        "sinks.released",
+        source=f"{TOPIC}, 'format' = 'csv'",
+        arguments=[
+            "flink={pipeline.jars: JARS, execution.checkpointing.interval: 1 s}",
+            "sinks.released={connector: kafka, topic: released, properties.bootstrap.servers: 'SERVERS', format: json, "
+            "sink.delivery-guarantee: exactly-once, sink.transactional-id-prefix: long, "
+            "properties.transaction.timeout.ms: '3600000'}",
+        ],
+    ),
     "silent_source": Case(
         UNANSWERED,
         "source.ddl: 'properties.bootstrap.servers' = 'localhost:PORT'",
@@ -241,7 +252,12 @@ def of_topic(case: Case, name: str, folder: Path, broker: Broker) -> Case:
         jars.append(classes_jar(folder, descriptor_set(VISIT), "visits.proto"))
     source = case.source.replace("NAME", name).replace("SERVERS", broker.address)
     listed = ";".join(f"file://{jar}" for jar in jars)
-    return replace(case, line=b"", source=source, arguments=[each.replace("JARS", listed) for each in case.arguments])
+    return replace(
+        case,
+        line=b"",
+        source=source,
+        arguments=[each.replace("JARS", listed).replace("SERVERS", broker.address) for each in case.arguments],
+    )
 
 
 def run(mini: Host, folder: Path, port: int, case: Case, code: int = 1, mode: str = "loopback") -> str:

@@ -120,7 +120,8 @@ def test_a_run_that_is_told_to_stop_cancels_its_job_says_so_and_leaves_nothing(
     text = path.read_text(encoding="utf-8")
     endless = text.replace("'format' = 'csv', ", "'format' = 'csv', 'source.monitor-interval' = '1 s', ")
     assert endless != text
-    path.write_text(endless + "flink: {execution.checkpointing.interval: 1 s}\n", encoding="utf-8")
+    settings = "{execution.checkpointing.interval: 1 s, table.exec.source.idle-timeout: 1 s}"
+    path.write_text(f"{endless}flink: {settings}\n", encoding="utf-8")
     temporary = Path(tempfile.mkdtemp())  # short, as the path of a socket in it must be
     monkeypatch.setenv("TMPDIR", str(temporary))
     run = start("run", path, mode=mode)
