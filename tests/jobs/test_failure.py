@@ -293,6 +293,7 @@ CLASSES = [
     "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException",
     "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.TimeoutException",
     UNFIT_TIMEOUT,
+    UNFIT_TIMEOUT.replace("errors.InvalidTxnTimeoutException", "KafkaException"),
     UNKNOWN_TOPIC,
     "org.apache.flink.util.FlinkRuntimeException",
     "java.lang.UnsupportedOperationException",
