@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from itertools import combinations
+from types import MappingProxyType
 
 from crenel.anonymity.model.errors import ConfigError
-from crenel.anonymity.model.fingerprint import COUNTED, Fingerprint, changed_fields, fingerprint, hierarchy_digest
-from crenel.anonymity.model.secret import NO_KEY, Secret
+from crenel.anonymity.model.fingerprint import COUNTED, changed_fields, hierarchy_digest
+from crenel.anonymity.model.secret import Secret
 from crenel.description import guarantee_lines, roles
 from crenel.evidence.report.context import About
 from crenel.evidence.verify.chain import Chained
@@ -19,6 +21,7 @@ from crenel.operators.digests import (
     in_force_digest,
     policy_digest,
     settings_digest,
+    settings_fingerprint,
 )
 from crenel.operators.output_columns import numbers_in_force
 from crenel.operators.plan import output_schemas
@@ -49,38 +52,38 @@ def guarantees(settings: Settings, audit_chain: Secret | None = None, name: str 
     )
 
 
-def require_one_run(settings: Mapping[str, Settings]) -> None:
+def require_one_run(
+    settings: Mapping[str, Settings], chains: Mapping[str, Secret | None] = MappingProxyType({})
+) -> None:
     """Require that a job can have run under each of these settings in turn, restored from its own state.
 
-    ``settings``: by name.
+    Parameters
+    ----------
+    settings : by name
+    chains : keys of the hash chain, by the same names
 
     Raises
     ------
     ConfigError
-        They differ in a field that no restore changes.
+        They differ in a field that no restore changes, or in a key only, so that no release shows its key.
     """
-    (first, of_first), *others = ((name, _fixed(each)) for name, each in settings.items())
-    for name, of_other in others:
+    fixed = {name: settings_fingerprint(each, each.epoch) for name, each in settings.items()}
+    keys = {name: key.read() for name, key in chains.items() if key is not None}
+    for first, other in combinations(settings, 2):
         # A later restore may count a column that an earlier one added.
-        changed = [name for name in changed_fields(of_first, of_other, of_first.roles) if not name.startswith(COUNTED)]
-        if changed:
-            text = f"not the same in {first} and {name}, and no restore changes that; verify their outputs one by one"
-            raise ConfigError(name, [f"{', '.join(changed)}: {text}"])
-
-
-def _fixed(settings: Settings) -> Fingerprint:
-    """Return what no restore changes, as far as settings tell; keys may be unknown to an auditor."""
-    return fingerprint(
-        settings.policy,
-        settings.shards,
-        NO_KEY,
-        {},
-        algorithm=settings.algorithm.name,
-        parameters=settings.algorithm.fixed_settings,
-        sampling_and_noise=settings.sampling_and_noise,
-        privacy=settings.privacy,
-        epoch=settings.epoch,
-    )
+        differing = changed_fields(fixed[first], fixed[other], fixed[first].roles)
+        if changed := [field for field in differing if not field.startswith(COUNTED)]:
+            text = f"not the same in {first} and {other}, and no restore changes that; verify their outputs one by one"
+            raise ConfigError(other, [f"{', '.join(changed)}: {text}"])
+        if (
+            {first, other} <= keys.keys()
+            and keys[first] != keys[other]
+            and in_force_digest(settings[first]) == in_force_digest(settings[other])
+        ):
+            text = (
+                f"not the same in {first} and {other}, which have one hash in_force, so that no release shows its key"
+            )
+            raise ConfigError(other, [f"audit_chain.key: {text}; a restore with another key needs another k, too"])
 
 
 def _chained(settings: Settings, key: Secret) -> Chained:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from crenel import __version__, anonymity, operators, state
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.model.fingerprint import fingerprint, hierarchy_digest
+from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint, hierarchy_digest
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey
@@ -63,9 +63,9 @@ def _sources(folder: Traversable, *above: str) -> Iterator[tuple[tuple[str, ...]
             yield (*above, entry.name), entry.read_bytes()
 
 
-def policy_digest(settings: PlanSettings) -> str:
-    """Return 32 digits of a hash of the state fingerprint, without the subject key and column types."""
-    fields = fingerprint(
+def settings_fingerprint(settings: PlanSettings, epoch: int = 1) -> Fingerprint:
+    """Return the state fingerprint as far as settings tell it: without the subject key and column types."""
+    return fingerprint(
         settings.policy,
         settings.shards,
         NO_KEY,
@@ -74,7 +74,13 @@ def policy_digest(settings: PlanSettings) -> str:
         parameters=settings.algorithm.fixed_settings,
         sampling_and_noise=settings.sampling_and_noise,
         privacy=settings.privacy,
+        epoch=epoch,
     )
+
+
+def policy_digest(settings: PlanSettings) -> str:
+    """Return 32 digits of a hash of the ``settings_fingerprint``."""
+    fields = settings_fingerprint(settings)
     return _digest({name: value for name, value in fields.items() if name != "subject_key"})
 
 

@@ -260,17 +260,14 @@ def _against(
     if generalizes:  # fully generalized tuples are in audit, and no output holds their reasons
         reasons = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
         amounts = {name: amount for name, amount in amounts.items() if not name.startswith("suppressed.")}
-        alone, withheld = seen["releases.generalized"], sum(seen[f"suppressed.{name}"] for name in _reasons(outputs))
+        alone = seen["releases.generalized"]
+        withheld = sum(times for name, times in seen.items() if name.startswith("suppressed."))
         if outputs.audit is not None and alone + withheld != reasons:
             others = f", and {withheld:,} in suppressed" if withheld else ""
             yield Finding(f"{who} counts {reasons:,.0f} suppressed, and {alone:,} are fully generalized{others}", shard)
     for name, amount in amounts.items():
         if there.get(name.partition(".")[0]) is not None and seen[name] != amount:
             yield Finding(f"{who} counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)
-
-
-def _reasons(outputs: RunOutputs) -> set[str]:
-    return set() if outputs.suppressed is None else set(outputs.suppressed["reason"].to_pylist())
 
 
 def _seen_of(shard: int, outputs: RunOutputs, classes: ReleasedClasses) -> Counter[str]:

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
@@ -67,8 +67,8 @@ class Entry:
     event_time : of the newest member, epoch milliseconds
     members : the sum of the hashes of the members; of a closing record its counts
     link : its ``chain``
-    contents : the bytes that are hashed together with the preceding link, with the hash function, under each
-        configuration that the row may be of
+    content : the bytes that are hashed together with the preceding link
+    digest : the hash function
     """
 
     release: int
@@ -77,7 +77,8 @@ class Entry:
     event_time: int | None
     members: str
     link: str
-    contents: tuple[tuple[bytes, Digest], ...]
+    content: bytes
+    digest: Digest
 
     @property
     def place(self) -> tuple[int, bool, int]:
@@ -90,11 +91,25 @@ class Entry:
 
     def is_behind(self, links: Collection[str]) -> bool:
         """Return whether the hash matches the content of this entry chained to one of the given links."""
-        return any(
-            digest(b"release" + _field(link) + content).hex() == self.link
-            for content, digest in self.contents
-            for link in links
-        )
+        return any(self.digest(b"release" + _field(link) + self.content).hex() == self.link for link in links)
+
+
+@dataclass(frozen=True)
+class ChainedRows:
+    """Rows of ``audit`` that were written under one configuration.
+
+    Attributes
+    ----------
+    table : the rows
+    closing : whether they are closing records
+    columns : of the configuration, in their order
+    key : of its chain; empty: the chain has none
+    """
+
+    table: pa.Table
+    closing: bool
+    columns: Sequence[str]
+    key: bytes
 
 
 @dataclass(frozen=True)
@@ -117,50 +132,41 @@ Log: TypeAlias = Mapping[int, Sequence[Entry]]
 """By shard, the entries of its chain, in the order in which they were written."""
 
 
-def read(audit: pa.Table, closing: pa.Table | None, given: Sequence[tuple[Sequence[str], Chained]]) -> Log:
-    """Return the entries of an audit log, whose closing records stand in a table of their own.
-
-    ``given``: the columns of ``audit`` in their order, and the settings of the chain, of each configuration. A row has
-    the columns of one of them, and is null in all others.
-    """
+def read(parts: Sequence[ChainedRows]) -> Log:
+    """Return the entries of an audit log, whose rows are given by the configuration that they were written under."""
     by_shard: dict[int, list[Entry]] = {}
     names = ("shard", "release_id", "chain_start", "event_time", "chain_members", "chain")
-    forms = _forms(audit, closing)
-    forms_of = {(tuple(columns), chained.key): chained for columns, chained in given}
-    for table, closes in ((audit, False), (closing, True)):
-        if table is not None:
-            columns = (table[name].to_pylist() for name in names)
-            contents = [(_rows(table, forms, own), _hasher(chained.key)) for (own, _), chained in forms_of.items()]
-            candidates = (
-                tuple((rows[row], digest) for rows, digest in contents if rows[row]) for row in range(table.num_rows)
-            )
-            for shard, release, start, time, members, link, content in zip(*columns, candidates, strict=True):
-                entry = Entry(release, closes, start or 0, time, members or "", link or "", content)
-                by_shard.setdefault(shard, []).append(entry)
+    forms = _forms([part.table for part in parts])
+    for part in parts:
+        columns, contents, digest = (
+            (part.table[name].to_pylist() for name in names),
+            _contents(part.table, forms, part.columns),
+            _hasher(part.key),
+        )
+        for shard, release, start, time, members, link, content in zip(*columns, contents, strict=True):
+            entry = Entry(release, part.closing, start or 0, time, members or "", link or "", content, digest)
+            by_shard.setdefault(shard, []).append(entry)
     return {shard: sorted(entries, key=lambda entry: entry.place) for shard, entries in sorted(by_shard.items())}
 
 
-def _forms(*tables: pa.Table | None) -> Mapping[str, str]:
+def _forms(tables: Iterable[pa.Table]) -> Mapping[str, str]:
     """Return the form in which each published column is hashed, as most starts of a shard state it.
 
     A restore may add and remove columns. A row that states another form of a column was altered, and its hash reveals
     the alteration.
     """
-    stated = Counter(text for table in tables if table is not None for text in table["chain_forms"].to_pylist() if text)
+    stated = Counter(text for table in tables for text in table["chain_forms"].to_pylist() if text)
     return {name: form for text, _ in reversed(stated.most_common()) for name, form in _pairs(text)}
 
 
-def _rows(audit: pa.Table, forms: Mapping[str, str], columns: Sequence[str]) -> list[bytes]:
-    """Return the hashed content of each row, without its own link; empty for a row with a value in another column."""
-    texts = [
+def _contents(audit: pa.Table, forms: Mapping[str, str], columns: Sequence[str]) -> Iterator[bytes]:
+    """Yield the hashed content of each row, without its own link."""
+    texts = (
         [_text(value, single=forms.get(name) == "float") for value in audit[name].to_pylist()]
         for name in columns
         if name != "chain"
-    ]
-    fits = np.ones(audit.num_rows, np.bool_)
-    for name in set(audit.column_names) - {*columns}:
-        fits &= audit[name].is_null().to_numpy()
-    return [b"".join(map(_field, row)) if own else b"" for row, own in zip(zip(*texts, strict=True), fits, strict=True)]
+    )
+    return (b"".join(map(_field, row)) for row in zip(*texts, strict=True))
 
 
 def follow(
@@ -186,15 +192,21 @@ def follow(
     if judgments > 1 and sum("changed" in finding.text for finding in findings) == judgments:
         findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were rewritten")]
     releases = sum(not entry.closing for entries in log.values() for entry in entries)
-    has_key = all(one.chained.key for one in members)
-    how = "with the key" if has_key else "without a key, so that anyone with write access can rewrite it"
+    keyed = [one for one in members if one.chained.key]
+    how = "with the key"
+    if len(keyed) < len(members):
+        how = f"{'in part ' if keyed else ''}without a key, so that anyone with write access can rewrite it"
     yield judged("chain", f"{releases:,} releases, each unchanged behind its predecessor, {how}", findings)
-    rows = audit if outputs.closing is None else pa.concat_tables([audit, outputs.closing])
-    yield _starts(rows, [one.chained for one in members])
-    if not has_key:
-        yield unseen("values", "without audit_chain.key the audit log does not cover the values of members")
+    yield _starts(_tables(outputs, audit), [one.chained for one in members])
+    if keyed:
+        yield _values(outputs, audit, classes, keyed)
     else:
-        yield _values(outputs, audit, classes, members)
+        yield unseen("values", "without audit_chain.key the audit log does not cover the values of members")
+
+
+def _tables(outputs: RunOutputs, audit: pa.Table) -> list[pa.Table]:
+    """Return the releases, and the closing records if there are any."""
+    return [audit] if outputs.closing is None else [audit, outputs.closing]
 
 
 def _changed(shard: int, entry: Entry) -> Finding:
@@ -284,15 +296,16 @@ def still_there(log: Log, earlier: Sequence[Head]) -> Check:
     return judged("since", f"the earlier last releases of {len(earlier)} shards still exist", findings)
 
 
-def of_run(
-    audit: pa.Table, closing: pa.Table | None, summary: pa.Table | None, *, has_key: bool, run: str | None
-) -> Check:
+def of_run(tables: Sequence[pa.Table], summary: pa.Table | None, *, has_key: bool, run: str | None) -> Check:
     """Check that all shards, and the summary, are of one run.
 
-    ``run``: identity of the run to require; None: any one.
+    Parameters
+    ----------
+    tables : rows of ``audit`` with a chain
+    run : identity of the run to require; None: any one
     """
     names = ("shard", "release_id", "chain_start", "chain_version", "chain_run")
-    starts = [row for table in (audit, closing) if table is not None for row in table.select(names).to_pylist()]
+    starts = [row for table in tables for row in table.select(names).to_pylist()]
     starts = [row for row in starts if row["chain_version"] is not None or row["chain_run"] is not None]
     stated = Counter(row["chain_run"] or "" for row in starts)
     if not stated:
@@ -303,10 +316,8 @@ def of_run(
         for row in starts
         if (row["chain_run"] or "") != expected
     ]
-    lacking = {
-        row["shard"] for table in (audit, closing) if table is not None for row in table.select(["shard"]).to_pylist()
-    }
-    findings += [Finding("no row states a run", shard) for shard in sorted(lacking - {row["shard"] for row in starts})]
+    shards = {shard for table in tables for shard in table["shard"].to_pylist()}
+    findings += [Finding("no row states a run", shard) for shard in sorted(shards - {row["shard"] for row in starts})]
     for row in () if summary is None else summary.to_pylist():
         if row["name"].startswith(_RUN) and row["name"] != f"{_RUN}{expected}":
             findings.append(Finding(f"the summary is of another run than {expected}", row["shard"]))
@@ -316,35 +327,30 @@ def of_run(
     return unseen("run", f"all shards are of the run {expected}{how}; --run requires the run that you expect")
 
 
-def _starts(audit: pa.Table, given: Sequence[Chained]) -> Check:
-    """Check that each start was under a policy and the hierarchies that are given, and list the code versions.
+def _starts(tables: Sequence[pa.Table], given: Sequence[Chained]) -> Check:
+    """Check that each start was under the policy and the hierarchies of one configuration, and list the code versions.
 
     A restore may change settings, and columns that are published unchanged.
     """
     names = ("shard", "release_id", "chain_start", "chain_version", "chain_policy", "chain_hierarchies")
     findings: list[Finding] = []
     versions: Counter[str] = Counter()
-    for shard, release, start, version, *stated in zip(*(audit[name].to_pylist() for name in names), strict=True):
-        if version is None:
+    whose = "this configuration's" if len(given) == 1 else "those of the configurations"
+    known = {"policy": {one.policy for one in given}, "hierarchies": {one.hierarchies for one in given}}
+    for row in (row for table in tables for row in table.select(names).to_pylist()):
+        if row["chain_version"] is None:
             continue
-        versions[version] += 1
-        if tuple(stated) in ((one.policy, one.hierarchies) for one in given):
-            continue
-        for what, was, known in zip(
-            ("policy", "hierarchies"),
-            stated,
-            ({one.policy for one in given}, {one.hierarchies for one in given}),
-            strict=True,
-        ):
-            if was not in known:
-                whose = "this configuration's" if len(given) == 1 else "those of the configurations"
-                findings.append(Finding(f"start {start} was under another {what} than {whose}", shard, release))
-    settings = Counter(text for text in audit["chain_settings"].to_pylist() if text is not None)
-    if settings and not settings.keys() & {one.settings for one in given}:
-        findings.append(
-            Finding("no start was under the privacy models, algorithm and parameters of this configuration")
-        )
-    others = settings.total() - sum(settings[text] for text in {one.settings for one in given})
+        versions[row["chain_version"]] += 1
+        for what, digests in known.items():
+            if row[f"chain_{what}"] not in digests:
+                text = f"start {row['chain_start']} was under another {what} than {whose}"
+                findings.append(Finding(text, row["shard"], row["release_id"]))
+    settings = Counter(text for table in tables for text in table["chain_settings"].drop_null().to_pylist())
+    known_settings = {one.settings for one in given}
+    if settings and not settings.keys() & known_settings:
+        this = "this configuration" if len(given) == 1 else "one of these configurations"
+        findings.append(Finding(f"no start was under the privacy models, algorithm and parameters of {this}"))
+    others = settings.total() - sum(settings[text] for text in known_settings)
     earlier = f"; {others} starts were under other settings, which a restore may change" if others else ""
     listed = ", ".join(f"{version} ({times} shards begun or restored)" for version, times in versions.items())
     policies = "this policy" if len(given) == 1 else "these policies"
@@ -354,7 +360,7 @@ def _starts(audit: pa.Table, given: Sequence[Chained]) -> Check:
 
 def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, members: Sequence[ChainSpan]) -> Check:
     """Check that the values under each generalization are those that its releases had."""
-    forms = _forms(audit, outputs.closing)
+    forms = _forms(_tables(outputs, audit))
     kinds = {(tuple(one.columns), one.chained.key): one.chained for one in members}
     kind_of = np.full(audit.num_rows, -1)
     for one in members:
@@ -388,7 +394,8 @@ def _values(outputs: RunOutputs, audit: pa.Table, classes: ReleasedClasses, memb
             text = f"released rows differ in values from the members of this release{alike}"
             findings.append(Finding(text.rstrip(","), named[0]["shard"], named[0]["release_id"]))
     rest = int((~known)[classes.released].sum())
-    mixed = f"; {rest:,} rows under releases of several configurations do not show which one is theirs" if rest else ""
+    why = "their releases have no key, or are of several configurations and the rows do not show which"
+    mixed = f"; {rest:,} rows were not judged: {why}" if rest else ""
     words = f"of {len(classes.released) - rest:,} released rows are unchanged, generalization by generalization"
     return judged("values", words + mixed, findings)
 

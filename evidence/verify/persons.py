@@ -212,13 +212,14 @@ def _kept(
     findings, judgments = [], {place: keeps(persons, counts) for place, (persons, counts) in members.items()}
     for place in sorted(place for place, kept in judgments.items() if kept is False):
         findings.append(seen.release(place, f"does not keep {name}"))
-    for place, (persons, counts) in joint_members.items():
-        if keeps(persons, counts) is False:
-            findings.append(seen.release(place, f"does not keep {name}, with others under its generalization"))
+    of_unions = {place: keeps(persons, counts) for place, (persons, counts) in joint_members.items()}
+    for place in (place for place, kept in of_unions.items() if kept is False):
+        findings.append(seen.release(place, f"does not keep {name}, with others under its generalization"))
     known = {place: members[place] for place, kept in judgments.items() if kept is not None}
-    if not known and not joint_members:
+    unions = sum(kept is not None for kept in of_unions.values())
+    if not known and not unions:
         return unseen(name, _how_many("recomputed", known, classes))
-    mixed = f"; {len(joint_members):,} generalizations of several keep it as a whole" if joint_members else ""
+    mixed = f"; {unions:,} generalizations of several keep it as a whole" if unions else ""
     return judged(name, _how_many("kept", known, classes) + mixed, findings)
 
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import RunOutputs
+from crenel.evidence.verify.accounts import rows_text
 from crenel.evidence.verify.chain import Chained
 from crenel.evidence.verify.classes import ReleasedClasses
-from crenel.evidence.verify.verdict import Check, Finding, judged
+from crenel.evidence.verify.verdict import Check, Finding, at_releases, judged
 
 STATED = "in_force"
 """Column of ``audit`` with a hash of the settings that were in force for the release; older outputs have none."""
@@ -90,21 +91,31 @@ class Span:
 def configuration_of(table: pa.Table, given: Sequence[Guarantees]) -> NDArray[np.int64]:
     """Return (rows,) the configuration of each row of ``audit``, by its place among those given; -1 for none of them.
 
-    A single configuration is that of all rows. A row without a hash of its settings, of an older version, is of the
-    first configuration that has the numbers and the sensitive columns that the row states.
+    A single configuration is that of all rows. A row without a hash of its settings, of an older version, is of a
+    configuration that has the numbers and the sensitive columns that the row states. Of several such configurations,
+    or several with one hash, it is the first one that has a chain exactly if the row has.
     """
     if len(given) == 1:
         return np.zeros(table.num_rows, np.int64)
-    found = np.full(table.num_rows, -1)
-    unstated = np.ones(table.num_rows, np.bool_)
+    has_hash = has_chain = np.zeros(table.num_rows, np.bool_)
     if STATED in table.column_names:
-        unstated = table[STATED].is_null().to_numpy()
-        for place, one in enumerate(given):
-            found[pc.fill_null(pc.equal(table[STATED], one.digest), False).to_numpy(zero_copy_only=False)] = place
-    if unstated.any():
-        for place in reversed(range(len(given))):
-            found[unstated & _states(table, given[place], given)] = place
+        has_hash = table[STATED].is_valid().to_numpy()
+    if "chain" in table.column_names:
+        has_chain = table["chain"].is_valid().to_numpy()
+    found, is_exact = np.full(table.num_rows, -1), np.zeros(table.num_rows, np.bool_)
+    for place, one in enumerate(given):
+        fits = _states_hash(table, one.digest) if has_hash.any() else has_hash
+        if not has_hash.all():
+            fits = fits | (~has_hash & _states(table, one, given))
+        fits_chain = has_chain == (one.chained is not None)
+        found[fits & ((found < 0) | (fits_chain & ~is_exact))] = place
+        is_exact |= fits & fits_chain
     return found
+
+
+def _states_hash(table: pa.Table, digest: str) -> NDArray[np.bool_]:
+    """Return (rows,) whether a row states this hash of its settings."""
+    return np.asarray(pc.fill_null(pc.equal(table[STATED], digest), False).to_numpy())
 
 
 def _states(table: pa.Table, one: Guarantees, given: Iterable[Guarantees]) -> NDArray[np.bool_]:
@@ -128,25 +139,28 @@ def _equals(table: pa.Table, name: str, value: float | None) -> NDArray[np.bool_
     return np.asarray(column.isna() if value is None else np.isclose(column.astype(float), value, rtol=1e-12))
 
 
-def spans(outputs: RunOutputs, classes: ReleasedClasses, given: Sequence[Guarantees]) -> Iterator[Span]:
-    """Yield the releases of each configuration that has any; of a single configuration all rows."""
+def spans(
+    outputs: RunOutputs, classes: ReleasedClasses, given: Sequence[Guarantees], of_release: NDArray[np.int64]
+) -> Iterator[Span]:
+    """Yield the releases of each configuration that has any; of a single configuration all rows.
+
+    ``of_release``: ``configuration_of`` the releases
+    """
     audit = outputs.audit
     if audit is None or len(given) == 1:
         yield Span(given[0], outputs, classes, np.ones(len(classes.released), np.bool_))
         return
-    of_release = configuration_of(audit, given)
     common = set.intersection(*(set(one.policy.members) for one in given))
     for place, one in enumerate(given):
         own = of_release == place
         if not own.any():
             continue
-        has_release = np.bincount(classes.audit, minlength=classes.count) > 0
         has_own = np.bincount(classes.audit, own, minlength=classes.count) > 0
         yield Span(
             one,
             _under(outputs, audit, one),
             replace(classes, judged=own),
-            (has_own | ~has_release)[classes.released],
+            (has_own | (classes.releases == 0))[classes.released],
             frozenset(one.policy.members) - common,
         )
 
@@ -161,30 +175,27 @@ def _under(outputs: RunOutputs, audit: pa.Table, one: Guarantees) -> RunOutputs:
     return replace(outputs, policy=one.policy, released=released, audit=audit)
 
 
-def in_force(audit: pa.Table, given: Sequence[Guarantees]) -> Check:
+def in_force(audit: pa.Table, given: Sequence[Guarantees], of_release: NDArray[np.int64]) -> Check:
     """Check that each release was made under the given configurations, and states the values that they have."""
     findings: list[Finding] = []
-    of_release = configuration_of(audit, given)
     for place, one in enumerate(given):
         own = of_release == place
+        whose = "the configuration" if len(given) == 1 else one.name
         for name, value in one.in_force.items():
             wrong = np.flatnonzero(own & ~_equals(audit, name, value))
-            text = f"says {name} {{}}, and {_called(one, given)} {number_text(value)}"
-            findings += _found(audit, wrong, name, text)
+            findings += _found(audit, wrong, name, f"says {name}", f", and {whose} {number_text(value)}")
+    unknown = of_release < 0
     if STATED in audit.column_names:
-        known = [one.digest for one in given]
-        stated = audit[STATED].combine_chunks().dictionary_encode()
-        whose = f"that of the configuration is {known[0]}" if len(given) == 1 else "none of those given has it"
-        for number, digest in enumerate(stated.dictionary.to_pylist()):
-            if digest not in known:
-                wrong = np.flatnonzero(pc.fill_null(pc.equal(stated.indices, number), False).to_numpy(False))
-                findings += _found(audit, wrong, STATED, f"says {STATED} {{}}, and {whose}", f"; {_REMEDY}")
-        unknown = (of_release < 0) & audit[STATED].is_null().to_numpy()
-    else:
-        unknown = of_release < 0
-    names = "; ".join(f"{one.name} has {one.models}" for one in given)
-    text = f"says values in force, k {{}} among them, that no given configuration has: {names}"
-    findings += _found(audit, np.flatnonzero(unknown), "k", text, f"; {_REMEDY}")
+        digests = [one.digest for one in given]
+        whose = f"that of the configuration is {digests[0]}" if len(given) == 1 else "none of those given has it"
+        for digest in audit[STATED].unique().drop_null().to_pylist():
+            if digest not in digests:
+                wrong = np.flatnonzero(_states_hash(audit, digest))
+                findings += _found(audit, wrong, STATED, f"says {STATED}", f", and {whose}", f"; {_REMEDY}")
+        unknown &= audit[STATED].is_null().to_numpy()
+    models = "; ".join(f"{one.name} has {one.models}" for one in given)
+    why = f" among them, that no given configuration has: {models}"
+    findings += _found(audit, np.flatnonzero(unknown), "k", "says values in force, k", why, f"; {_REMEDY}")
     if len(given) == 1:
         return judged("in force", f"{given[0].models}, in every release", findings)
     counts = np.bincount(of_release[of_release >= 0], minlength=len(given)).tolist()
@@ -192,17 +203,41 @@ def in_force(audit: pa.Table, given: Sequence[Guarantees]) -> Check:
     return judged("in force", "; ".join(parts), findings)
 
 
-def _called(one: Guarantees, given: Sequence[Guarantees]) -> str:
-    return "the configuration" if len(given) == 1 else one.name
-
-
-def _found(audit: pa.Table, wrong: NDArray[np.int64], name: str, text: str, remedy: str = "") -> Iterator[Finding]:
-    """Yield one finding about all releases of a kind; ``text``: with a place for what the first one states."""
+def _found(
+    audit: pa.Table, wrong: NDArray[np.int64], name: str, says: str, why: str, remedy: str = ""
+) -> Iterator[Finding]:
+    """Yield one finding about all releases of a kind, with what the first one states in a column between two texts."""
     if len(wrong):
         release = audit.slice(int(wrong[0]), 1).to_pylist()[0]
         others = f", and so do {len(wrong) - 1:,} more releases" if len(wrong) > 1 else ""
         stated = release[name] if isinstance(release[name], str) else number_text(release[name])
-        yield Finding(f"{text.format(stated)}{others}{remedy}", release["shard"], release["release_id"])
+        yield Finding(f"{says} {stated}{why}{others}{remedy}", release["shard"], release["release_id"])
+
+
+def columns(
+    outputs: RunOutputs,
+    audit: pa.Table,
+    classes: ReleasedClasses,
+    given: Sequence[Guarantees],
+    of_release: NDArray[np.int64],
+) -> Check:
+    """Check that releases, and rows under them, have values only in the columns that their configuration publishes.
+
+    The other checks of a configuration do not read these columns. A release of an unknown configuration may have any.
+    """
+    findings: list[Finding] = []
+    for place, one in enumerate(given):
+        for name in sorted({*audit.column_names} - {*one.columns_of("audit", audit)}):
+            wrong = audit[name].is_valid().to_numpy() & (of_release == place)
+            findings += at_releases(audit, wrong, f"has a value in {name!r}, which {one.name} does not publish")
+    for name in outputs.released.column_names:
+        having = [place for place, one in enumerate(given) if name in one.columns_of("released", outputs.released)]
+        may_have = np.bincount(classes.audit, np.isin(of_release, [-1, *having]), minlength=classes.count) > 0
+        wrong = outputs.released[name].is_valid().to_numpy() & ~may_have[classes.released]
+        if wrong.any():
+            what = "holds values that no configuration of their releases publishes"
+            findings.append(Finding(f"column {name!r} of released {what}, in {rows_text(np.flatnonzero(wrong))}"))
+    return judged("columns", "values only where the configuration of the release publishes them", findings)
 
 
 def number_text(value: float | None) -> str:

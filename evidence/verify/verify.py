@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from crenel.evidence.outputs import RunOutputs, values_of
 from crenel.evidence.verify import accounts, chain, persons
 from crenel.evidence.verify.classes import ReleasedClasses, counted, numbered
 from crenel.evidence.verify.domain import domain, losses
 from crenel.evidence.verify.sets import sets
-from crenel.evidence.verify.spans import STATED, Guarantees, Span, configuration_of, in_force, spans
+from crenel.evidence.verify.spans import STATED, Guarantees, Span, columns, configuration_of, in_force, spans
 from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
 
 
@@ -44,7 +45,8 @@ def verify(
     audit, classes, log, ended = outputs.audit, ReleasedClasses.of(outputs), None, dict[int, dict[str, int]]()
     if audit is None and len(given) > 1:
         raise ValueError("audit: is missing, and only its rows state under which settings each release was made")
-    parts = [*spans(outputs, classes, given)]
+    of_release = np.zeros(0, np.int64) if audit is None else configuration_of(audit, given)
+    parts = [*spans(outputs, classes, given, of_release)]
     checks: list[Check] = []
     for span in parts:
         found = [domain(span)]
@@ -56,15 +58,14 @@ def verify(
     if audit is None:
         checks += _by_rows(outputs, given[0], classes)
     else:
-        chained = _chained(audit, outputs.closing, given)
-        if chained and "chain" in audit.column_names:
-            log = chain.read(*_chained_rows(audit, outputs.closing, given), chained)
+        chained = _rows_of_chain(audit, outputs.closing, given, of_release)
+        if chained is not None:
+            log = chain.read(chained)
             ended = chain.closing_counts(log)
-        checks += _by_releases(outputs, audit, given, classes, parts, log)
-        if log is not None:
-            summary, has_key = outputs.further.get("summary"), all(one.key for _, one in chained)
-            rows, closing = _chained_rows(audit, outputs.closing, given)
-            checks.append(chain.of_run(rows, closing, summary, has_key=has_key, run=run))
+        checks += _by_releases(outputs, audit, given, classes, of_release, parts, log)
+        if chained is not None and log is not None:
+            summary, has_key = outputs.further.get("summary"), all(part.key for part in chained)
+            checks.append(chain.of_run([part.table for part in chained], summary, has_key=has_key, run=run))
             checks.append(chain.end(log, given[0].shards, runs_on=runs_on))
     resumed = set() if log is None else chain.ends(log).keys() - ended.keys()
     generalizes = any(one.generalizes for one in given)
@@ -84,28 +85,34 @@ def _named(checks: Iterable[Check], span: Span, given: Sequence[Guarantees]) -> 
         yield check if len(given) == 1 else replace(check, name=f"{check.name} under {span.guarantees.name}")
 
 
-def _chained(
-    audit: pa.Table, closing: pa.Table | None, given: Sequence[Guarantees]
-) -> list[tuple[list[str], chain.Chained]]:
-    """Return the columns of each form of a row in the chain, with the settings of its chain."""
-    forms = [(one.columns_of("audit", audit), one.chained) for one in given if one.chained is not None]
-    rows = [table for table in (audit, closing) if table is not None and STATED in table.column_names]
-    if any(table[STATED].null_count for table in rows):  # rows of an older version
-        forms += [([name for name in columns if name != STATED], chained) for columns, chained in forms]
-    return forms
+def _rows_of_chain(
+    audit: pa.Table, closing: pa.Table | None, given: Sequence[Guarantees], of_release: NDArray[np.int64]
+) -> list[chain.ChainedRows] | None:
+    """Return the rows of ``audit`` by the configuration that has a chain; None where none has, or ``audit`` has none.
 
-
-def _chained_rows(
-    audit: pa.Table, closing: pa.Table | None, given: Sequence[Guarantees]
-) -> tuple[pa.Table, pa.Table | None]:
-    """Return the rows of the audit log, and of its closing records, without those of configurations without a chain."""
-    unchained = [place for place, one in enumerate(given) if one.chained is None]
-    if not unchained:
-        return audit, closing
-    audit = audit.filter(pa.array(~np.isin(configuration_of(audit, given), unchained)))
-    return audit, None if closing is None else closing.filter(
-        pa.array(~np.isin(configuration_of(closing, given), unchained))
-    )
+    A row of an unknown configuration, which ``in_force`` finds, is hashed as one of the first configuration.
+    """
+    chained = [place for place, one in enumerate(given) if one.chained is not None]
+    if not chained or "chain" not in audit.column_names:
+        return None
+    tables = [(audit, of_release, False)]
+    if closing is not None:
+        tables.append((closing, configuration_of(closing, given), True))
+    found: list[chain.ChainedRows] = []
+    for table, of_row, closes in tables:
+        of_row = np.where(of_row < 0, chained[0], of_row)
+        has_hash = np.ones(table.num_rows, np.bool_)
+        if STATED in table.column_names:  # rows of an older version have none
+            has_hash = table[STATED].is_valid().to_numpy()
+        for place in chained:
+            one = given[place]
+            assert one.chained is not None
+            names = one.columns_of("audit", audit)
+            for own, form in ((has_hash, names), (~has_hash, [name for name in names if name != STATED])):
+                rows = table.filter(pa.array(own & (of_row == place)))
+                if rows.num_rows:
+                    found.append(chain.ChainedRows(rows, closes, form, one.chained.key))
+    return found
 
 
 def _by_releases(
@@ -113,6 +120,7 @@ def _by_releases(
     audit: pa.Table,
     given: Sequence[Guarantees],
     classes: ReleasedClasses,
+    of_release: NDArray[np.int64],
     parts: Sequence[Span],
     log: chain.Log | None,
 ) -> Iterator[Check]:
@@ -120,15 +128,16 @@ def _by_releases(
     first_releases = {} if log is None else chain.beginnings(log)
     yield accounts.release_ids(audit, given[0].shards, first_releases, {} if log is None else chain.ends(log))
     yield accounts.cover(outputs, audit, classes)
-    yield in_force(audit, given)
-    generalizes, of_release = np.zeros(audit.num_rows, np.bool_), configuration_of(audit, given)
+    yield in_force(audit, given, of_release)
+    if len(given) > 1:
+        yield columns(outputs, audit, classes, given, of_release)
+    generalizes = of_release < 0  # ``in_force`` has findings of these
     for span in parts:
         privacy, own = span.guarantees.privacy, span.outputs.audit
         assert own is not None
         found = persons.subjects(span.outputs, own, span.classes, privacy.k, synthetic=span.guarantees.synthetic)
         yield from _named([*found, *persons.sensitive(span.outputs, own, span.classes, privacy)], span, given)
         generalizes |= span.classes.judged & span.guarantees.generalizes
-    generalizes |= of_release < 0  # ``in_force`` has findings of these
     yield accounts.alone(outputs, audit, classes, first_releases, generalizes=generalizes)
     if log is None:
         why = "anyone who can change outputs can keep them consistent, or remove the last releases"
@@ -145,6 +154,24 @@ def _by_releases(
             if one.chained is not None
         ]
         yield from chain.follow(outputs, audit, classes, log, members)
+        yield from _without_chain(audit, given, of_release, log)
+
+
+def _without_chain(
+    audit: pa.Table, given: Sequence[Guarantees], of_release: NDArray[np.int64], log: chain.Log
+) -> Iterator[Check]:
+    """Yield what the chain of other configurations does not say about the releases of one that has none."""
+    begins = {shard: entries[0].release for shard, entries in log.items()}
+    for place, one in enumerate(given):
+        rows = audit.filter(pa.array(of_release == place)).select(["shard", "release_id"]).to_pylist()
+        if one.chained is None and rows:
+            name, text = (
+                f"chain under {one.name}",
+                f"{len(rows):,} releases have no chain: anyone can change or add them",
+            )
+            later = sum(row["release_id"] > begins.get(row["shard"], row["release_id"]) for row in rows)
+            behind = f"; {later:,} of them follow a release of their shard that has one" if later else ""
+            yield unchecked(name, text + behind) if later else unseen(name, text)
 
 
 def _by_rows(outputs: RunOutputs, guarantees: Guarantees, classes: ReleasedClasses) -> Iterator[Check]:

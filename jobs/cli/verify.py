@@ -37,12 +37,13 @@ def verdict_of(
     Raises
     ------
     ConfigError
-        The configurations differ in a field that no restore changes.
+        As ``require_one_run`` does.
     OutputsError
         ``since`` is no such file, or there is no chain for it or for ``run``; and as ``read_outputs`` does.
     """
-    require_one_run({name: config.settings for name, config in configs.items()})
-    has_chain = any(config.audit_chain is not None for config in configs.values())
+    chains = {name: config.audit_chain for name, config in configs.items()}
+    require_one_run({name: config.settings for name, config in configs.items()}, chains)
+    has_chain = any(chain is not None for chain in chains.values())
     if not has_chain and since is not None:
         raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
     if not has_chain and run is not None:

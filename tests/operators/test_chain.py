@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hmac
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from math import isfinite
@@ -103,7 +104,9 @@ def outputs(releases: list[list[Any]]) -> RunOutputs:
     for release in releases:
         values = [value for value in release if not isinstance(value, list)]
         leading, generalization, link = values[:8], values[8:11], values[11:]
-        audit.append(dict(zip(AUDIT.names, [*leading, 3, 2, None, *generalization, *link], strict=True)))
+        audit.append(
+            dict(zip(AUDIT.names, [*leading, 3, 2, None, *generalization, *(link or [None] * len(LINK))], strict=True))
+        )
         for illness, visit in members(release):
             released.append(dict(zip(RELEASED.names, [*generalization, illness, str(visit)], strict=True)))
     policy = planned(MADE["castle"]).context.policy
@@ -134,7 +137,8 @@ def test_everything_leaves_and_the_chain_closes_once_at_the_end_of_event_time(de
 
 
 def log_of(audit: pa.Table, closing: pa.Table | None, chained: Chained = CHAINED) -> reader.Log:
-    return reader.read(audit, closing, [(audit.column_names, chained)])
+    tables = [(audit, False)] if closing is None else [(audit, False), (closing, True)]
+    return reader.read([reader.ChainedRows(rows, ends, rows.column_names, chained.key) for rows, ends in tables])
 
 
 def members_of(found: RunOutputs, chained: Chained = CHAINED) -> list[reader.ChainSpan]:
@@ -203,6 +207,33 @@ def test_a_chain_that_was_off_for_a_time_begins_anew() -> None:
     assert reader.beginnings(log_of(later.audit, found.closing)) == {}
     chain = followed(later)["chain"]
     assert [(finding.release, "gone" in finding.text) for finding in chain.findings] == [(gone, True)]
+
+
+def test_releases_without_a_chain_are_counted_and_no_success_where_they_follow_one(plain: RunOutputs) -> None:
+    runtime = FakeRuntime()
+    harness = Harness(ShardFunction(dataclasses.replace(plan(), chain=None)), runtime)
+    harness.element(KEY, block(0, 100).to_bytes())
+    main = harness.main
+    harness = Harness(ShardFunction(dataclasses.replace(plan(), keys=(KEY,))), runtime)
+    harness.element(KEY, block(100, 100).to_bytes())
+    harness.advance(END)
+    given = [dataclasses.replace(GUARANTEES, shards=1, name="after.yaml")]
+    given += [dataclasses.replace(given[0], chained=None, name="before.yaml")]
+    found = outputs([*main, *harness.main])
+    for order in (given, given[::-1]):
+        verdict = verify(found, order)
+        assert verdict.outcome == HOLDS
+        (unchained,) = [check for check in verdict.checks if check.name == "chain under before.yaml"]
+        assert (unchained.outcome, unchained.words) == (
+            UNSEEN,
+            f"{len(main)} releases have no chain: anyone can change or add them",
+        )
+    assert found.audit is not None
+    last = found.audit.num_rows - 1
+    forged = tampered(dataclasses.replace(found, closing=None), last, **dict.fromkeys(LINK))
+    (unchained,) = [check for check in verify(forged, given).checks if check.name == "chain under before.yaml"]
+    assert unchained.outcome == UNCHECKED
+    assert unchained.words.endswith("1 of them follow a release of their shard that has one")
 
 
 def tampered(found: RunOutputs, place: int, **values: Any) -> RunOutputs:
@@ -275,7 +306,8 @@ def test_another_policy_is_told_by_where_it_began(plain: RunOutputs) -> None:
 
 def of_run(found: RunOutputs, run: str | None = None, chained: Chained = CHAINED) -> Check:
     assert found.audit is not None
-    return reader.of_run(found.audit, found.closing, found.further.get("summary"), has_key=bool(chained.key), run=run)
+    tables = [found.audit] if found.closing is None else [found.audit, found.closing]
+    return reader.of_run(tables, found.further.get("summary"), has_key=bool(chained.key), run=run)
 
 
 def test_a_chain_states_its_run_and_another_run_in_its_place_is_found(plain: RunOutputs) -> None:
@@ -339,7 +371,7 @@ def test_a_stored_chain_goes_on_with_its_run() -> None:
 
 def test_a_column_that_a_restore_adds_is_hashed_by_its_form() -> None:
     rows = [{"chain_forms": text} for text in ("a=text b=float", None, "a=text c=double", "a=text c=double", "a=time")]
-    assert reader._forms(pa.Table.from_pylist(rows), None) == {"a": "text", "b": "float", "c": "double"}
+    assert reader._forms([pa.Table.from_pylist(rows)]) == {"a": "text", "b": "float", "c": "double"}
 
 
 def test_other_settings_are_told_unless_a_restore_has_changed_them(plain: RunOutputs) -> None:
@@ -668,8 +700,8 @@ def test_a_missing_value_and_its_text_have_one_hash() -> None:
     assert len(set(writer._Texts(str, "n/a").of([None, "None"]))) == 2
 
 
-def restored_with_other_settings() -> tuple[RunOutputs, list[reader.ChainSpan], list[tuple[list[str], Chained]]]:
-    """Return a run of an older version, that goes on with another k, another key and without the column of visits."""
+def restored_with_other_settings() -> tuple[RunOutputs, list[reader.ChainSpan], Sequence[str]]:
+    """Return a run of an older version that goes on with another k and key, and the columns of its later releases."""
     runtime, later = FakeRuntime(), Chained(b"another key", "other policy", "hierarchies", "other settings")
     parts: list[list[list[Any]]] = []
     new = dataclasses.replace(plan(key=later.key), chain=None)
@@ -706,8 +738,7 @@ def restored_with_other_settings() -> tuple[RunOutputs, list[reader.ChainSpan], 
     is_former = np.arange(audit.num_rows) < before.audit.num_rows
     place = AUDIT.names.index("k")
     columns = [*AUDIT.names[:place], "in_force", *AUDIT.names[place:]]
-    forms = [reader.ChainSpan(CHAINED, MEMBERS, is_former), reader.ChainSpan(later, MEMBERS, ~is_former)]
-    return found, forms, [(columns, CHAINED), (columns, later), (AUDIT.names, CHAINED), (AUDIT.names, later)]
+    return found, [reader.ChainSpan(CHAINED, MEMBERS, is_former), reader.ChainSpan(later, MEMBERS, ~is_former)], columns
 
 
 MEMBERS = ("illness", "visit")
@@ -715,16 +746,16 @@ MEMBERS = ("illness", "visit")
 
 @pytest.mark.parametrize("change", ["", "hash", "removed hash", "k", "value"])
 def test_a_chain_goes_on_through_a_restore_with_other_settings(change: str) -> None:
-    found, forms, given = restored_with_other_settings()
+    found, forms, columns = restored_with_other_settings()
     assert found.audit is not None
     rows, released = found.audit.to_pylist(), found.released.to_pylist()
-    former = int(forms[0].own.sum())
+    count = int(forms[0].own.sum())
     if change == "hash":
         rows[0]["in_force"] = "a hash"
     elif change == "removed hash":
-        rows[former]["in_force"] = None
+        rows[count]["in_force"] = None
     elif change == "k":
-        rows[former]["k"] = 3
+        rows[count]["k"] = 3
     elif change == "value":
         released[0]["illness"] = "none of these"
     found = dataclasses.replace(
@@ -733,11 +764,57 @@ def test_a_chain_goes_on_through_a_restore_with_other_settings(change: str) -> N
         released=pa.Table.from_pylist(released, found.released.schema),
     )
     assert found.audit is not None
-    log = reader.read(found.audit, found.closing, given)
+    assert found.closing is not None
+    is_former = found.audit["in_force"].is_null()
+    former, later = found.audit.filter(is_former), found.audit.filter(pc.invert(is_former))
+    log = reader.read(
+        [
+            reader.ChainedRows(former, False, AUDIT.names, CHAINED.key),
+            reader.ChainedRows(later, False, columns, forms[1].chained.key),
+            reader.ChainedRows(found.closing, True, columns, forms[1].chained.key),
+        ]
+    )
     checks = {check.name: check for check in follow(found, found.audit, ReleasedClasses.of(found), log, forms)}
     broken = {name for name, check in checks.items() if check.findings}
     assert broken == ({"values"} if change == "value" else {"chain"} if change else set())
     assert reader.end(log, 2, runs_on=False).outcome == HOLDS
+
+
+def test_the_key_of_other_settings_proves_nothing() -> None:
+    found, (former, later), columns = restored_with_other_settings()
+    released = {"released": found.released.column_names}
+
+    def is_broken(of_former: bytes, of_later: bytes) -> bool:
+        before = dataclasses.replace(
+            GUARANTEES,
+            chained=dataclasses.replace(former.chained, key=of_former),
+            name="before.yaml",
+            columns={"audit": columns} | released,
+        )
+        after = dataclasses.replace(
+            before,
+            privacy=Privacy(4, 2),
+            in_force=GUARANTEES.in_force | {"k": 4},
+            chained=dataclasses.replace(later.chained, key=of_later),
+            digest="a hash",
+            name="after.yaml",
+        )
+        (chain,) = [check for check in verify(found, [before, after]).checks if check.name == "chain"]
+        return chain.outcome == BROKEN
+
+    assert not is_broken(former.chained.key, later.chained.key)
+    assert is_broken(later.chained.key, former.chained.key)
+
+
+def test_values_of_releases_with_a_key_are_judged_beside_those_without() -> None:
+    found, (former, later), _ = restored_with_other_settings()
+    assert found.audit is not None
+    keyless = dataclasses.replace(former, chained=dataclasses.replace(former.chained, key=b""))
+    checks = follow(found, found.audit, ReleasedClasses.of(found), {}, [keyless, later])
+    values = {check.name: check for check in checks}["values"]
+    assert values.outcome == HOLDS
+    assert not values.words.startswith("of 0")
+    assert "their releases have no key" in values.words
 
 
 def test_values_of_releases_with_other_columns_are_told_apart_by_their_number() -> None:

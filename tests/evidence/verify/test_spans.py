@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,7 +11,8 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.model.privacy import Privacy, Sensitive
 from crenel.evidence.outputs import RunOutputs
-from crenel.evidence.verify.spans import Guarantees
+from crenel.evidence.verify.chain import Chained
+from crenel.evidence.verify.spans import Guarantees, configuration_of
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, Verdict
 from crenel.evidence.verify.verify import verify
 from tests.support.released import AUDIT, GENERALIZATION, GUARANTEES, POLICY, SUMMARY, SUPPRESSED, K, Run, runs
@@ -125,40 +125,25 @@ def test_a_release_of_settings_that_are_not_given_is_named_with_the_remedy(made:
     assert "crenel verify BEFORE.yaml AFTER.yaml" in finding.text
 
 
-def fewer_persons(made: Restored, row: dict[str, object]) -> str:
-    row["subjects"] = LARGER - 1  # enough for the other configuration
-    return "k under after.yaml"
-
-
-def other_number(made: Restored, row: dict[str, object]) -> str:
-    row["k"] = K
-    return "in force"
-
-
-def more_wards(made: Restored, row: dict[str, object]) -> str:
-    row["diversity_ward"] = 9
-    return "l of ward under after.yaml"
-
-
-def no_ward(made: Restored, row: dict[str, object]) -> str:
-    row["diversity_ward"] = None
-    return "l of ward under after.yaml"
-
-
-def raw_value(made: Restored, row: dict[str, object]) -> str:
-    row["town"] = "nowhere"
-    return "domain under after.yaml"
-
-
-@pytest.mark.parametrize("change", [fewer_persons, other_number, more_wards, no_ward, raw_value])
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"subjects": LARGER - 1}, "k under {after}.yaml"),  # enough for the other configuration
+        ({"k": K}, "in force"),
+        ({"diversity_ward": 9}, "l of ward under {after}.yaml"),
+        ({"diversity_ward": None}, "l of ward under {after}.yaml"),
+        ({"town": "nowhere"}, "domain under {after}.yaml"),
+    ],
+    ids=str,
+)
 @settings(max_examples=20)
 @given(made=restored().filter(lambda made: any(row["kind"] == "cluster" for row in made.after)), data=st.data())
 def test_a_break_under_one_of_the_settings_is_still_found(
-    change: Callable[[Restored, dict[str, object]], str], made: Restored, data: st.DataObject
+    change: dict[str, object], name: str, made: Restored, data: st.DataObject
 ) -> None:
     row = data.draw(st.sampled_from([row for row in made.after if row["kind"] == "cluster"]))
-    name = change(made, row)
-    verdict = made.verify(BEFORE, AFTER)
+    row |= change
+    verdict = made.verify(BEFORE, replace(AFTER, name="{after}.yaml"))
     assert (name, row["shard"], row["release_id"]) in broken(verdict)
     assert verdict.outcome == BROKEN
 
@@ -172,6 +157,24 @@ def test_what_concerns_all_releases_is_checked_across_settings(made: Restored, d
     made.run.audit.pop(place)
     made.run.released.pop()
     assert any(name == "cover" for name, *_ in broken(made.verify(BEFORE, AFTER)))
+
+
+@given(made=restored().filter(lambda made: len(made.after) < len(made.run.audit)), data=st.data())
+def test_a_value_that_the_settings_of_its_release_do_not_publish_is_found(made: Restored, data: st.DataObject) -> None:
+    after = {row["age_min"] for row in made.after}
+    row = data.draw(st.sampled_from([row for row in made.run.audit if row["age_min"] not in after]))
+    member = next(member for member in made.run.released if member["age_min"] == row["age_min"])
+    member["ward"] = "a raw value"
+    assert broken(made.verify(BEFORE, AFTER)) == {("columns", None, None)}
+    row["l_ward"] = 1
+    assert ("columns", row["shard"], row["release_id"]) in broken(made.verify(BEFORE, AFTER))
+
+
+def test_settings_with_one_hash_are_told_apart_by_their_chain() -> None:
+    audit = pa.table({"in_force": ["before", "before", "after"], "chain": [None, "a link", "a link"]})
+    chained = replace(BEFORE, chained=Chained(b"", "", "", ""))
+    assert configuration_of(audit, [BEFORE, chained, AFTER]).tolist() == [0, 1, 2]
+    assert configuration_of(audit, [chained, BEFORE, chained]).tolist() == [1, 0, -1]
 
 
 @given(made=restored())

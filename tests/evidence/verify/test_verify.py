@@ -16,7 +16,9 @@ from crenel.anonymity.builtin import BETA, PRIVACY_MODELS, T
 from crenel.anonymity.model.privacy_model import PrivacyModel
 from crenel.anonymity.model.reference import Reference
 from crenel.evidence.outputs import RunOutputs
+from crenel.evidence.verify import persons
 from crenel.evidence.verify.accounts import nothing_lost
+from crenel.evidence.verify.classes import ReleasedClasses
 from crenel.evidence.verify.formulas import FORMULAS
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
 from crenel.evidence.verify.verify import verify
@@ -314,3 +316,12 @@ def test_a_record_that_no_output_accounts_for_is_lost(change: dict[str, int], fi
     # A shard that has gone on since its summary is not judged by it.
     assert nothing_lost(replace(of, read=None), resumed=[0]).outcome == HOLDS
     assert nothing_lost(replace(of, audit=None)).outcome == UNSEEN
+
+
+@given(run=runs())
+def test_a_bound_that_cannot_be_decided_is_not_said_to_be_kept(run: Run) -> None:
+    outputs = run.outputs()
+    assert outputs.audit is not None
+    classes = ReleasedClasses.of(outputs)
+    seen = persons.RevealedReleases.from_outputs(outputs, outputs.audit, classes)
+    assert persons._kept(seen, classes, "t of illness", lambda *_: None, {}, {0: (3, {"flu": 3})}).outcome == UNSEEN

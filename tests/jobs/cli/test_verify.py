@@ -182,12 +182,22 @@ def test_settings_that_are_not_given_are_broken_and_named(tmp_path: Path) -> Non
 
 def test_configurations_that_no_restore_joins_are_refused(tmp_path: Path) -> None:
     before, after = restored(tmp_path, "json")
-    after.write_text(after.read_text("utf-8").replace("[0, 99]", "[0, 98]"), encoding="utf-8")
-    result = verify(before, after)
+    without = verify(before, after, "--set", "sinks.audit=null")
+    assert (without.exit_code, without.stdout) == (2, "")
+    assert "sinks.audit: is missing, and only it states the configuration of each release" in without.stderr
+    third = after.with_name("third.yaml")
+    third.write_text(after.read_text("utf-8").replace("[0, 99]", "[0, 98]"), encoding="utf-8")
+    for other in (before, after):
+        result = verify(before, after, third) if other is before else verify(after, third)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"policy.quasi_identifiers.age.domain: not the same in {other.name} and third.yaml" in result.stderr
+    keys = [before.with_name(f"{name}.yaml") for name in ("old", "new")]
+    for key in keys:
+        text = f"{before.read_text('utf-8')}audit_chain: {{key: key of {key.stem}}}\n"
+        key.write_text(text, encoding="utf-8")
+    result = verify(*keys)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "policy.quasi_identifiers.age.domain: not the same in job.yaml and after.yaml" in result.stderr
-    without = verify(before, "--set", "sinks.audit=null", before)
-    assert without.exit_code == 2
+    assert "audit_chain.key: not the same in old.yaml and new.yaml" in result.stderr
 
 
 def unreadable_folder(job: Path, patch: pytest.MonkeyPatch) -> None:
