@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"Job {client.get_job_id()} was submitted.", flush=True)
     if tables.get_config().get("execution.attached", "false") == "true":
         try:
-            wait(client, job.setup)
+            wait(client, job.setup, config.counts_event_time)
         except (Py4JError, JavaException) as error:
             return _end("The job failed:", [why_failed(error, job.setup)], 1)
         print("The job has ended.", flush=True)

@@ -36,7 +36,6 @@ class JobSetup:
     settings : of Flink, those in ``SETTINGS``
     columns : of the table ``source``
     databases : fields of the catalogs that are databases
-    counts_event_time : a field that depends on event time; None without one
     """
 
     sources: Mapping[str, Options]
@@ -44,7 +43,6 @@ class JobSetup:
     settings: Mapping[str, str]
     columns: Sequence[str] = ()
     databases: Sequence[str] = ()
-    counts_event_time: str | None = None
 
     @property
     def tables(self) -> dict[str, Options]:

@@ -23,13 +23,16 @@ _EVERY = 4  # number of these checks per check for restarts
 _FOR_GOOD = ("FAILING", "FAILED")
 
 
-def wait(client: JobClient, setup: JobSetup) -> None:
-    """Wait for the end of a job, and print each of its restarts on stderr, and warnings; raise if the job failed."""
+def wait(client: JobClient, setup: JobSetup, counted_by: str | None) -> None:
+    """Wait for the end of a job, and print its restarts and warnings on stderr; raise if the job failed.
+
+    ``counted_by``: a field that depends on event time; None without one
+    """
     ended = client.get_job_execution_result()
     address = _rest_address()
     rest = None if address is None else Rest(address, str(client.get_job_id()))
     restarts = None if rest is None else Restarts(rest, setup)
-    watch = None if rest is None else WatermarkWatch(rest, setup.counts_event_time)
+    watch = None if rest is None else WatermarkWatch(rest, counted_by)
     looks = 0
     while not ended.done():
         if restarts is not None and watch is not None and looks % _EVERY == 0:

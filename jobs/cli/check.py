@@ -13,7 +13,7 @@ from crenel.description import guarantee_lines, roles
 from crenel.evidence.budget import account
 from crenel.jobs.cli.budget import account_in_short, budget_in_short
 from crenel.jobs.cli.cli_common import grid, indent
-from crenel.jobs.cli.savepoint import changed_settings, read_shards, require_same
+from crenel.jobs.cli.savepoint import compare, read_shards
 from crenel.jobs.config.flink_settings import STATE
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.failure import without_passwords
@@ -46,20 +46,15 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     stored = read_shards(against) if against is not None else []
     planned = _plan(config, against)
     layout = planned.layout
-    changed: list[str] = []
-    goes_on = True
-    if against is not None:
-        now = layout.plan.context.fingerprint
-        goes_on = require_same(against, stored, now)
-        changed = changed_settings(stored, now) if goes_on else []
+    changed = [] if against is None else compare(against, stored, layout.plan.context.fingerprint)
     console.print(f"{path} is valid.", soft_wrap=True)
     if against is not None:
         there = len({state.shard for state in stored})
         stored_state = f"the state of {there} of {config.shards.count} shards"
-        if not goes_on:
+        if changed is None:
             stored_state = f"with -n; the {there} stored shards buffer no tuples, and those of this epoch start empty"
         console.print(f"It can go on from {against}: {stored_state}.", soft_wrap=True)
-    for warning in (*changed, *config.warnings, *planned.warnings):
+    for warning in (*(changed or ()), *config.warnings, *planned.warnings):
         console.print(f"Warning: {without_passwords(warning)}.", soft_wrap=True)
     console.print()
     _print(console, "policy", roles(config.settings))

@@ -29,7 +29,6 @@ from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 from crenel.state.columns import StoredColumns
 from crenel.state.shard import ShardState as StateOfShard
 
-_KINDS = {number: kind for kind, number in KINDS.items()}
 _ANY_VERSION = 65535
 _MOST = 10  # maximum number of damaged places to report
 _IN_FLIGHT = ("block", "forget", "refusal", "report")
@@ -78,7 +77,11 @@ def read_shards(place: str) -> list[StateOfShard]:
     UnreadStateError
         The folder is no savepoint, holds no state of a shard, or has another format.
     """
-    files = [path for path in sorted(_folder(place).iterdir()) if path.is_file()]
+    folder = _folder(place)
+    try:
+        files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    except OSError as error:
+        raise UnreadStateError(place, [f"its files cannot be listed: {error.strerror}"]) from None
     shards: list[StateOfShard] = []
     damaged: list[str] = []
     for path in files:
@@ -164,7 +167,18 @@ def restore_warnings(place: str, now: Mapping[str, str]) -> list[str]:
         shards = read_shards(place)
     except UnreadStateError as error:
         return [f"the configuration {error.lead} {place}: {'; '.join(error.problems)}"]
-    return changed_settings(shards, now) if require_same(place, shards, now) else []
+    return compare(place, shards, now) or []
+
+
+def compare(place: str, shards: Sequence[StateOfShard], now: Mapping[str, str]) -> list[str] | None:
+    """Return ``changed_settings`` of shards with which a job resumes; None where ``require_same`` returns False.
+
+    Raises
+    ------
+    SavepointError
+        As ``require_same`` does.
+    """
+    return changed_settings(shards, now) if require_same(place, shards, now) else None
 
 
 def changed_settings(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
@@ -209,16 +223,19 @@ def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
     """Yield for each blob of a file the shard's state, an error for damage, or None for other intact state."""
     if not path.stat().st_size:
         return  # cannot be mapped
+    # Here, because extensions register kinds and algorithms of their own.
+    kinds = {number: kind for kind, number in KINDS.items()}
+    states = dict(algorithm.state for algorithm in known_algorithms().values())
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as stored:
         offset = stored.find(MAGIC)
         while offset >= 0:
             following = offset + len(MAGIC)
-            kind = _KINDS.get(stored[following]) if following < len(stored) else None
+            kind = kinds.get(stored[following]) if following < len(stored) else None
             if kind is not None:
                 where = f"{path.name} at byte {offset}"
                 blob = blob_at(stored, offset)
                 try:
-                    yield _read(kind, blob, where)
+                    yield _read(kind, states.get(kind), blob, where)
                     # The content of a blob may be a record's text, so the search skips it.
                     following = offset + len(blob or b"")
                 except StateError as error:
@@ -227,12 +244,11 @@ def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
             offset = stored.find(MAGIC, following)
 
 
-def _read(kind: str, blob: bytes | None, where: str) -> StateOfShard | None:
+def _read(kind: str, of_shards: type[StateOfShard] | None, blob: bytes | None, where: str) -> StateOfShard | None:
     if blob is None:
         raise StateError(f"{kind} state of {where}: does not end inside the file; the bytes are damaged")
-    states = dict(algorithm.state for algorithm in known_algorithms().values())
-    if kind in states:
-        return states[kind].from_bytes(blob, where)
+    if of_shards is not None:
+        return of_shards.from_bytes(blob, where)
     unpack(kind, blob, newest=_ANY_VERSION, where=where)
     return None
 

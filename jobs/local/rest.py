@@ -12,7 +12,9 @@ from typing import Any
 
 _TIMEOUT = 2.0  # seconds: a cluster that is busy starting or ending answers late, or never
 _COUNTED = ("tuples_in", "rejected_")
-_WAITING = ("readers_without_watermark", "event_time_standstill_s")
+WAITING = ("readers_without_watermark", "event_time_standstill_s")
+"""Metrics of a wait for event time: the number of readers, and its seconds."""
+
 LONG = 20
 """Seconds without a watermark from which a running job has a warning."""
 
@@ -42,8 +44,8 @@ class Rest:
 
     def without_watermark(self) -> tuple[int, int]:
         """Return the number of readers without a watermark, and the seconds for which records wait for event time."""
-        found = self._read(_WAITING, "max")
-        readers, seconds = (int(found.get(name, 0)) for name in _WAITING)
+        found = self._read(WAITING, "max")
+        readers, seconds = (int(found.get(name, 0)) for name in WAITING)
         return readers, seconds
 
     def get(self, path: str) -> Any:
@@ -65,21 +67,21 @@ class Rest:
         """Return metrics by name, ``sum`` or ``max`` over the tasks; empty where the cluster does not answer."""
         try:
             if names not in self._metrics:
-                self._metrics[names] = next(self._find(names, over_tasks))
+                self._metrics[names] = self._find(names, over_tasks)
             found = self.get(self._metrics[names])
             return {metric["id"].rpartition(".")[2]: metric[over_tasks] for metric in found}
-        except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        except (OSError, ValueError, LookupError, TypeError):
             return {}
 
-    def _find(self, names: tuple[str, ...], over_tasks: str) -> Iterator[str]:
-        """Yield the path of metrics of Crenel, which appear when the operator has started."""
+    def _find(self, names: tuple[str, ...], over_tasks: str) -> str:
+        """Return the path of metrics of Crenel; raise ``LookupError`` before the operator has started."""
         for vertex in self.get("")["vertices"]:
             path = f"/vertices/{vertex['id']}/subtasks/metrics"
             known = [metric["id"] for metric in self.get(path)]
             ours = [name for name in known if name.rpartition(".crenel.")[2].startswith(names) and ".crenel." in name]
             if ours:
-                yield f"{path}?agg={over_tasks}&get={urllib.parse.quote(','.join(ours))}"
-                return
+                return f"{path}?agg={over_tasks}&get={urllib.parse.quote(','.join(ours))}"
+        raise LookupError(f"no metric of {', '.join(names)}")
 
 
 class WatermarkWatch:

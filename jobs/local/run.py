@@ -78,7 +78,7 @@ def run(
         client, setup = _start(config, settings, folder / _SUMMARY, warn)
         rest = Rest(rest_address(client), str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
-            watch = WatermarkWatch(rest, setup.counts_event_time)
+            watch = WatermarkWatch(rest, config.counts_event_time)
 
             def show() -> None:
                 _show(bar, rows, rest)

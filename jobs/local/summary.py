@@ -13,7 +13,7 @@ from crenel.anonymity.algorithm import Algorithm, Counters
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS, REUSE_RISK
 from crenel.anonymity.model.policy import Policy
 from crenel.evidence.input_warnings import late_warnings, rejection_warnings
-from crenel.jobs.local.rest import LONG, no_watermark
+from crenel.jobs.local.rest import LONG, WAITING, no_watermark
 from crenel.state.counters import declared
 
 _PARAMETER = "parameter."
@@ -23,7 +23,6 @@ _IDENTITIES = ("run", "settings")
 _COMMON = ("tuples_in", "sampled_out", "released")
 _SHOWN = tuple(declaration for declaration in declared(Counters) if declaration.label)
 
-_OF_A_TASK = ("readers_without_watermark", "event_time_standstill_s")
 _ENOUGH = 100
 """Minimum number of tuples for meaningful shares."""
 
@@ -181,7 +180,7 @@ class RunSummary:
             if group in _IDENTITIES:
                 identities[group] = identity
                 continue
-            if name in _OF_A_TASK:
+            if name in WAITING:  # of a task, and not of a shard
                 totals[name] = max(totals[name], amount)
                 continue
             totals[name] += amount
@@ -226,7 +225,7 @@ class RunSummary:
             rejected_in=dict(rejected_in),
             policy=policy,
             identities=dict(sorted(identities.items())),
-            silent=(count("readers_without_watermark"), count("event_time_standstill_s")),
+            silent=(count(WAITING[0]), count(WAITING[1])),
         )
 
     @property

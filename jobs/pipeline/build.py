@@ -149,8 +149,7 @@ def job_setup(tables: StreamTableEnvironment, config: Config, sources: Mapping[s
     used = tables.get_config()
     settings = {name: value for name in SETTINGS if (value := used.get(name, ""))}
     databases = [f"catalogs.{name}" for name, options in config.catalogs.items() if options["type"] == JDBC]
-    columns = column_names(tables)
-    return JobSetup(sources, config.sinks, settings, columns, databases, config.counts_event_time)
+    return JobSetup(sources, config.sinks, settings, column_names(tables), databases)
 
 
 def job_warnings(tables: StreamTableEnvironment, config: Config, sources: Mapping[str, Options]) -> Iterator[str]:

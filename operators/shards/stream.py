@@ -79,8 +79,8 @@ class Arrivals:
 
     def oldest(self, counters: Counters) -> int:
         """Return the time at which the oldest buffered tuple has arrived."""
-        before = counters.tuples_in - counters.oldest_waiting - 1
-        while len(self._known) > 1 and self._known[1][0] <= before:
+        position = counters.tuples_in - counters.oldest_waiting
+        while len(self._known) > 1 and self._known[1][0] <= position:
             self._known.popleft()
         return self._known[0][1]
 
@@ -107,7 +107,7 @@ class WaitingTimes:
 
     def observe(self, shards: Iterable[tuple[Counters, Arrivals]], watermark: int, now: int) -> None:
         """Observe all shards at a watermark; ``now``: milliseconds of the clock."""
-        if watermark == self._passed and now - self._seen < _LOOK:
+        if (not self._timed or watermark == self._passed) and now - self._seen < _LOOK:
             return
         self._seen = now
         oldest = [arrivals.oldest(counters) for counters, arrivals in shards if counters.buffered]

@@ -79,6 +79,16 @@ def test_the_wait_of_the_oldest_tuple_is_that_of_the_clock(harness: Harness) -> 
     assert shown(harness, "oldest_waiting_s") == 6 * 60
 
 
+def test_a_tuple_that_ends_a_quiet_time_has_not_waited_through_it(harness: Harness) -> None:
+    last = send(harness, 20, encoder=91)
+    harness.advance(last + 61 * MINUTE)
+    assert shown(harness, "buffered") == 0
+    harness.wait(20 * MINUTE)
+    send(harness, 20, encoder=91, first=10_000)
+    harness.wait(MINUTE)
+    assert shown(harness, "oldest_waiting_s") == 60
+
+
 def test_after_a_restore_the_clock_of_a_wait_begins_anew(harness: Harness) -> None:
     send(harness, 20, encoder=91)
     harness.wait(20 * MINUTE)
